@@ -1,0 +1,66 @@
+"""Privacy accounting: mathematics only, no data, no noise, no storage.
+
+Every bound is rounded up, every cap down, and impossible numbers are refused.
+"""
+
+from privledger.accounting.calibrate import smallest
+from privledger.accounting.certificate import ACCOUNTANTS, Certificate, delta_at, epsilon_at
+from privledger.accounting.claims import published_sgbdt_epsilon
+from privledger.accounting.convert import delta_from_rdp, epsilon_from_rdp, rdp_cap
+from privledger.accounting.cost import Cost, maximum, pairwise_parallel, repeat, sequential
+from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_orders, sum_curves
+from privledger.accounting.gaussian import (
+    delta_from_mu,
+    epsilon_from_mu,
+    mu_from_epsilon_delta,
+    mu_from_pure,
+)
+from privledger.accounting.relation import RELATIONS, Relation, check_relation
+from privledger.accounting.renyi import (
+    bounded_range_rdp,
+    gaussian_rdp,
+    laplace_rdp,
+    pure_rdp,
+    zcdp_rdp,
+)
+from privledger.accounting.subsample import (
+    poisson_gaussian_rdp,
+    poisson_generic_rdp,
+    poisson_pure_epsilon,
+)
+
+__all__ = [
+    "ACCOUNTANTS",
+    "DEFAULT_ORDERS",
+    "RELATIONS",
+    "Certificate",
+    "Cost",
+    "RdpCurve",
+    "Relation",
+    "bounded_range_rdp",
+    "check_orders",
+    "check_relation",
+    "delta_at",
+    "delta_from_mu",
+    "delta_from_rdp",
+    "epsilon_at",
+    "epsilon_from_mu",
+    "epsilon_from_rdp",
+    "gaussian_rdp",
+    "laplace_rdp",
+    "maximum",
+    "mu_from_epsilon_delta",
+    "mu_from_pure",
+    "pairwise_parallel",
+    "poisson_gaussian_rdp",
+    "poisson_generic_rdp",
+    "poisson_pure_epsilon",
+    "published_sgbdt_epsilon",
+    "pure_rdp",
+    "rdp_cap",
+    "repeat",
+    "sequential",
+    "smallest",
+    "sum_curves",
+    "zcdp_rdp",
+]

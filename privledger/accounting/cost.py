@@ -1,0 +1,222 @@
+"""What a node costs in every currency at once, and how costs combine.
+
+A cost holds a pure epsilon, a Gaussian-DP bound and a Renyi curve side by side. Each currency
+composes by its own theorem, and only `epsilon_at` and `delta_at` turn one into a guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from attrs import Factory, evolve, field, frozen
+
+from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_aligned, sum_curves
+from privledger.accounting.gaussian import mu_from_pure
+from privledger.accounting.relation import Relation, check_relation
+from privledger.errors import InvalidCurve, InvalidValue, RelationMismatch
+from privledger.rounding import add_up, multiply_up, non_negative, up
+from privledger.rounding import count as whole_number
+
+
+def _or_infinite(name: str, value: object) -> float:
+    if type(value) is float and value == math.inf:
+        return value
+    return non_negative(name, value)
+
+
+def _gdp_of(cost: Cost) -> float:
+    """The squared mu that follows from the other fields."""
+    if cost.mu_squared is not None:
+        return cost.mu_squared
+    pure = _or_infinite("pure", cost.pure)
+    return math.inf if pure == math.inf else _squared(mu_from_pure(pure))
+
+
+def _squared(mu: float) -> float:
+    return multiply_up(mu, mu)
+
+
+@frozen
+class Cost:
+    """The cost of a node, stated for one neighbouring relation.
+
+    Attributes:
+        relation: which pairs of tables it speaks about.
+        pure: pure epsilon in nats; infinity if there is none.
+        mu_squared: squared Gaussian-DP parameter, exact, if everything inside is an unsampled
+            Gaussian; None otherwise.
+        curve: Renyi bounds in nats.
+        gdp_squared: squared Gaussian-DP parameter that is proved, infinity if none. Adds up
+            under sequential composition. Found from the other fields if left out.
+
+    Raises:
+        InvalidValue: a field is negative, NaN, subnormal or not a number.
+    """
+
+    relation: Relation
+    pure: float
+    mu_squared: float | None
+    curve: RdpCurve
+    gdp_squared: float = field(default=Factory(_gdp_of, takes_self=True))
+
+    def __attrs_post_init__(self) -> None:
+        check_relation(self.relation)
+        _or_infinite("pure", self.pure)
+        if self.mu_squared is not None:
+            non_negative("mu_squared", self.mu_squared)
+        _or_infinite("gdp_squared", self.gdp_squared)
+        if not isinstance(self.curve, RdpCurve):
+            raise InvalidCurve("curve", self.curve, "an RdpCurve")
+
+    @classmethod
+    def zero(cls, relation: Relation, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Cost:
+        """The cost of a release that depends on no record."""
+        return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0)
+
+    def gdp(self) -> float:
+        """The smallest squared mu that is proved; infinity if none is."""
+        known = [self.gdp_squared]
+        if self.mu_squared is not None:
+            known.append(self.mu_squared)
+        if self.pure < math.inf:
+            known.append(_squared(mu_from_pure(self.pure)))
+        return min(known)
+
+
+def _same_relation(costs: Sequence[Cost]) -> Relation:
+    if not costs:
+        raise InvalidValue("costs", (), "at least one cost")
+    relation = costs[0].relation
+    for cost in costs:
+        if cost.relation != relation:
+            raise RelationMismatch(f"a {cost.relation} cost cannot be added to {relation} ones")
+    return relation
+
+
+def _exact(
+    costs: Sequence[Cost], combine: Callable[[list[float]], float]
+) -> float | None:
+    """Gaussian only if every part is."""
+    squares = [cost.mu_squared for cost in costs if cost.mu_squared is not None]
+    return combine(squares) if len(squares) == len(costs) else None
+
+
+def sequential(costs: Sequence[Cost]) -> Cost:
+    """All of them on the same records; later ones may depend on earlier outputs.
+
+    Raises:
+        RelationMismatch: they are stated for different relations.
+        InvalidValue: there is none.
+
+    References:
+        Mironov 2017 (arXiv:1702.07476v3), Proposition 1; Dong, Roth, Su 2019
+        (arXiv:1905.02383v3), Theorem 3.2.
+    """
+    costs = tuple(costs)
+    relation = _same_relation(costs)
+    if len(costs) == 1:
+        return costs[0]
+    return Cost(
+        relation,
+        add_up(cost.pure for cost in costs),
+        _exact(costs, add_up),
+        sum_curves(cost.curve for cost in costs),
+        add_up(cost.gdp_squared for cost in costs),
+    )
+
+
+def repeat(cost: Cost, count: int) -> Cost:
+    """The same node `count` times in sequence; 0 times costs nothing.
+
+    Raises:
+        InvalidValue: `count` is not a whole number of at least 0.
+    """
+    repeats = whole_number("count", count, least=0)
+    if repeats == 0:
+        return Cost.zero(cost.relation, cost.curve.orders)
+    if repeats == 1:
+        return cost
+    times = up(float(repeats))
+    squared = cost.mu_squared
+    return evolve(
+        cost,
+        pure=multiply_up(cost.pure, times),
+        mu_squared=None if squared is None else multiply_up(squared, times),
+        curve=cost.curve.times(repeats),
+        gdp_squared=multiply_up(cost.gdp_squared, times),
+    )
+
+
+def maximum(costs: Sequence[Cost]) -> Cost:
+    """The most expensive of them in every currency.
+
+    This is parallel composition under add-or-remove-one, if each record belongs to one part
+    whatever the other records are: only that part's releases change.
+
+    Raises:
+        RelationMismatch: they are stated for different relations.
+        InvalidValue: there is none.
+    """
+    costs = tuple(costs)
+    relation = _same_relation(costs)
+    check_aligned(*(cost.curve for cost in costs))
+    curve = costs[0].curve
+    if len(costs) > 1:
+        bounds = np.maximum.reduce([cost.curve.as_array() for cost in costs])
+        curve = RdpCurve.from_array(curve.orders, bounds)
+    return Cost(
+        relation,
+        max(cost.pure for cost in costs),
+        _exact(costs, max),
+        curve,
+        max(cost.gdp_squared for cost in costs),
+    )
+
+
+def pairwise_parallel(
+    replace_costs: Sequence[Cost], add_remove_costs: Sequence[Cost]
+) -> Cost:
+    """Parallel parts under replace-one.
+
+    The new record stays in its part j (cost `replace_costs[j]`), or leaves part i and enters
+    another part j (the sum of the two add-or-remove costs).
+
+    Args:
+        replace_costs: one for each part, for replace-one.
+        add_remove_costs: for the same parts in the same order, for add-or-remove-one.
+
+    Returns:
+        A cost for replace-one.
+
+    Raises:
+        RelationMismatch: a sequence is stated for another relation.
+        InvalidValue: the sequences differ in length or are empty.
+    """
+    stay, move = tuple(replace_costs), tuple(add_remove_costs)
+    if len(stay) != len(move):
+        raise InvalidValue("add_remove_costs", len(move), f"{len(stay)} costs, one per part")
+    if _same_relation(stay) != "replace_one" or _same_relation(move) != "add_remove":
+        raise RelationMismatch("parts need a replace_one and an add_remove cost each")
+    staying = maximum(stay)
+    if len(move) == 1:
+        return staying
+    check_aligned(*(cost.curve for cost in (*stay, *move)))
+    stacked = np.array([cost.curve.as_array() for cost in move])
+    dearest = np.partition(stacked, len(move) - 2, axis=0)[-2:]
+    orders = staying.curve.orders
+    first, second = (RdpCurve.from_array(orders, row) for row in dearest)
+    exact = _exact(move, _two_largest)
+    squared = staying.mu_squared
+    return Cost(
+        "replace_one",
+        max(staying.pure, _two_largest([cost.pure for cost in move])),
+        None if squared is None or exact is None else max(squared, exact),
+        staying.curve.maximum(first + second),
+        max(staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move])),
+    )
+
+
+def _two_largest(values: list[float]) -> float:
+    return add_up(sorted(values)[-2:])

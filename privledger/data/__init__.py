@@ -1,0 +1,39 @@
+"""Public facts about tables, guarded handles, and the queries they can describe."""
+
+from privledger.data.bins import Bins, Test, TreeCells
+from privledger.data.blocks import ColumnValue, CustomValue, Ones, clipped
+from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells, ResidualCells
+from privledger.data.dataset import Dataset, Partition
+from privledger.data.query import Query
+from privledger.data.rows import Rows, Vault
+from privledger.data.schema import Column, Schema
+from privledger.data.score import Score, probabilities
+from privledger.data.table import Columns, encode_features, encode_target, read_table
+
+__all__ = [
+    "Bins",
+    "CategoryCells",
+    "Cells",
+    "CoinCells",
+    "Column",
+    "ColumnValue",
+    "Columns",
+    "CustomValue",
+    "Dataset",
+    "IntervalCells",
+    "Ones",
+    "Partition",
+    "Query",
+    "ResidualCells",
+    "Rows",
+    "Schema",
+    "Score",
+    "Test",
+    "TreeCells",
+    "Vault",
+    "clipped",
+    "encode_features",
+    "encode_target",
+    "probabilities",
+    "read_table",
+]

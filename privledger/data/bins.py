@@ -1,0 +1,138 @@
+"""Public bins of every feature, and partitions of the table built from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.data.rows import Rows
+from privledger.data.schema import Schema
+from privledger.data.table import MISSING, Columns
+from privledger.errors import InvalidValue
+from privledger.rounding import count
+
+
+def _ints(value: Any) -> tuple[int, ...]:
+    return tuple(int(item) for item in value)
+
+
+@frozen(eq=False)
+class Bins:
+    """Equal-width bins over public bounds; one bin per category; one more bin for missing.
+
+    Attributes:
+        schema: whose features are binned.
+        numeric_bins: bins per numeric feature, 1 to 65534.
+    """
+
+    schema: Schema
+    numeric_bins: int = 1024
+
+    def __attrs_post_init__(self) -> None:
+        if count("numeric_bins", self.numeric_bins) > 65534:
+            raise InvalidValue("numeric_bins", self.numeric_bins, "at most 65534")
+
+    def sizes(self) -> tuple[int, ...]:
+        """Bins of each feature, the missing bin included as the last."""
+        return tuple(
+            (self.numeric_bins if column.kind == "numeric" else len(column.categories)) + 1
+            for column in self.schema.features
+        )
+
+    def edges(self, feature: int) -> NDArray[np.float64]:
+        """Bounds of a numeric feature's bins, shape (numeric_bins + 1,)."""
+        column = self.schema.features[feature]
+        return np.linspace(column.lower, column.upper, self.numeric_bins + 1)
+
+    def codes(self, columns: Columns) -> tuple[NDArray[np.uint16], ...]:
+        """Bin number of every record, one array per feature, each of shape (n_records,)."""
+        result = []
+        for column, array, size in zip(
+            self.schema.features, columns.arrays, self.sizes(), strict=True
+        ):
+            if column.kind == "categorical":
+                codes = np.where(array == MISSING, size - 1, array)
+            else:
+                codes = self._numeric(array, column.lower, column.upper, size)
+            result.append(codes.astype(np.uint16 if size > 256 else np.uint8))
+        return tuple(result)
+
+    def _numeric(self, array: NDArray[Any], lower: float, upper: float, size: int) -> NDArray[Any]:
+        scaled = (array - lower) * (self.numeric_bins / (upper - lower))
+        absent = np.isnan(scaled)
+        clipped = np.minimum(scaled, self.numeric_bins - 1)
+        if absent.any():
+            clipped[absent] = size - 1
+        return clipped.astype(np.int32)
+
+    def of(self, rows: Rows) -> tuple[NDArray[np.uint16], ...]:
+        """Inside the guard: computed once per data set."""
+        found = rows.cache.get(self)
+        if found is None:
+            found = rows.cache[self] = self.codes(rows.features)
+        return found  # type: ignore[no-any-return]
+
+
+@frozen(eq=False)
+class Test:
+    """One test of a tree: a bin's contribution to the cell number.
+
+    Attributes:
+        feature: which feature.
+        table: shape (bins of that feature,), unsigned integers; the cell of a record is the
+            sum of its table entries over the tests.
+    """
+
+    feature: int
+    table: NDArray[Any] = field()
+
+    def __repr__(self) -> str:
+        return f"Test(feature={self.feature})"
+
+
+@frozen(eq=False)
+class TreeCells:
+    """A partition by a tree whose tests are public or were released.
+
+    Attributes:
+        bins: the public bins that the tests speak about.
+        tests: any number of them; with k two-way tables of entries 0 and 2**level the cells
+            are the leaves of a complete tree of depth k with one test per level.
+        count: how many cells there are, empty ones included.
+    """
+
+    bins: Bins
+    tests: tuple[Test, ...] = field(converter=tuple)
+    count: int
+
+    def __attrs_post_init__(self) -> None:
+        sizes = self.bins.sizes()
+        reach = 0
+        for test in self.tests:
+            if not (0 <= test.feature < len(sizes) and test.table.shape == (sizes[test.feature],)
+                    and test.table.dtype.kind == "u"):
+                raise InvalidValue("Test", test, "one unsigned entry per bin of its feature")
+            reach += int(test.table.max())
+        if not reach < self.count <= 65535:
+            raise InvalidValue("TreeCells count", self.count, "above every cell number")
+
+    def assign(self, codes: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+        """Cell of every record from its bin codes, shape (n_records,)."""
+        dtype = np.uint8 if self.count <= 256 else np.uint16
+        if not self.tests:
+            return np.zeros(len(codes[0]), dtype=dtype)
+        cells = None
+        for test in self.tests:
+            part = test.table.astype(dtype).take(codes[test.feature])
+            cells = part if cells is None else np.add(cells, part, out=cells)
+        return cells  # type: ignore[return-value]
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        """Inside the guard. Only the last tree is kept: it is asked twice in a row."""
+        last = rows.last
+        if last is None or last[0] is not self:
+            last = rows.last = (self, self.assign(self.bins.of(rows)))
+        return last[1]

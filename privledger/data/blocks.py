@@ -1,0 +1,143 @@
+"""What a query adds up: one block of coordinates per statistic, with the bound that is derived.
+
+A block gives every record a contribution of norm at most `clip`; that bound, not a claim by
+the learner, is the sensitivity the noise is scaled to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from privledger.data.rows import Rows
+from privledger.errors import DataError
+from privledger.rounding import number, positive
+
+
+class Block(Protocol):
+    """One statistic of a query.
+
+    Attributes:
+        clip: bound on the norm of a record's contribution (L2 under Gaussian noise, L1 under
+            Laplace noise).
+        width: coordinates per cell.
+        signed: whether contributions may be negative.
+        asserted: whether somebody merely vouches for something here.
+    """
+
+    @property
+    def clip(self) -> float: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def signed(self) -> bool: ...
+    @property
+    def asserted(self) -> bool: ...
+
+    def values(self, rows: Rows) -> NDArray[np.float64] | None:
+        """Contributions before clipping, shape (n,) or (n, width); None means all ones."""
+
+
+@frozen(eq=False)
+class Ones:
+    """Every record counts one."""
+
+    clip: float = 1.0
+    width: int = 1
+    signed: bool = False
+    asserted: bool = False
+
+    def values(self, rows: Rows) -> None:
+        return None
+
+
+@frozen(eq=False)
+class ColumnValue:
+    """A numeric column as (x - center) / scale, clipped to [-clip, clip]; missing counts zero.
+
+    Attributes:
+        name: a numeric feature, or "" for the target.
+    """
+
+    name: str
+    center: float
+    scale: float
+    clip: float = 1.0
+    width: int = 1
+    signed: bool = True
+    asserted: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        number("center", self.center)
+        positive("scale", self.scale)
+        positive("clip", self.clip)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        if self.name:
+            schema = rows.features.schema
+            column = rows.features.arrays[schema.feature_index(self.name)]
+        else:
+            column = target_of(rows)
+        values: NDArray[np.float64] = (column - self.center) / self.scale
+        return np.nan_to_num(values, copy=False, nan=0.0)
+
+
+@frozen(eq=False)
+class CustomValue:
+    """A function of single rows that somebody vouches for. Recorded as asserted.
+
+    Attributes:
+        function: takes a dict of column arrays (features by name, target under "target") and
+            returns one number per row, shape (n_records,). It must treat every row alone.
+        why: why that holds; goes into the ledger.
+    """
+
+    function: Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
+    clip: float
+    why: str
+    width: int = 1
+    signed: bool = True
+    asserted: bool = True
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        columns = rows.features
+        table = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
+        if rows.target is not None:
+            table["target"] = rows.target
+        try:
+            result = np.asarray(self.function(dict(table)), dtype=np.float64)
+        except Exception as error:
+            # The text of a stranger's exception may quote a value: only its type goes on.
+            raise DataError(f"the custom query raised {type(error).__name__}") from None
+        if result.shape != (rows.n,):
+            raise DataError("the custom query must return one number per row")
+        return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
+
+
+def target_of(rows: Rows) -> NDArray[Any]:
+    """The target inside the guard."""
+    if rows.target is None:
+        raise DataError("the data were protected without a target")
+    return rows.target
+
+
+def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
+    """Contributions of norm at most `block.clip`; `norm` is 1 or 2.
+
+    Returns:
+        Shape (n,) or (n, width); None means that every record contributes one.
+    """
+    values = block.values(rows)
+    if values is None:
+        return None
+    if values.ndim == 1:
+        return np.clip(values, -block.clip if block.signed else 0.0, block.clip)
+    if not block.signed:
+        values = np.maximum(values, 0.0)
+    size = np.abs(values).sum(axis=1) if norm == 1 else np.sqrt(np.square(values).sum(axis=1))
+    factor = np.minimum(1.0, block.clip / np.maximum(size, 1e-300))
+    return values * factor[:, None]

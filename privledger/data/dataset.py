@@ -1,0 +1,198 @@
+"""Dataset handles: descriptions of what may be asked. They hold no rows and show none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from attrs import field, frozen
+
+from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
+from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells
+from privledger.data.query import Query
+from privledger.data.rows import Vault
+from privledger.data.schema import Column, Schema
+from privledger.data.score import Score
+from privledger.errors import InvalidValue, SchemaError
+from privledger.graph import Context
+from privledger.rounding import count, number, positive, probability
+
+if TYPE_CHECKING:
+    from privledger.data.bins import Bins
+
+_tokens = itertools.count(1)
+
+
+@frozen(eq=False)
+class Step:
+    """One derivation: the context it opens, and the cells it restricts to (for parts)."""
+
+    context: Context
+    cells: Cells | None = None
+
+
+@frozen(eq=False, repr=False)
+class Dataset:
+    """A handle on guarded data. Deriving another handle, or describing a query, reads nothing.
+
+    Made by `Ledger.protect`. Answers come from `session.release(mechanism, query)` only.
+
+    Attributes:
+        schema: the public facts.
+        steps: how the handle was derived, outermost first.
+    """
+
+    schema: Schema
+    _vault: Vault = field(alias="vault")
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """The name under which the ledger knows these records."""
+        return self._vault.identity
+
+    @property
+    def chain(self) -> tuple[Context, ...]:
+        return tuple(step.context for step in self.steps)
+
+    def _derive(self, step: Step) -> Dataset:
+        return Dataset(self.schema, self._vault, (*self.steps, step))
+
+    def poisson(self, rate: float) -> Dataset:
+        """A fresh Poisson sample: every record enters with probability `rate`, in secret.
+
+        Drawn by the ledger's own source at the first release, after any filter above it.
+        """
+        checked = probability("rate", rate, one=True)
+        return self._derive(Step(Context("poisson", f"sample-{next(_tokens)}", rate=checked)))
+
+    def select(self, columns: Sequence[str]) -> Dataset:
+        """The same records with only some features."""
+        return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps)
+
+    def partition(self, parts: int | Cells) -> Partition:
+        """Disjoint parts: by a public predicate (`Cells`), or by a private coin per record."""
+        if isinstance(parts, int) and not isinstance(parts, bool):
+            cells: Cells = CoinCells(count("parts", parts, least=2), None)
+            return Partition(self, cells, f"coin-{next(_tokens)}", "iid_per_record")
+        return Partition(self, parts, f"parts-{next(_tokens)}", "public_predicate")  # type: ignore[arg-type]
+
+    def count(self) -> Query:
+        """How many records."""
+        return Query(self, (Ones(),), None, "count")
+
+    def sum(self, name: str, *, lower: float | None = None, upper: float | None = None) -> Query:
+        """Sum of a numeric column (a feature, or the target by its name).
+
+        The answer is the sum of (x - middle) / half, where middle and half come from the
+        column's public bounds (or narrower public `lower`, `upper`); add middle * count back
+        to get a sum in the column's own unit.
+        """
+        column = self._numeric(name)
+        low = column.lower if lower is None else number("lower", lower)
+        high = column.upper if upper is None else number("upper", upper)
+        if not low < high:
+            raise InvalidValue("bounds", (low, high), "lower below upper")
+        value = ColumnValue(self._key(name), (low + high) / 2, (high - low) / 2)
+        return Query(self, (value,), None, f"sum of {name}")
+
+    def histogram(self, name: str, edges: Sequence[float] | None = None) -> Query:
+        """Counts per category, or per interval between public `edges`."""
+        return Query(self, (Ones(),), self.cells(name, edges), f"histogram of {name}")
+
+    def cells(self, name: str, edges: Sequence[float] | None = None) -> Cells:
+        """A public partition by one column."""
+        column = self._column(name)
+        if column.kind == "categorical":
+            extra = 1 if column.role == "feature" else 0
+            return CategoryCells(self._key(name), len(column.categories) + extra)
+        if edges is None:
+            raise InvalidValue("edges", edges, "given for a numeric column")
+        return IntervalCells(self._key(name), edges)
+
+    def query(self, blocks: Sequence[Block], cells: Cells | None = None,
+              what: str = "query") -> Query:
+        """A joint question: several statistics released together, per cell."""
+        return Query(self, tuple(blocks), cells, what)
+
+    def custom(self, function: Any, sensitivity: float, why: str) -> Query:
+        """Sum of a per-row function, clipped to [-sensitivity, sensitivity]. Asserted."""
+        if not isinstance(why, str) or not why.strip():
+            raise InvalidValue("why", why, "a sentence that goes into the ledger")
+        block = CustomValue(function, positive("sensitivity", sensitivity), why)
+        return Query(self, (block,), None, "custom query")
+
+    def score(self, loss: str, start: Any, *, center: float = 0.0, scale: float = 1.0) -> Score:
+        """A running score of an additive model on these records; see `Score`."""
+        return Score(loss, np.asarray(start, dtype=np.float64), center, scale)
+
+    def bins(self, numeric_bins: int = 1024) -> Bins:
+        """Public bins of the features."""
+        from privledger.data.bins import Bins
+
+        return Bins(self.schema, numeric_bins)
+
+    def _column(self, name: str) -> Column:
+        for column in self.schema.columns:
+            if column.name == name and column.role in ("feature", "target"):
+                return column
+        raise SchemaError(f"no feature or target column {name!r}")
+
+    def _numeric(self, name: str) -> Column:
+        column = self._column(name)
+        if column.kind != "numeric":
+            raise SchemaError(f"column {name!r} is not numeric")
+        return column
+
+    def _key(self, name: str) -> str:
+        return "" if self._column(name).role == "target" else name
+
+    def __repr__(self) -> str:
+        derived = "".join(f" > {step.context.kind}" for step in self.steps)
+        return f"Dataset({self.schema.name!r}{derived}, guarded)"
+
+    def __len__(self) -> NoReturn:
+        raise TypeError("the number of records is private; ask for a count under a grant")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+
+    def __copy__(self) -> Dataset:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Dataset:
+        return self
+
+    def __sklearn_clone__(self) -> Dataset:
+        return self
+
+
+@frozen(eq=False)
+class Partition:
+    """Disjoint parts of a handle, with the reason why they are disjoint."""
+
+    data: Dataset
+    cells: Cells
+    token: str
+    certificate: str
+
+    def __len__(self) -> int:
+        return self.cells.count
+
+    def __getitem__(self, part: int) -> Dataset:
+        """The handle on one part; its releases are a member of a `Parallel` node."""
+        if not 0 <= part < self.cells.count:
+            raise IndexError(part)
+        context = Context("part", self.token, part=part, parts=self.cells.count,
+                          certificate=self.certificate)
+        return self.data._derive(Step(context, self.cells))
+
+    def query(self, blocks: Sequence[Block], what: str = "query per part") -> Query:
+        """One answer per part, in one release and one node."""
+        return Query(self.data, tuple(blocks), self.cells, what)
+
+    def counts(self) -> Query:
+        """How many records in each part."""
+        return self.query((Ones(),), "count per part")

@@ -1,0 +1,96 @@
+"""The guard: private arrays that only a session with an open grant can reach."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NoReturn, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from privledger.data.table import Columns
+from privledger.errors import NotGranted
+
+
+class Permission(Protocol):
+    """What opens a vault: a grant that is durable and not yet settled."""
+
+    @property
+    def covers(self) -> str:
+        """Identity of the data that the grant was given for."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the grant still stands."""
+
+
+@define(eq=False, repr=False)
+class Rows:
+    """Encoded private columns and what was derived from them. Lives inside the guard.
+
+    Attributes:
+        features: encoded features.
+        target: float64 or int32, shape (n_records,), or None.
+        cache: arrays derived per handle object (bin codes, running scores, samples).
+        last: the tree whose cells were computed last, and those cells.
+    """
+
+    features: Columns
+    target: NDArray[Any] | None
+    cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
+    last: tuple[object, NDArray[Any]] | None = None
+
+    @property
+    def n(self) -> int:
+        return self.features.n_rows
+
+    def __repr__(self) -> str:
+        return "Rows(private)"
+
+
+class Vault:
+    """Holds the rows of one data set. No method gives them away without a permission."""
+
+    def __init__(self, identity: str, rows: Rows) -> None:
+        self.identity = identity
+        self.__rows = rows
+        self.opened = 0
+        self.lock = threading.RLock()
+
+    def open(self, permission: Permission) -> Rows:
+        """The rows, for one release under `permission`.
+
+        Raises:
+            NotGranted: the grant is over, or was given for other data.
+        """
+        if not permission.active:
+            raise NotGranted("the grant is over; nothing was read")
+        if permission.covers != self.identity:
+            raise NotGranted("the grant was given for other data; nothing was read")
+        self.opened += 1
+        return self.__rows
+
+    def grown(self, features: Columns, target: NDArray[Any] | None) -> Vault:
+        """A vault of the same identity with more rows after the old ones."""
+        old = self.__rows
+        arrays = tuple(np.concatenate([a, b])
+                       for a, b in zip(old.features.arrays, features.arrays, strict=True))
+        both = None
+        if old.target is not None and target is not None:
+            both = np.concatenate([old.target, target])
+        columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
+        return Vault(self.identity, Rows(columns, both))
+
+    def __repr__(self) -> str:
+        return "Vault(private)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+
+    def __copy__(self) -> Vault:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Vault:
+        return self

@@ -1,0 +1,154 @@
+"""Running scores of an additive model, kept per record inside the guard.
+
+A learner describes the model (public start, released leaf values on public cells); the guard
+keeps each record's score and hands out only queries about gradients. Updating scores is
+post-processing plus a function of single records: it releases nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+from privledger.data.blocks import target_of
+from privledger.data.rows import Rows
+from privledger.errors import InvalidValue
+from privledger.rounding import number, positive
+
+LOSSES = ("squared", "logistic", "softmax")
+
+
+@define(eq=False)
+class Score:
+    """Score f(record) = start + sum of cell values; `loss` fixes gradient and hessian.
+
+    Attributes:
+        loss: `squared` (target scaled to (y - center) / scale), `logistic` (two classes),
+            `softmax` (`width` classes).
+        start: shape (width,), public or released.
+        width: coordinates of a score: 1, or the number of classes for softmax.
+    """
+
+    loss: str
+    start: NDArray[np.float64]
+    center: float = 0.0
+    scale: float = 1.0
+    updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise InvalidValue("loss", self.loss, f"one of {', '.join(LOSSES)}")
+        self.start = np.atleast_1d(np.asarray(self.start, dtype=np.float64))
+        if not np.isfinite(self.start).all():
+            raise InvalidValue("start", "given", "made of finite numbers")
+        number("center", self.center)
+        positive("scale", self.scale)
+
+    @property
+    def width(self) -> int:
+        return len(self.start)
+
+    def add(self, cells: Any, values: NDArray[np.float64]) -> None:
+        """Add `values`, shape (cells.count,) or (cells.count, width), to every record's score."""
+        values = np.asarray(values, dtype=np.float64)
+        expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
+        if values.shape != expected or not np.isfinite(values).all():
+            raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
+        self.updates.append((cells, values))
+
+    def gradient(self, clip: float) -> Gradient:
+        """Block of negative gradients, clipped to norm `clip`."""
+        return Gradient(self, positive("clip", clip), self.width)
+
+    def hessian(self) -> Hessian:
+        """Block of hessians scaled into [0, 1]: 1, 4p(1-p), or (1 - sum p^2) / (1 - 1/K)."""
+        return Hessian(self)
+
+    def of(self, rows: Rows) -> _Running:
+        """Inside the guard: scores with every update applied, in place."""
+        running = rows.cache.get(self)
+        if running is None:
+            shape = rows.n if self.width == 1 else (rows.n, self.width)
+            running = rows.cache[self] = _Running(np.broadcast_to(
+                self.start if self.width > 1 else self.start[0], shape).copy())
+        for cells, values in self.updates[running.applied :]:
+            running.scores += values.take(cells.index(rows), axis=0)
+            running.applied += 1
+            running.link = None
+        return running  # type: ignore[no-any-return]
+
+
+@define(eq=False)
+class _Running:
+    scores: NDArray[np.float64]
+    applied: int = 0
+    link: NDArray[np.float64] | None = None
+    target: NDArray[np.float64] | None = None
+
+
+def probabilities(loss: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean that a score stands for: identity, logistic, or softmax along the last axis."""
+    if loss == "squared":
+        return scores
+    if loss == "logistic":
+        from scipy.special import expit
+
+        return expit(scores)  # type: ignore[no-any-return]
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def _linked(score: Score, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(target on the score's scale, mean), cached until the next update."""
+    running = score.of(rows)
+    if running.target is None:
+        target = target_of(rows)
+        if score.loss == "squared":
+            running.target = (target - score.center) / score.scale
+        elif score.loss == "logistic":
+            running.target = (target == 1).astype(np.float64)
+        else:
+            running.target = np.zeros((rows.n, score.width))
+            running.target[np.arange(rows.n), target] = 1.0
+    if running.link is None:
+        running.link = probabilities(score.loss, running.scores)
+    return running.target, running.link
+
+
+@frozen(eq=False)
+class Gradient:
+    """Negative gradient of the loss, target minus mean."""
+
+    score: Score
+    clip: float
+    width: int
+    signed: bool = True
+    asserted: bool = False
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        target, mean = _linked(self.score, rows)
+        return target - mean
+
+
+@frozen(eq=False)
+class Hessian:
+    """Second derivative of the loss, scaled so that its largest value is one."""
+
+    score: Score
+    clip: float = 1.0
+    width: int = 1
+    signed: bool = False
+    asserted: bool = False
+
+    def values(self, rows: Rows) -> NDArray[np.float64] | None:
+        if self.score.loss == "squared":
+            return None
+        _, mean = _linked(self.score, rows)
+        if self.score.loss == "logistic":
+            return 4.0 * mean * (1.0 - mean)
+        classes = self.score.width
+        total: NDArray[np.float64] = 1.0 - np.square(mean).sum(axis=1)
+        return total / (1.0 - 1.0 / classes)

@@ -1,0 +1,225 @@
+"""Tables in: CSV, CSV.gz, NPZ, pandas frames and NumPy arrays -> columns that fit a schema.
+
+This runs at the owner's side, before the guard. Errors name columns and rules, never values.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from privledger.data.schema import Column, Schema, label_key
+from privledger.errors import DataError
+
+MISSING = -1
+
+
+@frozen(eq=False)
+class Columns:
+    """Encoded features, one array per feature of the schema.
+
+    Attributes:
+        arrays: float64 clipped to the bounds with NaN for missing (numeric), or int32 category
+            positions with -1 for missing (categorical); each of shape (n_records,).
+    """
+
+    schema: Schema
+    arrays: tuple[NDArray[Any], ...]
+    n_rows: int
+
+    def __repr__(self) -> str:
+        return f"Columns({len(self.arrays)} features)"
+
+
+def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
+    """Feature columns and target of a CSV, CSV.gz or NPZ file.
+
+    Returns:
+        A pandas frame and series where pandas is installed; otherwise a dict of NumPy columns
+        and a NumPy array. Categories come as in the schema's list; an empty cell is missing.
+    """
+    if str(path).endswith(".npz"):
+        return _read_npz(Path(path), schema)
+    opener = gzip.open if str(path).endswith(".gz") else open
+    with opener(path, "rt", newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        header = next(reader, None)
+        rows = list(reader)
+    if header is None:
+        raise DataError(f"{Path(path).name}: no header row")
+    if any(len(row) != len(header) for row in rows):
+        raise DataError(f"{Path(path).name}: rows of different lengths")
+    cells = np.array(rows, dtype=object).reshape(len(rows), len(header))
+    table = {name: cells[:, position] for position, name in enumerate(header)}
+    _need(schema, table)
+    X = {column.name: _typed(table[column.name], column) for column in schema.features}
+    y = _typed(table[schema.target.name], schema.target)
+    return _as_frame(X, y, schema)
+
+
+def _need(schema: Schema, table: Mapping[str, Any]) -> None:
+    wanted = [*schema.features, schema.target]
+    missing = [column.name for column in wanted if column.name not in table]
+    if missing:
+        raise DataError(f"missing column {', '.join(missing)}")
+
+
+def _typed(cells: NDArray[Any], column: Column) -> NDArray[Any]:
+    if column.kind == "numeric":
+        return _to_float(np.where(cells == "", "nan", cells), column)
+    known = {label_key(category): category for category in column.categories}
+    values = [known.get(cell, cell) if cell != "" else None for cell in cells]
+    result = np.empty(len(values), dtype=object)
+    result[:] = values
+    return result
+
+
+def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tuple[Any, Any]:
+    complete = not any(value is None for value in y)
+    if schema.task == "classification" and complete and len(y):
+        y = np.array(list(y))
+    try:
+        import pandas
+    except ImportError:
+        return X, y
+    return pandas.DataFrame(X), pandas.Series(y, name=schema.target.name)
+
+
+def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        X, codes = archive["X"], archive["y"]
+    if X.ndim != 2 or X.shape[1] != len(schema.features) or len(codes) != len(X):
+        raise DataError(f"{path.name}: arrays do not have the shape the schema gives")
+    labels = np.array(schema.target.categories)
+    if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
+        raise DataError(f"{path.name}: a class code outside the schema's list")
+    return X, labels[codes]
+
+
+def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
+    """Encode the features of a frame, a mapping of columns, or a 2-D array (by position).
+
+    Args:
+        strict: refuse unknown categories, and missing cells where the schema allows none.
+            Prediction is lenient: both count as missing.
+
+    Raises:
+        DataError: a column is missing or malformed.
+    """
+    parts = _split(X, schema)
+    arrays = tuple(
+        encode_column(part, column, strict=strict)
+        for part, column in zip(parts, schema.features, strict=True)
+    )
+    lengths = {len(array) for array in arrays}
+    if len(lengths) != 1:
+        raise DataError("columns of different lengths")
+    return Columns(schema, arrays, lengths.pop())
+
+
+def _split(X: Any, schema: Schema) -> list[Any]:
+    names = [column.name for column in schema.features]
+    if hasattr(X, "columns") or isinstance(X, Mapping):
+        held = set(X.columns) if hasattr(X, "columns") else set(X)
+        missing = [name for name in names if name not in held]
+        if not missing:
+            return [X[name] for name in names]
+        if not hasattr(X, "to_numpy") or X.shape[1] != len(names) or schema.array_layout is False:
+            raise DataError(f"missing column {', '.join(missing)}")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise DataError("features must be a table of two dimensions; "
+                        "Reshape your data: one row per record, one column per feature")
+    if array.shape[1] != len(names):
+        raise DataError(f"X has {array.shape[1]} features, but the schema is expecting "
+                        f"{len(names)} features as input")
+    return [array[:, position] for position in range(len(names))]
+
+
+def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArray[Any]:
+    """One column as float64 (clipped, NaN for missing) or int32 category positions."""
+    if column.kind == "categorical":
+        return _encode_categories(values, column, strict)
+    array = _to_float(_plain(values), column)
+    if not strict:
+        array = np.where(np.isfinite(array) | np.isnan(array), array,
+                         np.where(array > 0, column.upper, column.lower))
+    if np.isinf(array).any():
+        raise DataError(f"column {column.name!r} contains infinity")
+    if strict and not column.missing and np.isnan(array).any():
+        raise DataError(f"column {column.name!r} contains NaN (missing cells) and its schema "
+                        "allows none")
+    if strict and column.outside == "refuse" and (
+            (array < column.lower).any() or (array > column.upper).any()):
+        raise DataError(f"column {column.name!r} has a value outside its public bounds")
+    return np.clip(array, column.lower, column.upper)
+
+
+def _plain(values: Any) -> NDArray[Any]:
+    if hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
+    return np.asarray(values)
+
+
+def _to_float(array: NDArray[Any], column: Column) -> NDArray[np.float64]:
+    if array.dtype.kind == "c":
+        raise DataError(f"column {column.name!r}: Complex data not supported")
+    try:
+        if array.dtype == object:
+            array = np.array([np.nan if value is None else value for value in array], dtype=object)
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"column {column.name!r} must hold numbers only") from None
+
+
+def _encode_categories(values: Any, column: Column, strict: bool) -> NDArray[np.int32]:
+    positions = {label_key(category): place for place, category in enumerate(column.categories)}
+    if hasattr(values, "factorize"):
+        codes, levels = values.factorize()
+        levels = list(levels)
+    else:
+        levels, codes = _factorize(_plain(values))
+    lookup = np.full(len(levels) + 1, MISSING, dtype=np.int32)
+    for place, level in enumerate(levels):
+        absent = level is None or level == "" or level != level
+        found = MISSING if absent else positions.get(label_key(level), -2)
+        lookup[place] = found
+    if strict and (lookup == -2).any():
+        raise DataError(f"column {column.name!r} has a category that its schema does not list")
+    lookup[lookup == -2] = MISSING
+    result: NDArray[np.int32] = lookup[np.asarray(codes)]
+    if strict and not column.missing and (result == MISSING).any():
+        raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
+    return result
+
+
+def _factorize(array: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    if array.dtype != object:
+        levels, codes = np.unique(array, return_inverse=True)
+        return levels.tolist(), codes.reshape(-1)
+    places: dict[Any, int] = {}
+    codes = np.fromiter((places.setdefault(value, len(places)) for value in array), np.int64,
+                        len(array))
+    return list(places), codes
+
+
+def encode_target(y: Any, schema: Schema) -> NDArray[Any]:
+    """The target: float64 clipped to its bounds, or int32 class positions; never missing."""
+    column = schema.target
+    array = _plain(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError("the target must be one column")
+    codes = encode_column(array, column)
+    bad = np.isnan(codes) if column.kind == "numeric" else codes == MISSING
+    if bad.any():
+        raise DataError(f"the target column {column.name!r} has missing cells (Input y contains NaN)")
+    return codes

@@ -1,0 +1,132 @@
+"""The one exception tree.
+
+    PrivledgerError
+    ├── InvalidValue (also ValueError)     a number or name that can never be right
+    │   ├── InvalidMechanism               a mechanism record that checks itself failed
+    │   ├── InvalidCurve                   a Renyi curve that is not one
+    │   └── InvalidPlan                    a plan or a run file that cannot be priced
+    ├── UnsupportedNode                    no proof at hand for this node or combination
+    │   └── RelationMismatch               a node stated for another neighbouring relation
+    ├── BudgetExceeded                     a request asks for more than is left; nothing was read
+    ├── NotGranted                         a release that no grant covers; nothing was read
+    ├── LedgerError                        the store itself
+    │   ├── LedgerCorrupt                  truncated, edited, or not a ledger
+    │   ├── LedgerTooNew                   written by a later format
+    │   └── LedgerBusy                     another process holds the write lock
+    ├── DataError (also ValueError)        the table does not fit its schema; no value is shown
+    │   ├── SchemaError                    the schema itself
+    │   └── DataDerived                    a bound or list that says it came from the data
+    └── LearnerError                       a plugin that cannot be loaded
+
+Messages name columns, parameters and rules. They never carry a record's value.
+"""
+
+from __future__ import annotations
+
+
+class PrivledgerError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class InvalidValue(PrivledgerError, ValueError):
+    """A parameter that can never be right: NaN, infinite, negative, boolean, out of range."""
+
+    def __init__(self, name: str, value: object, rule: str) -> None:
+        super().__init__(f"{name} must be {rule}, got {value!r}")
+        self.name, self.value, self.rule = name, value, rule
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.value, self.rule)
+
+
+class InvalidMechanism(InvalidValue):
+    """A mechanism record was given an impossible parameter."""
+
+
+class InvalidCurve(InvalidValue):
+    """A Renyi curve with a negative, NaN or misaligned bound."""
+
+
+class InvalidPlan(InvalidValue):
+    """A plan, a run file or a policy that cannot be understood."""
+
+
+class UnsupportedNode(PrivledgerError):
+    """No accountant here has a proof for this node or combination, so it is refused."""
+
+
+class RelationMismatch(UnsupportedNode):
+    """A node or a request is stated for another neighbouring relation."""
+
+
+class BudgetExceeded(PrivledgerError):
+    """A request asks for more than is left. No data was read and nothing was spent.
+
+    Attributes:
+        asked, spent, left: in `unit`; `spent` and `left` before the request.
+        unit: what the three numbers measure, for example "epsilon" or "mu squared".
+        fits: a sentence about what would fit.
+    """
+
+    def __init__(
+        self,
+        *,
+        asked: float,
+        spent: float,
+        left: float,
+        unit: str = "epsilon",
+        fits: str = "",
+        scope: str = "the ledger",
+    ) -> None:
+        text = (
+            f"refused, nothing was read: the request asks for {unit} {asked:.6g}, "
+            f"{left:.6g} of {scope} is left ({spent:.6g} spent)"
+        )
+        super().__init__(f"{text}; {fits}" if fits else text)
+        self.asked, self.spent, self.left = asked, spent, left
+        self.unit, self.fits, self.scope = unit, fits, scope
+
+    def __reduce__(self) -> tuple[object, ...]:
+        fields = {name: getattr(self, name) for name in
+                  ("asked", "spent", "left", "unit", "fits", "scope")}
+        return _rebuild_refusal, (fields,)
+
+
+def _rebuild_refusal(fields: dict[str, object]) -> BudgetExceeded:
+    return BudgetExceeded(**fields)  # type: ignore[arg-type]
+
+
+class NotGranted(PrivledgerError):
+    """A release that no grant covers. Nothing was read."""
+
+
+class LedgerError(PrivledgerError):
+    """The store cannot do what was asked."""
+
+
+class LedgerCorrupt(LedgerError):
+    """The file is truncated, edited, or not a ledger."""
+
+
+class LedgerTooNew(LedgerError):
+    """The file was written by a later version of the format."""
+
+
+class LedgerBusy(LedgerError):
+    """Another process holds the write lock for too long."""
+
+
+class DataError(PrivledgerError, ValueError):
+    """The table does not fit its schema. Columns and rules are named, values never."""
+
+
+class SchemaError(DataError):
+    """The schema itself cannot be used."""
+
+
+class DataDerived(SchemaError):
+    """A bound, category list or count that says it was read off the private data."""
+
+
+class LearnerError(PrivledgerError):
+    """A learner plugin cannot be found or loaded."""

@@ -1,0 +1,64 @@
+"""Nodes <-> plain JSON values, and canonical JSON text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import fields
+
+from privledger.errors import InvalidPlan
+from privledger.graph.nodes import NODE_TYPES, Node
+
+_TYPES = {kind.__name__: kind for kind in NODE_TYPES}
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN or infinity."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True,
+                      allow_nan=False)
+
+
+def to_json(node: Node) -> dict[str, Any]:
+    """A node as a JSON object; its type under `node`."""
+    result: dict[str, Any] = {"node": type(node).__name__}
+    for attribute in fields(type(node)):
+        value = getattr(node, attribute.name)
+        if isinstance(value, NODE_TYPES):
+            value = to_json(value)
+        elif isinstance(value, tuple):
+            value = [to_json(item) if isinstance(item, NODE_TYPES) else item for item in value]
+        result["inner" if attribute.name == "node" else attribute.name] = value
+    return result
+
+
+def from_json(value: Any) -> Node:
+    """The node that `to_json` wrote; every record checks itself again."""
+    if not isinstance(value, dict) or value.get("node") not in _TYPES:
+        raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
+    kind = _TYPES[value["node"]]
+    known = {("inner" if a.name == "node" else a.name): a.name for a in fields(kind)}
+    arguments: dict[str, Any] = {}
+    for key, item in value.items():
+        if key == "node":
+            continue
+        if key not in known:
+            raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
+        arguments[known[key]] = _value(item)
+    try:
+        return kind(**arguments)  # type: ignore[no-any-return]
+    except TypeError:
+        raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
+
+
+def _value(item: Any) -> Any:
+    if isinstance(item, dict):
+        return from_json(item)
+    if isinstance(item, list):
+        return tuple(_value(part) for part in item)
+    return item
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

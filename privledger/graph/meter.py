@@ -1,0 +1,132 @@
+"""Which releases a reserved plan still admits, node by node.
+
+A plan is flattened into *units*: leaves, and composites that open a context of their own
+(a Poisson sample, the parts of a partition, an individual filter). Sequence within a plan does
+not change its price, so units form a multiset. A context is bound to one unit when it is first
+used: two releases on one sample can never be passed off as two fresh samples.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from privledger.errors import NotGranted
+from privledger.graph.nodes import (
+    Group,
+    IndividualFilter,
+    Node,
+    Parallel,
+    PoissonSample,
+    PostProcess,
+    Public,
+    Repeat,
+    Sequential,
+)
+
+
+@frozen(cache_hash=True)
+class Context:
+    """How a data handle was derived, one step.
+
+    Attributes:
+        kind: `poisson`, `part` or `filter`.
+        token: identity of the sample, partition or filter scope.
+        rate: sampling rate, for `poisson`.
+        part: which part, and of how many, for `part`.
+    """
+
+    kind: Literal["poisson", "part", "filter"]
+    token: str
+    rate: float = 0.0
+    part: int = 0
+    parts: int = 0
+    certificate: str = ""
+
+
+Unit: TypeAlias = Node
+
+
+def flatten(node: Node | None, times: int, counts: dict[Unit, int]) -> None:
+    """Add the units of `times` runs of `node` to `counts`."""
+    if node is None or isinstance(node, PostProcess | Public):
+        return
+    if isinstance(node, Sequential):
+        for child in node.nodes:
+            flatten(child, times, counts)
+    elif isinstance(node, Repeat):
+        flatten(node.node, times * node.count, counts)
+    elif isinstance(node, Group):
+        flatten(node.node, times, counts)
+    else:
+        counts[node] = counts.get(node, 0) + times
+
+
+class Meter:
+    """Counts down what one grant, or one opened context inside it, still admits."""
+
+    def __init__(self, node: Node | None, *, admit_any: bool = False) -> None:
+        self._open = admit_any
+        self._left: dict[Unit, int] = {}
+        flatten(node, 1, self._left)
+        self._opened: dict[str, list[Meter]] = {}
+
+    def admit(self, chain: tuple[Context, ...], leaf: Node) -> None:
+        """Take one release off the plan, or raise `NotGranted` and change nothing."""
+        if not self._take(chain, leaf, commit=True):
+            raise NotGranted(
+                f"no grant covers {type(leaf).__name__} "
+                + (f"under {' > '.join(step.kind for step in chain)} " if chain else "")
+                + "here: the reserved plan has no such node left. Nothing was read"
+            )
+
+    def left(self) -> dict[Unit, int]:
+        """Units not yet used (opened contexts excluded)."""
+        return {unit: times for unit, times in self._left.items() if times}
+
+    def _take(self, chain: tuple[Context, ...], leaf: Node, *, commit: bool) -> bool:
+        if self._open:
+            return True
+        if not chain:
+            times = self._left.get(leaf, 0)
+            if times and commit:
+                self._left[leaf] = times - 1
+            return times > 0
+        step, rest = chain[0], chain[1:]
+        opened = self._opened.get(step.token)
+        if opened is not None:
+            return self._below(opened, step)._take(rest, leaf, commit=commit)
+        for unit, times in self._left.items():
+            if times and _matches(unit, step):
+                # A filter without a described inside admits anything: its caps do the guarding.
+                free = isinstance(unit, IndividualFilter) and unit.node is None
+                inner = [Meter(child, admit_any=free) for child in _inside(unit)]
+                if self._below(inner, step)._take(rest, leaf, commit=commit):
+                    if commit:
+                        self._left[unit] = times - 1
+                        self._opened[step.token] = inner
+                    return True
+        return False
+
+    @staticmethod
+    def _below(meters: list[Meter], step: Context) -> Meter:
+        return meters[step.part] if step.kind == "part" else meters[0]
+
+
+def _matches(unit: Unit, step: Context) -> bool:
+    if step.kind == "poisson":
+        # A smaller rate than the reserved one costs less; exact equality keeps it simple.
+        return isinstance(unit, PoissonSample) and unit.rate == step.rate
+    if step.kind == "part":
+        return (isinstance(unit, Parallel) and len(unit.nodes) == step.parts
+                and unit.certificate == step.certificate)
+    return isinstance(unit, IndividualFilter)
+
+
+def _inside(unit: Unit) -> tuple[Node | None, ...]:
+    if isinstance(unit, Parallel):
+        return unit.nodes
+    if isinstance(unit, PoissonSample | IndividualFilter):
+        return (unit.node,)
+    return ()

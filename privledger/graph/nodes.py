@@ -1,0 +1,197 @@
+"""Composites of the composition graph: frozen, self-checking, unpriced.
+
+A node says what happened. What it costs is a separate question (`privledger.graph.fold`), so a
+history can be priced again by a better accountant without being rewritten.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from privledger.errors import InvalidMechanism
+from privledger.mechanisms import (
+    Asserted,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+)
+from privledger.rounding import count, positive, probability
+
+Certificate = Literal["public_predicate", "iid_per_record", "index"]
+CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
+
+
+def _tuple(value: object) -> tuple[object, ...]:
+    return tuple(value)  # type: ignore[arg-type]
+
+
+def check_node(name: str, value: object) -> None:
+    """Raise `InvalidMechanism` unless `value` is a node type this package knows."""
+    if not isinstance(value, NODE_TYPES):
+        raise InvalidMechanism(name, type(value).__name__, "a node of the composition graph")
+
+
+@frozen(cache_hash=True)
+class Sequential:
+    """All of `nodes` run on the same records, one after another."""
+
+    nodes: tuple[Node, ...] = field(converter=_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        for node in self.nodes:
+            check_node("Sequential member", node)
+
+
+@frozen(cache_hash=True)
+class Repeat:
+    """`node` runs `count` times on the same records, with fresh randomness."""
+
+    node: Node
+    count: int
+
+    def __attrs_post_init__(self) -> None:
+        check_node("Repeat node", self.node)
+        count("Repeat count", self.count)
+
+
+@frozen(cache_hash=True)
+class Parallel:
+    """Member j runs on part j of a partition.
+
+    Attributes:
+        nodes: one member per part.
+        certificate: why one record's coming or going cannot change another record's part:
+            `public_predicate` (the part is a function of the record and of public or released
+            values), `iid_per_record` (a private coin per record), `index` (by position, for
+            replace-one only). A balanced or shuffled split is none of these.
+    """
+
+    nodes: tuple[Node, ...] = field(converter=_tuple)
+    certificate: Certificate = "public_predicate"
+
+    def __attrs_post_init__(self) -> None:
+        if not self.nodes:
+            raise InvalidMechanism("Parallel nodes", self.nodes, "at least one part")
+        for node in self.nodes:
+            check_node("Parallel member", node)
+        if self.certificate not in CERTIFICATES:
+            raise InvalidMechanism("Parallel certificate", self.certificate,
+                                   f"one of {', '.join(CERTIFICATES)}")
+
+
+@frozen(cache_hash=True)
+class PoissonSample:
+    """Each record enters independently with probability `rate`, then `node` runs.
+
+    Assumes a fresh sample for this node, whose membership is never published. A batch of
+    fixed size, or a shuffled pass, is a different node.
+    """
+
+    rate: float
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        probability("PoissonSample rate", self.rate, one=True)
+        check_node("PoissonSample node", self.node)
+
+
+@frozen(cache_hash=True)
+class IndividualFilter:
+    """Whatever runs inside, each record leaves before its own cost passes `cap`.
+
+    Attributes:
+        kind: `gdp` caps the sum of squared Gaussian-DP parameters of unsampled Gaussian
+            rounds; `renyi` caps the sum of Renyi bounds at one `order`.
+        cap: mu squared, or a Renyi bound in nats at `order`.
+        order: Renyi order for `renyi`; zero for `gdp`.
+        node: what is meant to run inside. It does not set the price: the cap does.
+    """
+
+    kind: Literal["gdp", "renyi"]
+    cap: float
+    order: float = 0.0
+    node: Node | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in ("gdp", "renyi"):
+            raise InvalidMechanism("IndividualFilter kind", self.kind, "gdp or renyi")
+        positive("IndividualFilter cap", self.cap)
+        if self.kind == "renyi" and not positive("IndividualFilter order", self.order) > 1:
+            raise InvalidMechanism("IndividualFilter order", self.order, "above 1")
+        if self.kind == "gdp" and self.order != 0:
+            raise InvalidMechanism("IndividualFilter order", self.order, "zero for kind gdp")
+        if self.node is not None:
+            check_node("IndividualFilter node", self.node)
+
+
+@frozen(cache_hash=True)
+class Group:
+    """One person owns at most `rows` of the records that `node` protects one by one."""
+
+    rows: int
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        count("Group rows", self.rows)
+        check_node("Group node", self.node)
+
+
+@frozen(cache_hash=True)
+class PostProcess:
+    """A function of released and public values only. Costs nothing."""
+
+    note: str = ""
+
+
+@frozen(cache_hash=True)
+class Public:
+    """A public fact that the computation used. Costs nothing."""
+
+    fact: str = ""
+
+
+Node: TypeAlias = (
+    Laplace
+    | Gaussian
+    | DiscreteLaplace
+    | DiscreteGaussian
+    | Exponential
+    | RandomizedResponse
+    | Asserted
+    | Sequential
+    | Repeat
+    | Parallel
+    | PoissonSample
+    | IndividualFilter
+    | Group
+    | PostProcess
+    | Public
+)
+
+LEAF_TYPES = (
+    Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, Exponential, RandomizedResponse,
+    Asserted, PostProcess, Public,
+)
+COMPOSITE_TYPES = (Sequential, Repeat, Parallel, PoissonSample, IndividualFilter, Group)
+NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below `node`, in order."""
+    if isinstance(node, Sequential | Parallel):
+        return node.nodes
+    if isinstance(node, Repeat | PoissonSample | Group):
+        return (node.node,)
+    if isinstance(node, IndividualFilter) and node.node is not None:
+        return (node.node,)
+    return ()
+
+
+def holds(node: Node, kind: type) -> bool:
+    """Whether `node` or anything below it is of type `kind`."""
+    return isinstance(node, kind) or any(holds(child, kind) for child in children(node))

@@ -1,0 +1,111 @@
+"""The public questions about a node: epsilon, delta, a Renyi curve, a calibrated noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.accounting import DEFAULT_ORDERS, Relation, delta_at, epsilon_at, smallest
+from privledger.accounting import Certificate as PriceCertificate
+from privledger.errors import InvalidPlan
+from privledger.graph.fold import cost_of
+from privledger.graph.nodes import Node
+from privledger.rounding import non_negative, number, positive, probability
+
+
+def epsilon(
+    node: Node,
+    delta: float = 0.0,
+    relation: Relation = "add_remove",
+    accountant: str = "best",
+) -> float:
+    """An upper bound, in nats, on epsilon at `delta` for running `node` once.
+
+    Args:
+        node: any node of the composition graph.
+        delta: failure probability in [0, 1); 0 for pure DP.
+        relation: `add_remove` or `replace_one`; the sensitivities inside must be stated for it.
+        accountant: `best` (the smallest certified bound), `gdp`, `rdp` or `pure`.
+
+    Raises:
+        InvalidValue: a number that can never be right.
+        UnsupportedNode: no proof at hand for this node, relation or accountant.
+
+    >>> round(epsilon(Gaussian(1.0), delta=1e-5), 4)
+    4.3772
+    """
+    return certify(node, delta, relation, accountant).epsilon
+
+
+def certify(
+    node: Node,
+    delta: float = 0.0,
+    relation: Relation = "add_remove",
+    accountant: str = "best",
+) -> PriceCertificate:
+    """Like `epsilon`, with the theorem, the accountant and the order it rests on."""
+    checked = probability("delta", delta, zero=True)
+    return epsilon_at(cost_of(node, relation), checked, accountant)
+
+
+def delta(
+    node: Node,
+    epsilon: float,
+    relation: Relation = "add_remove",
+    accountant: str = "best",
+) -> float:
+    """An upper bound on delta at `epsilon` (nats) for running `node` once, in [0, 1]."""
+    return delta_at(cost_of(node, relation), non_negative("epsilon", epsilon), accountant).delta
+
+
+def rdp(
+    node: Node, orders: Sequence[float], relation: Relation = "add_remove"
+) -> NDArray[np.float64]:
+    """Renyi bounds in nats at `orders` (each above 1, any order of listing), shape (len(orders),).
+
+    Infinity means that no bound is known at that order.
+    """
+    wanted = [number("order", order) for order in orders]
+    if not wanted or not all(order > 1 for order in wanted):
+        raise InvalidPlan("orders", orders, "a non-empty list of numbers above 1")
+    grid = tuple(sorted(set(wanted)))
+    curve = cost_of(node, relation, grid).curve
+    found = dict(zip(curve.orders, curve.bounds, strict=True))
+    return np.array([found[order] for order in wanted])
+
+
+def calibrate(
+    build: Callable[[float], Node],
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation = "add_remove",
+    accountant: str = "best",
+) -> float:
+    """Smallest noise for which `build(noise)` costs at most `epsilon` at `delta`.
+
+    Args:
+        build: noise -> node, cheaper as noise grows.
+
+    Returns:
+        A noise whose own price has been checked to meet the target.
+
+    >>> noise = calibrate(lambda z: Repeat(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
+    >>> bool(globals()["epsilon"](Repeat(Gaussian(noise), 100), delta=1e-6) <= 1.0)
+    True
+    """
+    target = positive("epsilon", epsilon)
+    checked = probability("delta", delta, zero=True)
+
+    def price(noise: float) -> float:
+        # Not through the cache: a search prices each candidate once.
+        return epsilon_at(cost_of(build(noise), relation, DEFAULT_ORDERS), checked,
+                          accountant).epsilon
+
+    # A little more noise than the exact solution, so that the same plan priced in another
+    # order of additions, or by a filter at the same order, still fits under the same target.
+    noise = smallest(price, target) * (1 + 2e-10)
+    if not price(noise) <= target:
+        raise InvalidPlan("build", "a node", "cheaper as noise grows")
+    return noise

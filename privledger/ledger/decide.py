@@ -1,0 +1,58 @@
+"""State + request -> charge or refusal. Pure: nothing is changed here."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from privledger.accounting import Cost
+from privledger.errors import BudgetExceeded
+from privledger.ledger.filters import FilterRule
+from privledger.ledger.state import State
+
+
+@frozen
+class Charge:
+    """What a grant takes from the cap, in scaled integers."""
+
+    units: int
+    delta_units: int
+
+
+@frozen
+class Refusal:
+    """Why not: the numbers in scaled integers, and how to say it."""
+
+    rule: FilterRule
+    charge: Charge
+    spent_units: int
+    spent_delta_units: int
+
+    def error(self) -> BudgetExceeded:
+        """The typed refusal; its numbers are epsilons at the budget's delta."""
+        rule = self.rule
+        left_units = max(0, rule.cap_units - self.spent_units)
+        over_delta = self.charge.delta_units + self.spent_delta_units > rule.delta_cap_units
+        if rule.kind == "basic" and over_delta:
+            scale = rule.budget.delta / max(1, rule.delta_cap_units)
+            return BudgetExceeded(
+                asked=self.charge.delta_units * scale, spent=self.spent_delta_units * scale,
+                left=(rule.delta_cap_units - self.spent_delta_units) * scale, unit="delta",
+                fits="ask for a smaller delta, or create the ledger with filter='gdp' or 'rdp'",
+            )
+        left = rule.epsilon_of(left_units)
+        fits = (f"a plan of epsilon {left:.4g} at delta {rule.budget.delta:g} would fit: "
+                "add noise, run fewer rounds, or ask for less epsilon" if left > 0
+                else "the budget is used up; nothing fits")
+        return BudgetExceeded(
+            asked=rule.epsilon_of(self.charge.units), spent=rule.epsilon_of(self.spent_units),
+            left=left, fits=fits,
+        )
+
+
+def decide(state: State, rule: FilterRule, cost: Cost, delta: float) -> Charge | Refusal:
+    """Grant what fits under the cap; integers on both sides, so nothing rounds in favour."""
+    units, delta_units = rule.price(cost, delta)
+    charge = Charge(units, delta_units)
+    fits = (state.units + units <= rule.cap_units
+            and state.delta_units + delta_units <= rule.delta_cap_units)
+    return charge if fits else Refusal(rule, charge, state.units, state.delta_units)

@@ -1,0 +1,149 @@
+"""Whole-data filters: how plans chosen one after another are added up against one cap.
+
+A later plan may depend on earlier outputs, so adding up epsilons by any convenient theorem is
+not allowed: the theorem is fixed before the first release (docs/proofs/filters.md).
+
+    gdp     sum of squared Gaussian-DP parameters; exact for unsampled Gaussians
+    rdp     sum of Renyi bounds at one fixed order
+    basic   sum of (epsilon, delta) of whole plans, each plan priced by its best theorem
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from attrs import frozen
+
+from privledger.accounting import (
+    DEFAULT_ORDERS,
+    Cost,
+    RdpCurve,
+    epsilon_at,
+    epsilon_from_mu,
+    epsilon_from_rdp,
+    mu_from_epsilon_delta,
+    rdp_cap,
+)
+from privledger.errors import InvalidValue, UnsupportedNode
+from privledger.ledger.budget import Budget
+from privledger.rounding import down, from_units, positive, units_down, units_up, up
+
+DELTA_UNIT = 1 << 512
+KINDS = ("gdp", "rdp", "basic")
+THEOREMS = {
+    "gdp": "fully adaptive Gaussian-DP composition, sum of mu squared below a cap "
+           "(Smith and Thakurta 2022; docs/proofs/filters.md)",
+    "rdp": "Renyi filter at one order fixed beforehand "
+           "(Feldman and Zrnic 2021, arXiv:2008.11193; docs/proofs/filters.md)",
+    "basic": "adaptive basic composition of whole plans "
+             "(Rogers, Roth, Ullman, Vadhan 2016, arXiv:1605.08294; docs/proofs/filters.md)",
+}
+
+
+@frozen
+class FilterRule:
+    """One filter with its caps as scaled integers, rounded down.
+
+    Attributes:
+        kind: `gdp`, `rdp` or `basic`.
+        order: Renyi order for `rdp`, else 0.
+        budget: the (epsilon, delta) it certifies.
+        cap_units: mu squared, Renyi bound or epsilon, in units of 2**-64.
+        delta_cap_units: for `basic`, delta in units of 2**-512; else 0.
+    """
+
+    kind: str
+    order: float
+    budget: Budget
+    cap_units: int
+    delta_cap_units: int = 0
+
+    @property
+    def theorem(self) -> str:
+        return THEOREMS[self.kind]
+
+    @property
+    def unit(self) -> str:
+        return {"gdp": "mu squared", "rdp": f"Renyi bound at order {self.order:g}",
+                "basic": "epsilon"}[self.kind]
+
+    def price(self, cost: Cost, delta: float) -> tuple[int, int]:
+        """Units and delta units that a plan of `cost` takes, rounded up."""
+        if self.kind == "gdp":
+            if not math.isfinite(cost.gdp_squared):
+                raise UnsupportedNode("this plan has no Gaussian-DP price; "
+                                      "use a ledger with filter='rdp' or 'basic'")
+            return units_up(cost.gdp_squared), 0
+        if self.kind == "rdp":
+            bound = cost.curve.at(self.order)
+            if not math.isfinite(bound):
+                raise UnsupportedNode(f"this plan has no Renyi bound at order {self.order:g}")
+            return units_up(bound), 0
+        if math.isfinite(cost.pure):
+            return units_up(cost.pure), 0
+        share = delta if delta > 0 else self.budget.delta
+        if not share > 0:
+            raise UnsupportedNode("this plan is not pure DP and the budget has delta 0")
+        return units_up(epsilon_at(cost, share).epsilon), delta_units_up(share)
+
+    def epsilon_of(self, units: int) -> float:
+        """The epsilon, at the budget's delta, that a total of `units` certifies."""
+        return _epsilon_of(self.kind, self.order, self.budget.delta, units)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
+    value = from_units(units)
+    value = up(value) if value > 0 else 0.0
+    if kind == "basic" or value == 0:
+        return value
+    if kind == "gdp":
+        return epsilon_from_mu(up(math.sqrt(value)), delta)
+    return epsilon_from_rdp(RdpCurve((order,), (value,)), delta)[0]
+
+
+def delta_units_up(delta: float) -> int:
+    return -((-Fraction(delta) * DELTA_UNIT) // 1)
+
+
+def fixed_filter(kind: str, budget: Budget, order: float | None = None) -> FilterRule:
+    """The filter a caller asked for by name.
+
+    Raises:
+        InvalidValue: an unknown kind, or a kind that needs delta above 0.
+    """
+    if kind not in KINDS:
+        raise InvalidValue("filter", kind, f"auto or one of {', '.join(KINDS)}")
+    if kind == "basic":
+        cap = int(Fraction(budget.delta) * DELTA_UNIT // 1)
+        return FilterRule("basic", 0.0, budget, units_down(budget.epsilon), cap)
+    if not budget.delta > 0:
+        raise InvalidValue("Budget delta", budget.delta, f"above 0 for a {kind} filter")
+    if kind == "gdp":
+        mu = mu_from_epsilon_delta(budget.epsilon, budget.delta)
+        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)))
+    chosen = best_order(budget) if order is None else positive("order", order)
+    cap_bound = rdp_cap(budget.epsilon, budget.delta, chosen)
+    if not cap_bound > 0:
+        raise InvalidValue("order", chosen, "an order at which the budget leaves something")
+    return FilterRule("rdp", chosen, budget, units_down(cap_bound))
+
+
+def best_order(budget: Budget) -> float:
+    """The order at which most Gaussian noise-free rounds fit: the largest cap / order."""
+    return max(DEFAULT_ORDERS, key=lambda order: rdp_cap(budget.epsilon, budget.delta, order)
+               / order)
+
+
+def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
+    """`auto`: fixed by the first plan, which is chosen before anything private was seen."""
+    if budget.delta == 0 or (cost.mu_squared is None and math.isfinite(cost.pure)):
+        return fixed_filter("basic", budget)
+    if cost.mu_squared is not None:
+        return fixed_filter("gdp", budget)
+    _, order = epsilon_from_rdp(cost.curve, budget.delta)
+    if order is None or not rdp_cap(budget.epsilon, budget.delta, order) > 0:
+        order = best_order(budget)
+    return fixed_filter("rdp", budget, order)

@@ -1,0 +1,131 @@
+"""History checks: an audit trusts no total and collects every fault at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from privledger.errors import PrivledgerError
+from privledger.findings import Finding
+from privledger.graph import Meter, cost_of, from_json
+from privledger.ledger.entries import GENESIS, Entry, chain_hash
+from privledger.ledger.filters import fixed_filter
+from privledger.ledger.log import read_node
+from privledger.ledger.state import State
+from privledger.ledger.store import Store
+
+Findings = Iterator[Finding]
+
+
+def chain_is_unbroken(entries: Sequence[Entry]) -> Findings:
+    """Every hash is recomputed; positions have no gap."""
+    previous = GENESIS
+    for expected, entry in enumerate(entries):
+        if entry.position != expected or entry.previous != previous:
+            yield Finding("chain-is-unbroken", entry.position, "does not follow the one before")
+        if chain_hash(entry.position, entry.kind, entry.body, entry.previous) != entry.hash:
+            yield Finding("chain-is-unbroken", entry.position, "the text does not match its hash")
+        previous = entry.hash
+
+
+def states_follow(entries: Sequence[Entry]) -> Findings:
+    """Created first, granted once, settled once: the state machine accepts every entry."""
+    state = State()
+    for entry in entries:
+        try:
+            state.apply(entry)
+        except PrivledgerError as error:
+            yield Finding("states-follow", entry.position, str(error))
+            return
+
+
+def prices_are_right(entries: Sequence[Entry]) -> Findings:
+    """The filter's caps and every charge are computed again from the plans."""
+    state = State()
+    for entry in entries:
+        try:
+            state.apply(entry)
+            if entry.kind == "filter":
+                yield from _check_filter(state, entry)
+            elif entry.kind in ("granted", "scope") and state.rule is not None:
+                plan = from_json(entry.body["plan"])
+                expected = (0, 0)
+                if entry.kind == "scope" or not entry.body.get("scope"):
+                    cost = cost_of(plan, state.relation)  # type: ignore[arg-type]
+                    expected = state.rule.price(cost, float(entry.body["delta"]))
+                yield from _compare(entry, expected)
+                over = (state.units > state.rule.cap_units
+                        or state.delta_units > state.rule.delta_cap_units)
+                if over:
+                    yield Finding("never-over-the-cap", entry.position,
+                                  "the total passes the cap here")
+        except (PrivledgerError, KeyError, TypeError, ValueError) as error:
+            yield Finding("prices-are-right", entry.position, f"cannot be priced: {error}")
+            return
+
+
+def _check_filter(state: State, entry: Entry) -> Findings:
+    if state.budget is None or state.rule is None:
+        return
+    rule = state.rule
+    fresh = fixed_filter(rule.kind, state.budget, rule.order if rule.kind == "rdp" else None)
+    if rule.cap_units > fresh.cap_units or rule.delta_cap_units > fresh.delta_cap_units:
+        yield Finding("prices-are-right", entry.position, "the cap is larger than the budget's")
+    if state.filter_asked not in ("auto", rule.kind):
+        yield Finding("prices-are-right", entry.position, "another filter was asked for")
+
+
+def _compare(entry: Entry, expected: tuple[int, int]) -> Findings:
+    charged = int(entry.body["units"]), int(entry.body["delta_units"])
+    # One part in 10^9 of slack: another machine's libm may round a little differently.
+    slack = tuple(value // 10**9 for value in expected)
+    if charged[0] < expected[0] - slack[0] or charged[1] < expected[1] - slack[1]:
+        yield Finding("prices-are-right", entry.position, "charged less than the plan costs")
+
+
+def releases_are_granted(entries: Sequence[Entry]) -> Findings:
+    """Every release is taken off the plan its grant reserved, by the rule that admitted it."""
+    meters: dict[str, Meter] = {}
+    for entry in entries:
+        try:
+            if entry.kind == "granted":
+                meters[entry.body["grant"]] = Meter(from_json(entry.body["plan"]))
+            elif entry.kind == "released":
+                _take_off(meters[entry.body["grant"]], entry)
+        except KeyError:
+            yield Finding("releases-are-granted", entry.position, "no grant before it")
+        except PrivledgerError as error:
+            yield Finding("releases-are-granted", entry.position, str(error))
+
+
+def _take_off(meter: Meter, entry: Entry) -> None:
+    nodes = [read_node(body) for body in entry.body["nodes"]]
+    for item in entry.body["items"]:
+        meter.admit(*nodes[item[0]])
+
+
+def vectors_match(entries: Sequence[Entry], store: Store) -> Findings:
+    """Every per-record vector is the one its settlement names, and inside its cap."""
+    for entry in entries:
+        vector = entry.body.get("vector") if entry.kind == "settled" else None
+        if not vector:
+            continue
+        data = store.vector(vector["name"])
+        if data is None or sha256(data).hexdigest() != vector["sha256"]:
+            yield Finding("vectors-match", entry.position,
+                          "the per-record vector is missing or was edited")
+
+
+RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted)
+
+
+def audit(store: Store) -> list[Finding]:
+    """Run every rule on everything in `store`, and never stop at the first fault."""
+    entries = store.read()
+    if not entries:
+        return [Finding("chain-is-unbroken", -1, "the history is empty: not a ledger")]
+    found: list[Finding] = []
+    for rule in RULES:
+        found.extend(rule(entries))
+    found.extend(vectors_match(entries, store))
+    return found

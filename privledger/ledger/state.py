@@ -1,0 +1,162 @@
+"""Entries -> what is spent and what is left. Running totals: one entry costs O(1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field, frozen
+
+from privledger.errors import LedgerCorrupt, LedgerTooNew, PrivledgerError
+from privledger.ledger.budget import Budget
+from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
+from privledger.ledger.filters import FilterRule
+
+
+@define
+class GrantState:
+    """One grant and what became of it."""
+
+    grant: str
+    position: int
+    body: dict[str, Any]
+    status: str = "granted"  # settled | aborted | crashed
+    releases: int = 0
+    touched: bool = True
+    settled: dict[str, Any] = field(factory=dict)
+
+
+@frozen
+class ScopeState:
+    """One individual filter scope, paid for once."""
+
+    scope: str
+    position: int
+    body: dict[str, Any]
+
+
+@define
+class State:
+    """The fold of a history."""
+
+    uuid: str = ""
+    budget: Budget | None = None
+    relation: str = ""
+    mode: str = ""
+    filter_asked: str = "auto"
+    rule: FilterRule | None = None
+    units: int = 0
+    delta_units: int = 0
+    position: int = -1
+    head: str = GENESIS
+    grants: dict[str, GrantState] = field(factory=dict)
+    scopes: dict[str, ScopeState] = field(factory=dict)
+    data: dict[str, dict[str, Any]] = field(factory=dict)
+    refusals: int = 0
+
+    def apply(self, entry: Entry) -> None:
+        """Fold one entry in, or raise `LedgerCorrupt` if it cannot follow."""
+        if entry.position != self.position + 1 or entry.previous != self.head:
+            raise LedgerCorrupt(f"entry {entry.position} does not follow the one before")
+        if chain_hash(entry.position, entry.kind, entry.body, entry.previous) != entry.hash:
+            raise LedgerCorrupt(f"entry {entry.position} was edited: its hash does not match")
+        handler = _HANDLERS.get(entry.kind)
+        if handler is None:
+            raise LedgerCorrupt(f"entry {entry.position} is of an unknown kind")
+        if entry.position and not self.uuid:
+            raise LedgerCorrupt("the history does not begin with its creation")
+        try:
+            handler(self, entry)
+        except PrivledgerError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LedgerCorrupt(f"entry {entry.position} ({entry.kind}) is malformed") from None
+        self.position, self.head = entry.position, entry.hash
+
+
+def _created(state: State, entry: Entry) -> None:
+    body = entry.body
+    if entry.position != 0:
+        raise LedgerCorrupt("a second creation in one history")
+    if int(body["format"]) > FORMAT:
+        raise LedgerTooNew(
+            f"the ledger has format {body['format']}, this version reads up to {FORMAT}"
+        )
+    state.uuid, state.relation, state.mode = body["uuid"], body["relation"], body["mode"]
+    state.budget = Budget(body["budget"]["epsilon"], body["budget"]["delta"])
+    state.filter_asked = body["filter"]
+
+
+def _filter(state: State, entry: Entry) -> None:
+    if state.rule is not None or state.budget is None:
+        raise LedgerCorrupt("the filter was fixed twice")
+    body = entry.body
+    state.rule = FilterRule(body["kind"], body["order"], state.budget, int(body["cap_units"]),
+                            int(body["delta_cap_units"]))
+
+
+def _protected(state: State, entry: Entry) -> None:
+    state.data[entry.body["data"]] = entry.body
+
+
+def _charge(state: State, entry: Entry) -> None:
+    units, delta_units = int(entry.body["units"]), int(entry.body["delta_units"])
+    if units < 0 or delta_units < 0:
+        raise LedgerCorrupt(f"entry {entry.position} charges less than nothing")
+    state.units += units
+    state.delta_units += delta_units
+
+
+def _scope(state: State, entry: Entry) -> None:
+    name = entry.body["scope"]
+    if name in state.scopes:
+        raise LedgerCorrupt(f"scope opened twice at entry {entry.position}")
+    _charge(state, entry)
+    state.scopes[name] = ScopeState(name, entry.position, entry.body)
+
+
+def _granted(state: State, entry: Entry) -> None:
+    name = entry.body["grant"]
+    if name in state.grants:
+        raise LedgerCorrupt(f"granted twice at entry {entry.position}")
+    _charge(state, entry)
+    state.grants[name] = GrantState(name, entry.position, entry.body)
+
+
+def _refused(state: State, entry: Entry) -> None:
+    state.refusals += 1
+
+
+def _open_grant(state: State, entry: Entry) -> GrantState:
+    grant = state.grants.get(entry.body["grant"])
+    if grant is None or grant.status not in ("granted", "crashed"):
+        raise LedgerCorrupt(f"entry {entry.position} ({entry.kind}) has no open grant")
+    return grant
+
+
+def _released(state: State, entry: Entry) -> None:
+    _open_grant(state, entry).releases += len(entry.body["items"])
+
+
+def _settled(state: State, entry: Entry) -> None:
+    grant = _open_grant(state, entry)
+    grant.status, grant.settled = "settled", entry.body
+
+
+def _aborted(state: State, entry: Entry) -> None:
+    grant = _open_grant(state, entry)
+    grant.status, grant.settled = "aborted", entry.body
+    grant.touched = bool(entry.body["touched"])
+    if not grant.touched and not grant.releases:
+        state.units -= int(grant.body["units"])
+        state.delta_units -= int(grant.body["delta_units"])
+
+
+def _crashed(state: State, entry: Entry) -> None:
+    _open_grant(state, entry).status = "crashed"
+
+
+_HANDLERS = {
+    "created": _created, "filter": _filter, "protected": _protected, "scope": _scope,
+    "granted": _granted, "refused": _refused, "released": _released, "settled": _settled,
+    "aborted": _aborted, "crashed": _crashed,
+}

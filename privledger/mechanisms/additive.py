@@ -1,0 +1,82 @@
+"""Mechanisms that add noise to a number or a vector."""
+
+from __future__ import annotations
+
+import math
+
+from attrs import field, frozen
+
+from privledger.errors import InvalidMechanism
+from privledger.rounding import count, positive
+
+
+def _shares(value: object) -> tuple[float, ...]:
+    return tuple(value)  # type: ignore[arg-type]
+
+
+@frozen(cache_hash=True)
+class Laplace:
+    """Laplace noise of parameter `scale` on a query of known L1 sensitivity.
+
+    Assumes the sensitivity holds for the relation the node is priced under.
+    Pure DP at epsilon = l1_sensitivity / scale.
+    """
+
+    scale: float
+    l1_sensitivity: float = 1.0
+
+    def __attrs_post_init__(self) -> None:
+        positive("Laplace scale", self.scale)
+        positive("Laplace l1_sensitivity", self.l1_sensitivity)
+
+
+@frozen(cache_hash=True)
+class Gaussian:
+    """Gaussian noise on a query of known L2 sensitivity, spherical or per block of coordinates.
+
+    Attributes:
+        noise_multiplier: standard deviation / L2 sensitivity, no unit; the node is exactly
+            mu-GDP with mu = 1 / noise_multiplier, for the relation it is priced under.
+        shares: for a joint release of several blocks, the share of mu squared that each block
+            takes: block b, of sensitivity s_b, gets standard deviation
+            s_b * noise_multiplier / sqrt(shares[b]). Empty for one block. The shares sum to
+            at most one, so the cost does not depend on them (docs/proofs/gaussian.md).
+    """
+
+    noise_multiplier: float
+    shares: tuple[float, ...] = field(default=(), converter=_shares)
+
+    def __attrs_post_init__(self) -> None:
+        positive("Gaussian noise_multiplier", self.noise_multiplier)
+        for share in self.shares:
+            positive("Gaussian share", share)
+        if self.shares and not math.fsum(self.shares) <= 1:
+            raise InvalidMechanism("Gaussian shares", self.shares, "of sum at most one")
+
+
+@frozen(cache_hash=True)
+class DiscreteLaplace:
+    """Integer noise with mass proportional to exp(-parameter * |x|) on an integer query."""
+
+    parameter: float
+    sensitivity: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        positive("DiscreteLaplace parameter", self.parameter)
+        count("DiscreteLaplace sensitivity", self.sensitivity)
+
+
+@frozen(cache_hash=True)
+class DiscreteGaussian:
+    """Integer noise with mass proportional to exp(-x**2 / (2 sigma**2)) on an integer query.
+
+    Has the zCDP curve of the Gaussian of equal sigma (Canonne, Kamath, Steinke 2020,
+    arXiv:2004.00010v4, Theorem 4), not its exact Gaussian-DP profile.
+    """
+
+    sigma: float
+    sensitivity: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        positive("DiscreteGaussian sigma", self.sigma)
+        count("DiscreteGaussian sensitivity", self.sensitivity)

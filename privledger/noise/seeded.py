@@ -1,0 +1,57 @@
+"""Repeatable noise for simulations. Nothing drawn here protects anybody."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.noise import samplers
+from privledger.rounding import count
+
+
+class SeededSource:
+    """The NoiseSource protocol over a NumPy generator: for simulation and tests only.
+
+    Floats rounded to integers, from a generator that anybody with the seed can repeat.
+
+    Raises:
+        InvalidValue: `seed` is not a whole number of at least 0.
+
+    >>> SeededSource(7).describe()
+    'NOT PRIVATE (simulation, seed 7)'
+    """
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self._seed = count("seed", seed, least=0)
+        self._generator = np.random.default_rng(self._seed)
+
+    def describe(self) -> str:
+        """One line for reports and records."""
+        return f"NOT PRIVATE (simulation, seed {self._seed})"
+
+    def integers64(self, size: int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words, shape (size,)."""
+        size = count("size", size, least=0)
+        return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
+
+    def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
+        """Rounded normal floats; `sigma` in grid steps, checked as by SystemSource."""
+        size = count("size", size, least=0)
+        scale = samplers.checked_scale("sigma", sigma, size)
+        return np.rint(self._generator.standard_normal(size) * scale).astype(np.int64)
+
+    def laplace(self, scale: object, size: int) -> NDArray[np.int64]:
+        """Rounded Laplace floats; `scale` in grid steps, checked as by SystemSource."""
+        size = count("size", size, least=0)
+        checked = samplers.checked_scale("scale", scale, size)
+        return np.rint(self._generator.laplace(size=size) * checked).astype(np.int64)
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        """Coins, true with probability `rate`."""
+        return samplers.bernoulli(rate, count("size", size, least=0), self.integers64)
+
+    def integer_below(self, bound: int) -> int:
+        """Uniform on 0, ..., bound - 1."""
+        return samplers.integer_below(bound, self.integers64)

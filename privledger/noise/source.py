@@ -1,0 +1,165 @@
+"""Where noise comes from: the NoiseSource protocol and operating-system entropy."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import NoReturn, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.noise import samplers
+from privledger.rounding import count
+
+_BUFFER_BYTES = 1 << 16  # one system call per 8192 words; a small batch cannot afford its own
+
+
+@runtime_checkable
+class NoiseSource(Protocol):
+    """Independent draws. Scales are in grid steps: one number, or an array of shape (size,)."""
+
+    @property
+    def private(self) -> bool:
+        """Whether a release with this noise may be called private."""
+
+    def describe(self) -> str:
+        """One line for reports and records."""
+
+    def integers64(self, size: int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words, shape (size,)."""
+
+    def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
+        """N(0, sigma^2) rounded to whole grid steps, shape (size,)."""
+
+    def laplace(self, scale: object, size: int) -> NDArray[np.int64]:
+        """Laplace noise, density exp(-|x|/scale) / (2 scale), rounded to whole grid steps."""
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        """Coins, true with probability `rate` or less by under 2**-64."""
+
+    def integer_below(self, bound: int) -> int:
+        """Uniform on 0, 1, ..., bound - 1."""
+
+
+class _Pool:
+    """Buffered entropy of one process. Used words are wiped, so they cannot be read later."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._lock = threading.Lock()
+        self._words = np.zeros(0, dtype=np.uint64)
+        self._next = 0
+
+    def take(self, size: int) -> NDArray[np.uint64]:
+        if 8 * size >= _BUFFER_BYTES:
+            return _fresh(size)
+        with self._lock:
+            if len(self._words) - self._next < size:
+                self._words, self._next = _fresh(_BUFFER_BYTES // 8), 0
+            used = self._words[self._next : self._next + size]
+            words = used.copy()
+            used.fill(0)
+            self._next += size
+        return words
+
+
+def _fresh(size: int) -> NDArray[np.uint64]:
+    return np.frombuffer(bytearray(os.urandom(8 * size)), dtype=np.uint64)
+
+
+class SystemSource:
+    """Exact noise from operating-system entropy. There is no seed, on purpose.
+
+    Safe to share between threads. A forked child starts from an empty buffer. Copies are the
+    same object and pickling is refused, since two holders of one buffer would draw equal noise.
+
+    Assumes `os.urandom` is uniform and independent. A virtual machine that is resumed twice
+    from one snapshot may repeat up to 64 KiB of buffered words.
+
+    >>> source = SystemSource()
+    >>> source.gaussian(2.5, 4).shape
+    (4,)
+    """
+
+    private = True
+
+    def __init__(self) -> None:
+        self._pool = _Pool()
+        _sources.add(self)
+
+    def describe(self) -> str:
+        """One line for reports and records."""
+        return "operating-system entropy, exact rounded noise"
+
+    def integers64(self, size: int) -> NDArray[np.uint64]:
+        """Uniform words, shape (size,). Raises InvalidValue unless size is whole and >= 0."""
+        return self._words(count("size", size, least=0))
+
+    def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
+        """Exact draws of floor(N(0, sigma^2) + 1/2).
+
+        Args:
+            sigma: standard deviation in grid steps, at most 2**52; a number, or an array of
+                shape (size,). The float is taken as exactly the number it is.
+            size: number of draws, zero allowed.
+
+        Raises:
+            InvalidValue: an impossible sigma or size.
+            PrivledgerError: a magnitude over 2**62 or a broken entropy source, both of
+                probability below 2**-1400.
+        """
+        size = count("size", size, least=0)
+        scale = samplers.checked_scale("sigma", sigma, size)
+        return samplers.rounded(samplers.GAUSSIAN, scale, size, self._words)
+
+    def laplace(self, scale: object, size: int) -> NDArray[np.int64]:
+        """Exact draws of floor(L + 1/2), L of density exp(-|x|/scale) / (2 scale).
+
+        Arguments and errors as for `gaussian`.
+        """
+        size = count("size", size, least=0)
+        checked = samplers.checked_scale("scale", scale, size)
+        return samplers.rounded(samplers.LAPLACE, checked, size, self._words)
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        """Coins with probability `rate` rounded down to a multiple of 2**-64.
+
+        Raises:
+            InvalidValue: `rate` outside [0, 1] or an impossible size.
+        """
+        return samplers.bernoulli(rate, count("size", size, least=0), self._words)
+
+    def integer_below(self, bound: int) -> int:
+        """Exactly uniform on 0, ..., bound - 1. Raises InvalidValue unless bound >= 1."""
+        return samplers.integer_below(bound, self._words)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a SystemSource cannot be pickled: its noise would be drawn twice")
+
+    def _words(self, size: int) -> NDArray[np.uint64]:
+        pool = self._pool
+        # The fork hook misses children made outside Python; the process number does not.
+        if pool.process != os.getpid():
+            pool = self._pool = _Pool()
+        return pool.take(size)
+
+
+_sources: weakref.WeakSet[SystemSource] = weakref.WeakSet()
+
+
+def _forget_buffers() -> None:
+    """Runs in a forked child. A new pool also has a new lock: another thread may have held it."""
+    for source in list(_sources):
+        source._pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_buffers)

@@ -1,0 +1,6 @@
+"""The plugin surface: what a learner is, and how installed ones are found."""
+
+from privledger.plugins.learner import ClaimStep, Learner, LearnerInfo
+from privledger.plugins.registry import learner_names, load_learner
+
+__all__ = ["ClaimStep", "Learner", "LearnerInfo", "learner_names", "load_learner"]

@@ -1,0 +1,108 @@
+"""Numbers that may enter a privacy computation, and sums that round against ourselves.
+
+Every check is written so that NaN fails it. Booleans and strings are never numbers here.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import sys
+from collections.abc import Iterable
+from fractions import Fraction
+
+from privledger.errors import InvalidValue
+
+UNIT = 1 << 64
+"""Budget integers count units of 2**-64."""
+
+_SMALLEST = sys.float_info.min  # the smallest normal number: subnormals lose digits
+
+
+def number(name: str, value: object) -> float:
+    """Return `value` as a finite float, or raise `InvalidValue` (booleans and strings too)."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidValue(name, value, "a number")
+    try:
+        result = float(value)
+    except OverflowError:
+        raise InvalidValue(name, "a huge integer", "a finite number") from None
+    if not math.isfinite(result):
+        raise InvalidValue(name, value, "a finite number")
+    return result
+
+
+def positive(name: str, value: object) -> float:
+    """A finite, normal float above zero."""
+    result = number(name, value)
+    if not result >= _SMALLEST:
+        raise InvalidValue(name, value, "a number above zero (and not subnormal)")
+    return result
+
+
+def non_negative(name: str, value: object) -> float:
+    """A finite float, zero or a normal number above it."""
+    result = number(name, value)
+    if not (result == 0 or result >= _SMALLEST):
+        raise InvalidValue(name, value, "zero or a number above it (and not subnormal)")
+    return result
+
+
+def probability(name: str, value: object, *, zero: bool = False, one: bool = False) -> float:
+    """A float strictly between 0 and 1; `zero` and `one` admit the ends."""
+    result = number(name, value)
+    inside = _SMALLEST <= result < 1 or (zero and result == 0) or (one and result == 1)
+    if not inside:
+        ends = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        raise InvalidValue(name, value, f"a probability in {ends} (and not subnormal)")
+    return result
+
+
+def count(name: str, value: object, *, least: int = 1) -> int:
+    """A whole number of at least `least`; booleans and floats are refused."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InvalidValue(name, value, f"a whole number of at least {least}")
+    return int(value)
+
+
+def up(value: float) -> float:
+    """The next float above a computed bound, so that one rounding error cannot lower it."""
+    return math.nextafter(value, math.inf)
+
+
+def down(value: float) -> float:
+    """The next float below."""
+    return math.nextafter(value, -math.inf)
+
+
+def add_up(values: Iterable[float]) -> float:
+    """A float no smaller than the exact sum of non-negative numbers (infinity allowed)."""
+    total = math.fsum(values)
+    if not total >= 0:
+        raise InvalidValue("sum", total, "made of non-negative numbers")
+    return up(total) if 0 < total < math.inf else total
+
+
+def multiply_up(left: float, right: float) -> float:
+    """A float no smaller than the exact product of two non-negative numbers."""
+    if left == 0 or right == 0:
+        return 0.0
+    product = left * right
+    if not product >= 0:
+        raise InvalidValue("product", product, "made of non-negative numbers")
+    return up(product)
+
+
+def units_up(value: float) -> int:
+    """Scaled integer no smaller than `value`: what a cost is recorded as."""
+    return -((-Fraction(non_negative("cost", value)) * UNIT) // 1)
+
+
+def units_down(value: float) -> int:
+    """Scaled integer no larger than `value`: what a cap is recorded as."""
+    return int(Fraction(non_negative("cap", value)) * UNIT // 1)
+
+
+def from_units(units: int) -> float:
+    """For display: the float nearest to a scaled integer."""
+    return float(Fraction(units, UNIT))

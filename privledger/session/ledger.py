@@ -1,0 +1,397 @@
+"""Ledger: what users hold. It decides through the history and hands out sessions."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from privledger.accounting import check_relation
+from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
+from privledger.errors import (
+    BudgetExceeded,
+    InvalidValue,
+    LedgerCorrupt,
+    NotGranted,
+    RelationMismatch,
+)
+from privledger.findings import Finding
+from privledger.graph import IndividualFilter, Node, cost_of, from_json, to_json
+from privledger.graph.nodes import Sequential
+from privledger.ledger import (
+    FORMAT,
+    Budget,
+    Charge,
+    FilterRule,
+    History,
+    Receipt,
+    Refusal,
+    State,
+    audit,
+    choose_filter,
+    decide,
+    fixed_filter,
+)
+from privledger.ledger.history import now
+from privledger.ledger.holder import this_process
+from privledger.ledger.store import Store
+from privledger.noise.seeded import SeededSource
+from privledger.noise.source import NoiseSource, SystemSource
+from privledger.rounding import probability
+from privledger.session.records import RecordSpend, record_spend
+from privledger.session.scope import Scope
+from privledger.session.session import Session
+from privledger.storage import MemoryStore, SQLiteStore
+
+MODES = ("private", "simulation")
+Lines = list[tuple[str, dict[str, Any]]]
+
+
+class Ledger:
+    """One budget, one history. Make it with `Ledger.create` or `Ledger.open`.
+
+    Copying, cloning and deep-copying give the same object; pickling raises.
+    """
+
+    def __init__(self, store: Store, source: NoiseSource) -> None:
+        self._history = History(store)
+        self._source = source
+        self.on_release: Callable[[int], None] | None = None
+        if self._history.refresh().budget is None:
+            raise LedgerCorrupt(f"{store.location}: the history is empty")
+        if self._history.state.mode == "private" and not source.private:
+            raise InvalidValue("mode", "simulation", "private for this ledger")
+
+    @staticmethod
+    def create(
+        path: str | os.PathLike[str] | None,
+        *,
+        budget: Budget,
+        relation: str = "add_remove",
+        filter: str = "auto",
+        order: float | None = None,
+        mode: str = "private",
+        seed: int | None = None,
+    ) -> Ledger:
+        """Start a ledger in a new file, or in memory for None or ":memory:".
+
+        Args:
+            budget: the promise, for everything that will ever be released under it.
+            relation: `add_remove` or `replace_one`; fixed for ever.
+            filter: how plans add up: `gdp`, `rdp`, `basic`, or `auto`, which lets the first
+                plan (chosen before anything private was seen) fix it.
+            order: Renyi order for `filter="rdp"`; a good one is chosen if it is None.
+            mode: `private`, or `simulation`: seeded noise, NOT PRIVATE, refused by `check`.
+            seed: for simulation only.
+
+        Raises:
+            LedgerError: the file exists, or cannot be written.
+        """
+        if not isinstance(budget, Budget):
+            raise InvalidValue("budget", type(budget).__name__, "a Budget")
+        checked = check_relation(relation)
+        if mode not in MODES:
+            raise InvalidValue("mode", mode, f"one of {', '.join(MODES)}")
+        if mode == "private" and seed is not None:
+            raise InvalidValue("seed", seed, "None: noise that protects people has no seed")
+        rule = None if filter == "auto" else fixed_filter(filter, budget, order)
+        store: Store = (MemoryStore() if path is None or str(path) == ":memory:"
+                        else SQLiteStore(path, create=True))
+        source: NoiseSource = SystemSource() if mode == "private" else SeededSource(
+            0 if seed is None else seed)
+        body = {
+            "format": FORMAT, "uuid": str(uuid4()), "time": now(), "relation": checked,
+            "budget": {"epsilon": float(budget.epsilon), "delta": float(budget.delta)},
+            "filter": filter, "mode": mode, "noise": source.describe(),
+        }
+        lines: Lines = [("created", body)]
+        if rule is not None:
+            lines.append(("filter", _filter_body(rule)))
+        History(store).commit(lambda state: lines)
+        return Ledger(store, source)
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
+        """Open an existing ledger file and find grants whose holder is gone.
+
+        Raises:
+            LedgerCorrupt: truncated, edited, or not a ledger.
+            LedgerTooNew: written by a later version.
+        """
+        store = SQLiteStore(path, read_only=read_only)
+        state = History(store).refresh()
+        source: NoiseSource = SeededSource(0) if state.mode == "simulation" else SystemSource()
+        ledger = Ledger(store, source)
+        if not read_only:
+            ledger._history.mark_crashed()
+        return ledger
+
+    @property
+    def state(self) -> State:
+        """The fold of the history; read it, never change it."""
+        return self._history.refresh()
+
+    @property
+    def budget(self) -> Budget:
+        budget = self._history.state.budget
+        assert budget is not None
+        return budget
+
+    @property
+    def relation(self) -> str:
+        return self._history.state.relation
+
+    @property
+    def mode(self) -> str:
+        return self._history.state.mode
+
+    @property
+    def path(self) -> str:
+        return self._history.store.location
+
+    @property
+    def spent(self) -> float:
+        """Epsilon, at the budget's delta, of everything spent or reserved so far."""
+        state = self.state
+        return state.rule.epsilon_of(state.units) if state.rule else 0.0
+
+    @property
+    def left(self) -> float:
+        """Epsilon of the largest plan that would still be granted, at the budget's delta."""
+        state = self.state
+        if state.rule is None:
+            return self.budget.epsilon
+        return state.rule.epsilon_of(max(0, state.rule.cap_units - state.units))
+
+    @property
+    def receipt(self) -> Receipt:
+        self._history.refresh()
+        return self._history.receipt()
+
+    def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
+                name: str | None = None) -> Dataset:
+        """Put a table behind the guard. From here on its rows are reached by releases only.
+
+        Args:
+            X: pandas frame, mapping of columns, or 2-D array with the schema's features.
+            y: the target, or None.
+            schema: public facts; never inferred.
+            name: a stable identity under which these rows, in this order, come back later;
+                needed only where a filter scope must recognise them.
+
+        Raises:
+            DataError: the table does not fit; columns and rules are named, never values.
+        """
+        if schema is None and isinstance(y, Schema):
+            y, schema = None, y
+        if not isinstance(schema, Schema):
+            raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
+                                                               "from private data")
+        columns = encode_features(X, schema)
+        target = None if y is None else encode_target(y, schema)
+        return self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}")
+
+    def _guard(self, columns: Columns, target: Any, schema: Schema, name: str) -> Dataset:
+        check_rows(columns, target)
+        body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
+                "time": now()}
+        self._history.note("protected", body)
+        return Dataset(schema, Vault(name, Rows(columns, target)))
+
+    def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
+        """Late arrivals: a handle on the old records followed by new ones, same identity.
+
+        In a filter scope the new records start with their whole cap.
+        """
+        columns = encode_features(X, data.schema)
+        target = None if y is None else encode_target(y, data.schema)
+        check_rows(columns, target)
+        if data.steps:
+            raise InvalidValue("data", repr(data), "a handle straight from protect or append")
+        return Dataset(data.schema, data._vault.grown(columns, target))
+
+    def request(self, plan: Node, data: Dataset, *, learner: str = "",
+                delta: float = 0.0, scope: Scope | None = None) -> Session:
+        """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
+
+        Args:
+            plan: the whole composition, from public facts.
+            data: the handle it is for.
+            learner: who asks, for the ledger.
+            delta: for `basic` ledgers, the part of the budget's delta this plan may use.
+            scope: draw on a filter scope that is already paid for; `plan` is then an
+                `IndividualFilter` equal to the scope's, around what will run.
+
+        Raises:
+            BudgetExceeded: it does not fit; nothing was spent.
+            UnsupportedNode, RelationMismatch: it cannot be priced here.
+        """
+        checked = probability("delta", delta, zero=True)
+        if not isinstance(data, Dataset) or data.steps:
+            raise InvalidValue("data", type(data).__name__, "a Dataset straight from protect")
+        body: dict[str, Any] = {
+            "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
+            "data": data.identity, "plan": to_json(plan), "delta": checked,
+            "holder": this_process(), "scope": None,
+        }
+        if scope is None:
+            self._reserve("granted", body, plan, checked)
+        else:
+            self._reserve_in_scope(body, plan, scope)
+        granted = self._history.state.grants[body["grant"]]
+        return Session(plan=plan, history=self._history, data=data, source=self._source,
+                       state=granted, scope=scope, on_release=self.on_release)
+
+    def open_scope(self, node: IndividualFilter, *, name: str | None = None,
+                   delta: float = 0.0) -> Scope:
+        """Pay for an individual filter once; later requests may draw on it.
+
+        Raises:
+            BudgetExceeded: it does not fit.
+        """
+        if not isinstance(node, IndividualFilter) or node.node is not None:
+            raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
+        label = name or f"scope-{secrets.token_hex(4)}"
+        known = self.state.scopes.get(label)
+        if known is not None:
+            if from_json(known.body["plan"]) != node:
+                raise InvalidValue("name", label, "a scope that is not open with other caps")
+            return Scope(label, node)
+        body = {"scope": label, "time": now(), "plan": to_json(node), "delta": float(delta)}
+        self._reserve("scope", body, node, delta)
+        return Scope(label, node)
+
+    def _reserve(self, kind: str, body: dict[str, Any], plan: Node, delta: float) -> None:
+        cost = cost_of(plan, check_relation(self.relation))
+
+        def lines(state: State) -> Lines:
+            first: Lines = []
+            rule = state.rule
+            if rule is None:
+                rule = choose_filter(cost, self.budget)
+                first.append(("filter", _filter_body(rule)))
+            decision = decide(state, rule, cost, delta)
+            if isinstance(decision, Refusal):
+                raise _Refused(decision)
+            return [*first, (kind, body | _units(decision))]
+
+        try:
+            if self._history.state.rule is not None:
+                lines(self._history.refresh())  # a refusal takes no lock and no fsync
+            self._history.commit(lines)
+        except _Refused as refused:
+            error = refused.refusal.error()
+            self._history.note("refused", {"learner": str(body.get("learner", "")),
+                                           "asked": error.asked, "spent": error.spent,
+                                           "left": error.left, "unit": error.unit,
+                                           "time": now()})
+            raise error from None
+
+    def _reserve_in_scope(self, body: dict[str, Any], plan: Node, scope: Scope) -> None:
+        same = (isinstance(plan, IndividualFilter) and plan.kind == scope.node.kind
+                and plan.cap == scope.node.cap and plan.order == scope.node.order)
+        if not same:
+            raise InvalidValue("plan", type(plan).__name__, "the scope's IndividualFilter")
+        assert isinstance(plan, IndividualFilter)
+        body |= {"scope": scope.name, "units": 0, "delta_units": 0, "worst": self._worst(plan)}
+
+        def lines(state: State) -> Lines:
+            if scope.name not in state.scopes:
+                raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
+            used = {g.body["data"] for g in state.grants.values()
+                    if g.body.get("scope") == scope.name}
+            if used - {body["data"]}:
+                raise NotGranted(
+                    "the scope is bound to another data set: records of two tables may belong to "
+                    "one person; append to the first, or open another scope. Nothing was read")
+            return [("granted", body)]
+
+        self._history.commit(lines)
+
+    def _worst(self, plan: IndividualFilter) -> float:
+        if plan.node is None:
+            return plan.cap
+        cost = cost_of(plan.node, check_relation(self.relation))
+        worst = cost.gdp_squared if plan.kind == "gdp" else cost.curve.at(plan.order)
+        return min(worst, plan.cap)
+
+    def graph(self) -> Node:
+        """Everything paid for so far as one composition node."""
+        state = self.state
+        paid = [(s.position, s.body["plan"]) for s in state.scopes.values()]
+        paid += [(g.position, g.body["plan"]) for g in state.grants.values()
+                 if not g.body.get("scope") and (g.status != "aborted" or g.touched)]
+        return Sequential([from_json(plan) for _, plan in sorted(paid, key=lambda p: p[0])])
+
+    def record(self, row: int, data: str | None = None) -> RecordSpend:
+        """What one record spent, and on what. For auditors: it depends on private data."""
+        return record_spend(self._history.store, self.state, row, data)
+
+    def verify(self) -> list[Finding]:
+        """Read everything again, trusting no total. An empty list is a clean ledger."""
+        self._history.flush()
+        return audit(self._history.store)
+
+    def close(self) -> None:
+        """Write what is pending and let go of the file."""
+        try:
+            self._history.flush()
+        finally:
+            self._history.store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
+        budget = self.budget
+        return (f"Ledger({self.path}, epsilon {self.spent:.4g} of {budget.epsilon:g} at delta "
+                f"{budget.delta:g}, {self.relation}{mark})")
+
+    def __copy__(self) -> Ledger:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Ledger:
+        return self
+
+    def __sklearn_clone__(self) -> Ledger:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
+
+
+class _Refused(Exception):
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+
+
+def check_rows(columns: Columns, target: Any) -> None:
+    """At least one record, and as many targets as records."""
+    from privledger.errors import DataError
+
+    if columns.n_rows == 0:
+        raise DataError("the table is empty: Found array with 0 sample(s), a minimum of 1 is "
+                        "required")
+    if target is not None and len(target) != columns.n_rows:
+        raise DataError("Found input variables with inconsistent numbers of samples: "
+                        "features and target differ in length")
+
+
+def _filter_body(rule: FilterRule) -> dict[str, Any]:
+    return {"kind": rule.kind, "order": rule.order, "cap_units": rule.cap_units,
+            "delta_cap_units": rule.delta_cap_units, "theorem": rule.theorem}
+
+
+def _units(charge: Charge) -> dict[str, int]:
+    return {"units": charge.units, "delta_units": charge.delta_units}
+
+
+__all__ = ["BudgetExceeded", "Ledger", "RelationMismatch"]

@@ -1,0 +1,334 @@
+"""Session: the only place where a query meets rows, always under a durable grant."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+from privledger.data import Dataset, Query
+from privledger.data.blocks import clipped
+from privledger.data.cells import CoinCells
+from privledger.data.dataset import Step
+from privledger.data.rows import Rows
+from privledger.errors import NotGranted, UnsupportedNode
+from privledger.graph import Context, IndividualFilter, Meter, Node
+from privledger.ledger import GrantState, History, Receipt, ScopeSpend
+from privledger.ledger.history import now
+from privledger.ledger.log import ReleaseLog
+from privledger.mechanisms import Gaussian, Laplace
+from privledger.noise.source import NoiseSource
+from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
+from privledger.session.scope import (
+    Scope,
+    fresh_spend,
+    individual_costs,
+    pack,
+    spent_before,
+    vector_note,
+)
+
+Answer = NDArray[np.float64]
+
+
+@frozen
+class _Taken:
+    """What one release reads: contributions after clipping and filtering, and who is in."""
+
+    values: list[NDArray[np.float64] | None]
+    cells: NDArray[Any] | None
+    mask: NDArray[np.bool_] | None
+    n_rows: int
+
+
+@define(eq=False, repr=False)
+class Session:
+    """An open grant. Use it as a context manager; leaving it settles the grant.
+
+    Attributes:
+        plan: the reserved composition node.
+        grant: the ledger's name for the reservation.
+    """
+
+    plan: Node
+    _history: History = field(alias="history")
+    _data: Dataset = field(alias="data")
+    _source: NoiseSource = field(alias="source")
+    _state: GrantState = field(alias="state")
+    _scope: Scope | None = field(alias="scope", default=None)
+    _on_release: Callable[[int], None] | None = field(alias="on_release", default=None)
+    _meter: Meter = field(init=False)
+    _log: ReleaseLog = field(init=False, factory=ReleaseLog)
+    _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
+    _filters: dict[str, Scope] = field(init=False, factory=dict)
+    _touched: bool = field(init=False, default=False)
+    _open: bool = field(init=False, default=True)
+    _pid: int = field(init=False, factory=os.getpid)
+    _lock: threading.RLock = field(init=False, factory=threading.RLock)
+    receipt: Receipt | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._meter = Meter(self.plan)
+
+    @property
+    def grant(self) -> str:
+        return self._state.grant
+
+    @property
+    def covers(self) -> str:
+        """Identity of the data the grant is for."""
+        return self._data.identity
+
+    @property
+    def active(self) -> bool:
+        """Whether releases are still possible: not settled, and not in a forked child."""
+        return self._open and self._pid == os.getpid()
+
+    @property
+    def data(self) -> Dataset:
+        """The handle the grant was given for."""
+        return self._data
+
+    @property
+    def releases(self) -> int:
+        """How many releases were charged so far."""
+        return len(self._log)
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """The data behind an individual filter: the reserved `node`, or the session's scope.
+
+        Every release on the handle first charges each record its own cost and leaves out the
+        records that cannot pay.
+        """
+        with self._lock:
+            if self._scope is not None:
+                scope = self._scope
+            elif node is not None:
+                scope = Scope(f"{self.grant}/filter-{len(self._filters)}", node)
+            else:
+                raise NotGranted("no filter was reserved; nothing was read")
+            self._filters[scope.name] = scope
+        return Dataset(self._data.schema, self._data._vault,
+                       (Step(Context("filter", scope.name)), *self._data.steps))
+
+    def release(self, mechanism: Any, query: Query, *, rollover: int = 0) -> Answer | list[Answer]:
+        """Answer `query` with exact noise, after taking the release off the grant.
+
+        Args:
+            mechanism: `Gaussian` or `Laplace`, equal to a node that the plan still holds under
+                the handle's derivation.
+            query: from a handle of this session's data.
+            rollover: under a filter, the number of rounds left: each record's contribution is
+                scaled down to what it can still pay per round, so nobody is left out.
+
+        Returns:
+            One array per block (the array itself for one block), of shape (cells, width) with
+            unit dimensions dropped.
+
+        Raises:
+            NotGranted: nothing reserved covers it; nothing was read.
+            UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
+        """
+        with self._lock:
+            if not self.active:
+                raise NotGranted("the grant is over; nothing was read")
+            if query.data._vault is not self._data._vault:
+                raise NotGranted("the query asks other data than the grant covers; "
+                                 "nothing was read")
+            made = recipes(mechanism, query, self._relation)
+            self.charge(mechanism, query.data.chain, query.label, query.cell_count)
+            self._touched = True
+            with query.data._vault.lock:
+                rows = query.data._vault.open(self)
+                taken = self._take(query, mechanism, made, rows, rollover)
+                sums = self._sums(query, taken, made)
+            noisy = add_noise(mechanism, sums, made, self._source)
+        if self._on_release is not None:
+            self._on_release(len(self._log))
+        answers = [_shape(array, query) for array in noisy]
+        return answers[0] if len(answers) == 1 else answers
+
+    def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:
+        """Take one release off the reserved plan and itemise it. In memory, O(1)."""
+        self._meter.admit(chain, leaf)
+        self._log.add(chain, leaf, question, cells)
+
+    @property
+    def _relation(self) -> str:
+        return self._history.state.relation
+
+    def _take(self, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,
+              rollover: int) -> _Taken:
+        norm = 1 if isinstance(mechanism, Laplace) else 2
+        values = [clipped(block, rows, norm) for block in query.blocks]
+        mask, rate = self._derived_mask(query, rows)
+        filters = [step.context.token for step in query.data.steps
+                   if step.context.kind == "filter"]
+        if filters:
+            if not isinstance(mechanism, Gaussian):
+                raise UnsupportedNode("individual filters take Gaussian releases only")
+            active = self._filter(filters[0], query, values, made, rows, rate, rollover)
+            mask = active if mask is None else mask & active
+        if rate < 1.0:
+            sampled = self._sample(query, rows)
+            mask = sampled if mask is None else mask & sampled
+        cells = None
+        if query.cells is not None:
+            self._draw_coins(query.cells, rows)
+            cells = query.cells.index(rows)
+        return _Taken(values, cells, mask, rows.n)
+
+    def _derived_mask(self, query: Query, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
+        mask, rate = None, 1.0
+        for step in query.data.steps:
+            if step.context.kind == "part" and step.cells is not None:
+                self._draw_coins(step.cells, rows)
+                part = step.cells.index(rows) == step.context.part
+                mask = part if mask is None else mask & part
+            elif step.context.kind == "poisson":
+                rate *= step.context.rate
+        return mask, rate
+
+    def _sample(self, query: Query, rows: Rows) -> NDArray[np.bool_]:
+        """Membership in every Poisson sample above the query, drawn once per handle."""
+        result: NDArray[np.bool_] | None = None
+        for step in query.data.steps:
+            if step.context.kind == "poisson":
+                drawn = rows.cache.get(step)
+                if drawn is None:
+                    drawn = rows.cache[step] = self._source.bernoulli(step.context.rate, rows.n)
+                result = drawn if result is None else result & drawn
+        assert result is not None
+        return result
+
+    def _draw_coins(self, cells: object, rows: Rows) -> None:
+        if isinstance(cells, CoinCells) and cells not in rows.cache:
+            words = self._source.integers64(rows.n)
+            rows.cache[cells] = (words % np.uint64(cells.count)).astype(np.int64)
+
+    def _filter(self, token: str, query: Query, values: list[NDArray[np.float64] | None],
+                made: tuple[Recipe, ...], rows: Rows, rate: float,
+                rollover: int) -> NDArray[np.bool_]:
+        scope, spend = self._spend(token, rows)
+        if scope.node.kind == "gdp" and rate < 1.0:
+            raise UnsupportedNode("the Gaussian-DP filter takes unsampled rounds only")
+        constant = 0.0
+        squares = np.zeros(rows.n)
+        for block, recipe, array in zip(query.blocks, made, values, strict=True):
+            if array is None:
+                constant += recipe.weight
+            else:
+                squares += square_norms(array, block.clip) * recipe.weight
+        squares += constant
+        if rollover > 0:
+            _roll_over(squares, spend.left() / (rollover * _per_square(scope, rate)), values)
+        top = sum(recipe.weight for recipe in made) * (1 + 1e-9)
+        np.minimum(squares, top, out=squares)
+        return spend.admit(individual_costs(squares, scope.node, rate, top))
+
+    def _spend(self, token: str, rows: Rows) -> tuple[Scope, ScopeSpend]:
+        found = self._spends.get(token)
+        if found is None:
+            scope = self._filters[token]
+            before = np.zeros(rows.n, dtype=np.int64)
+            if self._scope is not None:
+                before = spent_before(self._history.store, self._history.state, scope,
+                                      self.covers, rows.n, self.grant)
+            found = self._spends[token] = scope, fresh_spend(scope.node.cap, before)
+        return found
+
+    def _sums(self, query: Query, taken: _Taken,
+              made: tuple[Recipe, ...]) -> list[NDArray[np.int64]]:
+        cells, n_rows, mask = taken.cells, taken.n_rows, taken.mask
+        if mask is not None and mask.all():
+            mask = None
+        if mask is not None:
+            cells = None if cells is None else cells[mask]
+            n_rows = int(mask.sum())
+        sums = []
+        for block, recipe, values in zip(query.blocks, made, taken.values, strict=True):
+            kept = values if values is None or mask is None else values[mask]
+            sums.append(cell_sums(kept, recipe.grid, cells, query.cell_count, n_rows,
+                                  block.width))
+        return sums
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close(failed=kind)
+
+    def close(self, failed: type[BaseException] | None = None) -> None:
+        """Itemise and settle in one durable transaction. A grant that touched nothing and
+        failed is handed back; any other keeps its whole charge."""
+        with self._lock:
+            if not self.active:
+                return
+            self._open = False
+            refund = failed is not None and not self._touched
+            lines: list[tuple[str, dict[str, Any]]] = [
+                ("released", body | {"noise": self._source.describe()})
+                for body in self._log.bodies(self.grant)
+            ]
+            body: dict[str, Any] = {"grant": self.grant, "time": now(),
+                                    "touched": self._touched, "releases": len(self._log)}
+            vectors: dict[str, bytes] = {}
+            if failed is not None:
+                body["error"] = failed.__name__
+                lines.append(("aborted" if refund else "settled", body | {"failed": True}))
+            else:
+                lines.append(("settled", body))
+            for scope, spend in self._spends.values():
+                name = f"spend:{self.grant}:{scope.name}"
+                vectors[name] = pack(spend.taken(), spend.rounds)
+                body_with = lines[-1][1]
+                body_with["vector"] = vector_note(name, vectors[name])
+                body_with["cap"] = scope.node.cap
+            self._history.commit(lambda state: lines, vectors)
+            self.receipt = self._history.receipt()
+
+    def __repr__(self) -> str:
+        state = "open" if self.active else "closed"
+        return f"Session({self.grant}, {state}, {len(self._log)} releases)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be pickled or copied to another process")
+
+    def __copy__(self) -> Session:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Session:
+        return self
+
+
+def _per_square(scope: Scope, rate: float) -> float:
+    """Filter cost per mu squared of an unsampled round; sampled rounds cost no more."""
+    return 1.0 if scope.node.kind == "gdp" else scope.node.order / 2
+
+
+def _roll_over(squares: NDArray[np.float64], allowed: NDArray[np.float64],
+               values: list[NDArray[np.float64] | None]) -> None:
+    """Scale each record's contributions down to the mu squared it may use this round."""
+    factor = np.sqrt(np.minimum(1.0, allowed / np.maximum(squares, 1e-300)))
+    factor *= 1 - 2.0**-50
+    for place, array in enumerate(values):
+        if array is None:
+            values[place] = factor.copy()
+        else:
+            values[place] = array * (factor if array.ndim == 1 else factor[:, None])
+    squares *= np.square(factor)
+
+
+def _shape(array: NDArray[np.float64], query: Query) -> NDArray[np.float64]:
+    if query.cells is None:
+        array = array[0]
+    if array.shape[-1] == 1:
+        array = array[..., 0]
+    return array
