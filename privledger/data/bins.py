@@ -9,7 +9,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.data.rows import Rows
-from privledger.data.schema import Schema
+from privledger.data.schema import Column, Schema
 from privledger.data.table import MISSING, Columns
 from privledger.errors import InvalidValue
 from privledger.rounding import count
@@ -23,9 +23,11 @@ def _ints(value: Any) -> tuple[int, ...]:
 class Bins:
     """Equal-width bins over public bounds; one bin per category; one more bin for missing.
 
+    A whole-number feature with a range of at most `numeric_bins` values gets one bin per value.
+
     Attributes:
         schema: whose features are binned.
-        numeric_bins: bins per numeric feature, 1 to 65534.
+        numeric_bins: most bins a numeric feature gets, 1 to 65534.
     """
 
     schema: Schema
@@ -38,14 +40,21 @@ class Bins:
     def sizes(self) -> tuple[int, ...]:
         """Bins of each feature, the missing bin included as the last."""
         return tuple(
-            (self.numeric_bins if column.kind == "numeric" else len(column.categories)) + 1
+            (self._layout(column)[2] if column.kind == "numeric" else len(column.categories)) + 1
             for column in self.schema.features
         )
 
     def edges(self, feature: int) -> NDArray[np.float64]:
-        """Bounds of a numeric feature's bins, shape (numeric_bins + 1,)."""
-        column = self.schema.features[feature]
-        return np.linspace(column.lower, column.upper, self.numeric_bins + 1)
+        """Borders of a numeric feature's bins, shape (bins + 1,)."""
+        lower, upper, bins = self._layout(self.schema.features[feature])
+        return np.linspace(lower, upper, bins + 1)
+
+    def _layout(self, column: Column) -> tuple[float, float, int]:
+        """First border, last border, number of bins."""
+        whole = float(column.lower).is_integer() and float(column.upper).is_integer()
+        if column.integer and whole and column.upper - column.lower < self.numeric_bins:
+            return column.lower - 0.5, column.upper + 0.5, int(column.upper - column.lower) + 1
+        return column.lower, column.upper, self.numeric_bins
 
     def codes(self, columns: Columns) -> tuple[NDArray[np.uint16], ...]:
         """Bin number of every record, one array per feature, each of shape (n_records,)."""
@@ -56,16 +65,17 @@ class Bins:
             if column.kind == "categorical":
                 codes = np.where(array == MISSING, size - 1, array)
             else:
-                codes = self._numeric(array, column.lower, column.upper, size)
+                codes = self._numeric(array, column)
             result.append(codes.astype(np.uint16 if size > 256 else np.uint8))
         return tuple(result)
 
-    def _numeric(self, array: NDArray[Any], lower: float, upper: float, size: int) -> NDArray[Any]:
-        scaled = (array - lower) * (self.numeric_bins / (upper - lower))
+    def _numeric(self, array: NDArray[Any], column: Column) -> NDArray[Any]:
+        lower, upper, bins = self._layout(column)
+        scaled = (array - lower) * (bins / (upper - lower))
         absent = np.isnan(scaled)
-        clipped = np.minimum(scaled, self.numeric_bins - 1)
+        clipped = np.clip(scaled, 0, bins - 1)
         if absent.any():
-            clipped[absent] = size - 1
+            clipped[absent] = bins
         return clipped.astype(np.int32)
 
     def of(self, rows: Rows) -> tuple[NDArray[np.uint16], ...]:

@@ -42,11 +42,13 @@ class Dataset:
     Attributes:
         schema: the public facts.
         steps: how the handle was derived, outermost first.
+        ledger: the `Ledger` that protects the records.
     """
 
     schema: Schema
     _vault: Vault = field(alias="vault")
     steps: tuple[Step, ...] = ()
+    ledger: Any = None
 
     @property
     def identity(self) -> str:
@@ -58,7 +60,7 @@ class Dataset:
         return tuple(step.context for step in self.steps)
 
     def _derive(self, step: Step) -> Dataset:
-        return Dataset(self.schema, self._vault, (*self.steps, step))
+        return Dataset(self.schema, self._vault, (*self.steps, step), self.ledger)
 
     def poisson(self, rate: float) -> Dataset:
         """A fresh Poisson sample: every record enters with probability `rate`, in secret.
@@ -70,7 +72,7 @@ class Dataset:
 
     def select(self, columns: Sequence[str]) -> Dataset:
         """The same records with only some features."""
-        return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps)
+        return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
 
     def partition(self, parts: int | Cells) -> Partition:
         """Disjoint parts: by a public predicate (`Cells`), or by a private coin per record."""

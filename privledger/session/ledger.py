@@ -199,7 +199,7 @@ class Ledger:
         body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
                 "time": now()}
         self._history.note("protected", body)
-        return Dataset(schema, Vault(name, Rows(columns, target)))
+        return Dataset(schema, Vault(name, Rows(columns, target)), ledger=self)
 
     def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
@@ -211,7 +211,7 @@ class Ledger:
         check_rows(columns, target)
         if data.steps:
             raise InvalidValue("data", repr(data), "a handle straight from protect or append")
-        return Dataset(data.schema, data._vault.grown(columns, target))
+        return Dataset(data.schema, data._vault.grown(columns, target), ledger=self)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None) -> Session:
@@ -230,8 +230,8 @@ class Ledger:
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
         checked = probability("delta", delta, zero=True)
-        if not isinstance(data, Dataset) or data.steps:
-            raise InvalidValue("data", type(data).__name__, "a Dataset straight from protect")
+        if not isinstance(data, Dataset) or data.steps or data.ledger is not self:
+            raise InvalidValue("data", type(data).__name__, "a Dataset straight from this ledger's protect")
         body: dict[str, Any] = {
             "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
             "data": data.identity, "plan": to_json(plan), "delta": checked,

@@ -74,6 +74,10 @@ def record_spend(store: Store, state: State, row: int, data: str | None) -> Reco
     grants = [g for g in state.grants.values() if g.body["data"] == name
               and not (g.status == "aborted" and not g.touched)]
     lines = tuple(_line(store, state, grant, place) for grant in grants)
+    lengths = [len(unpack(store.vector(grant.settled["vector"]["name"]) or b"")[0])
+               for grant in grants if grant.settled.get("vector")]
+    if lengths and place >= max(lengths):
+        raise DataError("no record at that position")
     return RecordSpend(place, name, lines)
 
 
@@ -84,13 +88,12 @@ def _line(store: Store, state: State, grant: GrantState, row: int) -> Line:
     note = grant.settled.get("vector")
     if note is not None:
         taken, rounds = unpack(store.vector(note["name"]) or b"")
-        if row >= len(taken):
-            raise DataError("no record at that position")
+        late = row >= len(taken)  # it arrived after this grant and paid it nothing
         cap = float(grant.settled["cap"])
         outside = 0.0 if scope else _outside(state, grant, cap)
-        amount = float(taken[row]) * cap / RECORD_UNITS + outside
-        return Line(grant.grant, body["learner"], plan, amount, cap + outside, int(rounds[row]),
-                    "individual", scope)
+        amount = 0.0 if late else float(taken[row]) * cap / RECORD_UNITS + outside
+        return Line(grant.grant, body["learner"], plan, amount, cap + outside,
+                    0 if late else int(rounds[row]), "individual", scope)
     if scope:
         cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
         amount = worst_units(float(body["worst"]), cap) * cap / RECORD_UNITS

@@ -114,8 +114,9 @@ class Session:
             else:
                 raise NotGranted("no filter was reserved; nothing was read")
             self._filters[scope.name] = scope
-        return Dataset(self._data.schema, self._data._vault,
-                       (Step(Context("filter", scope.name)), *self._data.steps))
+        step = Step(Context("filter", scope.name))
+        return Dataset(self._data.schema, self._data._vault, (step, *self._data.steps),
+                       self._data.ledger)
 
     def release(self, mechanism: Any, query: Query, *, rollover: int = 0) -> Answer | list[Answer]:
         """Answer `query` with exact noise, after taking the release off the grant.

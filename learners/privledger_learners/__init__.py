@@ -1,0 +1,5 @@
+"""Learners that use privledger's public API only, exactly as a stranger's plugin would."""
+
+from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
+
+__all__ = ["SGBDTClassifier", "SGBDTRegressor"]

@@ -1,0 +1,151 @@
+"""Tree shapes from public bins and from what earlier trees released. No data is read here."""
+
+from __future__ import annotations
+
+import numpy as np
+import privledger as pl
+from attrs import define, frozen
+
+
+@frozen
+class Feature:
+    """A feature as trees see it: category or number, and its bins (the last one is missing)."""
+
+    categorical: bool
+    bins: int
+
+
+@define(eq=False)
+class Shapes:
+    """What released answers taught about features: masses, profiles, gains.
+
+    Attributes:
+        density: per feature, estimated share of records in each bin, shape (bins,).
+        profile: per feature, summed leaf values of one-feature trees by bin.
+        gain: estimated gain of each feature.
+        visits: one-feature trees grown on each feature.
+        rng: public randomness; it protects nobody and need not.
+    """
+
+    features: tuple[Feature, ...]
+    density: list[np.ndarray]
+    profile: list[np.ndarray]
+    gain: np.ndarray
+    visits: np.ndarray
+    rng: np.random.Generator
+
+    @classmethod
+    def blank(cls, bins: pl.Bins, rng: np.random.Generator) -> Shapes:
+        """Nothing released yet: uniform on the public bins, almost nothing missing."""
+        features = tuple(
+            Feature(column.kind == "categorical", size)
+            for column, size in zip(bins.schema.features, bins.sizes(), strict=True)
+        )
+        density = []
+        for feature in features:
+            mass = np.full(feature.bins, 1.0 / feature.bins)
+            if not feature.categorical:
+                mass[-1] = 1e-9
+                mass /= mass.sum()
+            density.append(mass)
+        n = len(features)
+        return cls(features, density, [np.zeros(f.bins) for f in features], np.zeros(n),
+                   np.zeros(n), rng)
+
+    def weights(self, gain_weight: float) -> np.ndarray:
+        """Probability of choosing each feature, shape (features,)."""
+        gain = np.maximum(self.gain, 0)
+        n = len(gain)
+        share = gain / gain.sum() if gain.sum() > 0 else np.full(n, 1 / n)
+        return gain_weight * share + (1 - gain_weight) / n
+
+    def choose(self, weights: np.ndarray) -> int:
+        place = np.searchsorted(np.cumsum(weights), self.rng.random() * weights.sum())
+        return min(int(place), len(weights) - 1)
+
+    def one_feature(self, j: int, leaves: int) -> tuple[list[pl.Test], int]:
+        """A tree on one feature: a leaf per category, or cells of equal estimated mass."""
+        feature = self.features[j]
+        if feature.categorical:
+            table = np.minimum(np.arange(feature.bins), 255).astype(np.uint8)
+            return [pl.Test(j, table)], int(table.max()) + 1
+        mass = self.density[j][:-1]
+        shift = self.rng.uniform(0, 0.5) if self.visits[j] else 0.0
+        place = np.floor((np.cumsum(mass) - mass / 2) / mass.sum() * leaves + shift)
+        cells = np.unique(np.minimum(place, leaves - 1), return_inverse=True)[1]
+        # Missing values share the first leaf: they have no place in the order.
+        table = np.append(cells, 0).astype(np.uint8)
+        return [pl.Test(j, table)], int(table.max()) + 1
+
+    def mixed(self, weights: np.ndarray, depth: int, ordered: float) -> tuple[list[pl.Test], int]:
+        """A complete tree with one test per level, so that all leaves are always there."""
+        tests: list[pl.Test] = []
+        used: set[int] = set()
+        for level in range(depth):
+            j = self.choose(weights)
+            for _ in range(7):  # a yes-no feature has nothing to say twice
+                if not (self.features[j].bins <= 3 and j in used):
+                    break
+                j = self.choose(weights)
+            used.add(j)
+            side = self._category_test(j, ordered) if self.features[j].categorical else \
+                self._numeric_test(j)
+            tests.append(pl.Test(j, (side.astype(np.uint16) << level).astype(
+                np.uint8 if depth <= 8 else np.uint16)))
+        return tests, 1 << depth
+
+    def _numeric_test(self, j: int) -> np.ndarray:
+        bins = self.features[j].bins
+        below = np.cumsum(self.density[j][:-1])
+        place = np.searchsorted(below, self.rng.uniform(0.02, 0.98) * below[-1])
+        cut = min(int(place), max(bins - 3, 0))
+        side = np.arange(bins) > cut
+        side[-1] = self.rng.random() < 0.5
+        return side
+
+    def _category_test(self, j: int, ordered: float) -> np.ndarray:
+        bins = self.features[j].bins
+        if self.rng.random() >= ordered:
+            return self.rng.random(bins) < 0.5
+        order = np.argsort(self.profile[j] + 1e-9 * self.rng.normal(size=bins))
+        reach = np.searchsorted(np.cumsum(self.density[j][order]), self.rng.uniform(0.05, 0.95))
+        side = np.zeros(bins, dtype=bool)
+        side[order[int(np.clip(reach, 0, bins - 2)) + 1 :]] = True
+        return side
+
+    def uniform_test(self, j: int) -> np.ndarray:
+        """The paper's split: uniform on the public range, or one category against the rest."""
+        bins = self.features[j].bins
+        if self.features[j].categorical:
+            return np.arange(bins) == self.rng.integers(bins)
+        side = np.arange(bins) > self.rng.integers(max(bins - 2, 1))
+        side[-1] = self.rng.random() < 0.5
+        return side
+
+    def random_tree(self, depth: int, numeric_weight: float) -> tuple[list[pl.Test], int]:
+        """A complete random tree as in the paper, one test per level."""
+        weights = np.array([1.0 if f.categorical else numeric_weight for f in self.features])
+        tests = []
+        for level in range(depth):
+            j = self.choose(weights)
+            table = self.uniform_test(j).astype(np.uint16) << level
+            tests.append(pl.Test(j, table.astype(np.uint8 if depth <= 8 else np.uint16)))
+        return tests, 1 << depth
+
+    def learn(self, j: int, table: np.ndarray, H: np.ndarray, S: np.ndarray, values: np.ndarray,
+              sd_h: float, sd_s: float, n_hat: float, trust: float) -> None:
+        """Update gain, profile and density of feature j from a released one-feature tree."""
+        first = self.visits[j] == 0
+        gain = float((S * S).sum() - S.size * sd_s**2) / (S.shape[1] - 1 if S.ndim == 2 else 1)
+        self.gain[j] = gain if first else max((self.gain[j] + gain) / 2, 0)
+        by_leaf = values if values.ndim == 1 else np.abs(values - values.mean(0)).sum(1)
+        self.profile[j] += by_leaf[table]
+        mass = np.bincount(table, self.density[j], minlength=len(H))
+        total = max(n_hat, sd_h)
+        predicted = mass * total
+        variance = (trust * np.maximum(predicted, total / len(H))) ** 2 / (1 + self.visits[j])
+        found = predicted + variance / (variance + sd_h**2) * (H - predicted)
+        found = np.maximum(found, 0.02 * total / len(H))
+        self.density[j] = self.density[j] * (found / found.sum() / np.maximum(mass, 1e-12))[table]
+        self.density[j] /= self.density[j].sum()
+        self.visits[j] += 1

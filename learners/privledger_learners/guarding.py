@@ -1,0 +1,95 @@
+"""From what a user hands to `fit` to a guarded Dataset, for every learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import privledger as pl
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+GUARDED = ("ledger_", "data_", "stream_scope_")
+
+
+def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
+    """A guarded Dataset as it is; a table behind a fresh in-memory ledger of its own budget."""
+    if isinstance(X, pl.Dataset):
+        if y is not None:
+            raise pl.InvalidValue("y", "given", "None with a guarded Dataset: the target is inside")
+        if learner.schema is not None and learner.schema != X.schema:
+            raise pl.SchemaError("the learner's schema differs from the guarded data's")
+        _match(learner, X.ledger)
+        note_names(learner, X.schema)
+        return X, X.schema
+    schema = learner.schema
+    if schema is None:
+        if learner.mode != "simulation":
+            raise pl.SchemaError(
+                "a schema is needed: bounds and categories must be public facts, they are never "
+                "read off the data (mode='simulation' infers them, and is NOT PRIVATE)")
+        X, y, schema = infer_schema(learner, X, y)
+    else:
+        note_features(learner, X, fitting=True)
+    if y is None:
+        raise pl.DataError("this estimator requires y to be passed, but the target y is None")
+    simulated = learner.mode == "simulation"
+    seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
+    ledger = pl.Ledger.create(
+        None, budget=pl.Budget(learner.epsilon, learner.delta), relation=learner.relation,
+        mode=learner.mode, seed=(seed or 0) if simulated else None)
+    return ledger.protect(X, y, schema), schema
+
+
+def _match(learner: Any, ledger: Any) -> None:
+    if learner.relation != ledger.relation:
+        raise pl.RelationMismatch(f"the learner is set to {learner.relation}, the ledger keeps "
+                                  f"{ledger.relation}")
+
+
+def note_names(learner: Any, schema: pl.Schema) -> None:
+    """What scikit-learn records about features, from the schema."""
+    learner.n_features_in_ = len(schema.features)
+    learner.feature_names_in_ = np.array([c.name for c in schema.features], dtype=object)
+
+
+def note_features(learner: Any, X: Any, *, fitting: bool) -> None:
+    """Let scikit-learn check and record feature names and counts, without reading values."""
+    if getattr(learner, "_inferred", False) and not fitting:
+        validate_data(learner, X, reset=False, ensure_all_finite="allow-nan")
+        return
+    if fitting:
+        learner._inferred = False
+        note_names(learner, learner.schema)
+
+
+def infer_schema(learner: Any, X: Any, y: Any) -> tuple[Any, Any, pl.Schema]:
+    """Bounds and classes from the data: simulation only, NOT PRIVATE."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None")
+    regression = "regression" in learner.info.tasks
+    X, y = validate_data(learner, X, y, ensure_all_finite="allow-nan", y_numeric=regression,
+                         dtype="numeric")
+    learner._inferred = True
+    columns = []
+    for place in range(X.shape[1]):
+        values = X[:, place].astype(float)
+        known = values[np.isfinite(values)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        columns.append(pl.Column(f"x{place}", "numeric", "feature", low,
+                                 high if high > low else low + 1.0, missing=True))
+    if regression:
+        low, high = float(np.min(y)), float(np.max(y))
+        target = pl.Column("target", "numeric", "target", low, high if high > low else low + 1.0)
+    else:
+        check_classification_targets(y)
+        labels = np.unique(y)
+        if len(labels) < 2:
+            raise ValueError("Classifier can't train when only one class is present.")
+        target = pl.Column("target", "categorical", "target", categories=tuple(labels.tolist()))
+    return X, y, pl.Schema("inferred, NOT PRIVATE", (*columns, target), None, True)
+
+
+def forget_guarded(state: dict[str, Any]) -> dict[str, Any]:
+    """A fitted learner's state without anything that reaches guarded data."""
+    return {name: value for name, value in state.items() if name not in GUARDED}
