@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import privledger as pl
 
+import privledger as pl
 from privledger_learners.boosting.rule import Priced
 
 ORDERS = tuple(float(order) for order in range(2, 201))

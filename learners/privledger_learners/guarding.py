@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import privledger as pl
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+
+import privledger as pl
 
 GUARDED = ("ledger_", "data_", "stream_scope_")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import privledger as pl
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+import privledger as pl
 from privledger_learners.boosting.params import check_params, make_rule, make_shaping
 from privledger_learners.boosting.rule import Priced, price
 from privledger_learners.boosting.train import Model, train
@@ -191,7 +191,7 @@ class _SGBDT(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.non_deterministic = True
+        tags.non_deterministic = self.mode != "simulation"
         return tags
 
 

@@ -56,7 +56,7 @@ class Bins:
             return column.lower - 0.5, column.upper + 0.5, int(column.upper - column.lower) + 1
         return column.lower, column.upper, self.numeric_bins
 
-    def codes(self, columns: Columns) -> tuple[NDArray[np.uint16], ...]:
+    def codes(self, columns: Columns) -> tuple[NDArray[Any], ...]:
         """Bin number of every record, one array per feature, each of shape (n_records,)."""
         result = []
         for column, array, size in zip(
@@ -78,12 +78,12 @@ class Bins:
             clipped[absent] = bins
         return clipped.astype(np.int32)
 
-    def of(self, rows: Rows) -> tuple[NDArray[np.uint16], ...]:
+    def of(self, rows: Rows) -> tuple[NDArray[Any], ...]:
         """Inside the guard: computed once per data set."""
         found = rows.cache.get(self)
         if found is None:
             found = rows.cache[self] = self.codes(rows.features)
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 @frozen(eq=False)

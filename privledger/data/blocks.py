@@ -140,4 +140,5 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
         values = np.maximum(values, 0.0)
     size = np.abs(values).sum(axis=1) if norm == 1 else np.sqrt(np.square(values).sum(axis=1))
     factor = np.minimum(1.0, block.clip / np.maximum(size, 1e-300))
-    return values * factor[:, None]
+    result: NDArray[np.float64] = values * factor[:, None]
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,7 @@ def _edges(value: Any) -> tuple[float, ...]:
 
 def _check_edges(edges: tuple[float, ...]) -> None:
     if not edges or not all(np.isfinite(edges)) or any(
-            not a < b for a, b in zip(edges, edges[1:], strict=False)):
+            not a < b for a, b in itertools.pairwise(edges)):
         raise InvalidValue("edges", edges, "finite and increasing")
 
 

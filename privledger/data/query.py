@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from privledger.data.dataset import Dataset
 
 
+def _blocks(value: Any) -> tuple[Any, ...]:
+    return tuple(value)
+
+
 @frozen(eq=False)
 class Query:
     """One question about one handle.
@@ -36,7 +40,7 @@ class Query:
     """
 
     data: Dataset
-    blocks: tuple[Block, ...] = field(converter=tuple)
+    blocks: tuple[Block, ...] = field(converter=_blocks)
     cells: Cells | None = None
     what: str = "query"
 

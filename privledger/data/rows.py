@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
@@ -57,10 +59,12 @@ class Vault:
         self.identity = identity
         self.__rows = rows
         self.opened = 0
+        self.reading = False
         self.lock = threading.RLock()
 
-    def open(self, permission: Permission) -> Rows:
-        """The rows, for one release under `permission`.
+    @contextmanager
+    def open(self, permission: Permission) -> Iterator[Rows]:
+        """The rows, for the length of one release under `permission`.
 
         Raises:
             NotGranted: the grant is over, or was given for other data.
@@ -69,8 +73,13 @@ class Vault:
             raise NotGranted("the grant is over; nothing was read")
         if permission.covers != self.identity:
             raise NotGranted("the grant was given for other data; nothing was read")
-        self.opened += 1
-        return self.__rows
+        with self.lock:
+            self.opened += 1
+            self.reading = True
+            try:
+                yield self.__rows
+            finally:
+                self.reading = False
 
     def grown(self, features: Columns, target: NDArray[Any] | None) -> Vault:
         """A vault of the same identity with more rows after the old ones."""

@@ -21,6 +21,10 @@ _COLUMN_KEYS = {"name", "kind", "role", "lower", "upper", "categories", "ordered
                 "unit", "note", "missing", "outside", "provenance", "bounds_from"}
 
 
+def _column_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value)
+
+
 def label_key(value: object) -> str:
     """One text for one category, however the file spells it: 1, 1.0 and "1" are the same."""
     if isinstance(value, float) and value.is_integer():
@@ -104,7 +108,7 @@ class Schema:
     """
 
     name: str
-    columns: tuple[Column, ...] = field(converter=tuple)
+    columns: tuple[Column, ...] = field(converter=_column_tuple)
     public_rows: int | None = None
     array_layout: bool = False
 
@@ -194,7 +198,7 @@ class Schema:
         try:
             value = tomllib.loads(text) if str(path).endswith(".toml") else json.loads(text)
         except (ValueError, tomllib.TOMLDecodeError):
-            raise SchemaError(f"{Path(path).name}: neither JSON nor TOML that can be read") from None
+            raise SchemaError(f"{Path(path).name}: neither JSON nor TOML") from None
         return Schema.from_dict(value)
 
 
@@ -212,7 +216,8 @@ def _column_dict(column: Column) -> dict[str, Any]:
 def _column(value: dict[str, Any], missing: bool, target: object) -> Column:
     unknown = set(value) - _COLUMN_KEYS
     if unknown:
-        raise SchemaError(f"column {value.get('name')!r}: unknown keys {', '.join(sorted(unknown))}")
+        raise SchemaError(f"column {value.get('name')!r}: unknown keys "
+                          f"{', '.join(sorted(unknown))}")
     name = value["name"]
     role = value.get("role", "target" if target is not None and name == target else "feature")
     allowed = bool(value.get("missing", missing and role == "feature"))

@@ -78,7 +78,7 @@ class Score:
             running.scores += values.take(cells.index(rows), axis=0)
             running.applied += 1
             running.link = None
-        return running  # type: ignore[no-any-return]
+        return running
 
 
 @define(eq=False)

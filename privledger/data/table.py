@@ -138,7 +138,7 @@ def _split(X: Any, schema: Schema) -> list[Any]:
         raise DataError("features must be a table of two dimensions; "
                         "Reshape your data: one row per record, one column per feature")
     if array.shape[1] != len(names):
-        raise DataError(f"X has {array.shape[1]} features, but the schema is expecting "
+        raise DataError(f"X has {array.shape[1]} features, but Schema is expecting "
                         f"{len(names)} features as input")
     return [array[:, position] for position in range(len(names))]
 
@@ -221,5 +221,6 @@ def encode_target(y: Any, schema: Schema) -> NDArray[Any]:
     codes = encode_column(array, column)
     bad = np.isnan(codes) if column.kind == "numeric" else codes == MISSING
     if bad.any():
-        raise DataError(f"the target column {column.name!r} has missing cells (Input y contains NaN)")
+        raise DataError(f"the target column {column.name!r} has missing cells "
+                        "(Input y contains NaN)")
     return codes

@@ -46,7 +46,7 @@ def from_json(value: Any) -> Node:
             raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
         arguments[known[key]] = _value(item)
     try:
-        return kind(**arguments)  # type: ignore[no-any-return]
+        return kind(**arguments)
     except TypeError:
         raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
 

@@ -28,4 +28,4 @@ def is_gone(holder: dict[str, Any]) -> bool:
     """True only when the holder ran on this host and provably no longer does."""
     if holder.get("host") != platform.node() or not holder.get("started"):
         return False
-    return _started(int(holder["pid"])) != holder["started"]
+    return bool(_started(int(holder["pid"])) != holder["started"])

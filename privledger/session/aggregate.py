@@ -86,7 +86,8 @@ def square_norms(values: NDArray[np.float64], clip: float) -> NDArray[np.float64
     scaled = values / clip
     if scaled.ndim == 1:
         return np.square(scaled, out=scaled)
-    return np.einsum("ij,ij->i", scaled, scaled)
+    result: NDArray[np.float64] = np.einsum("ij,ij->i", scaled, scaled)
+    return result
 
 
 def cell_sums(
@@ -106,7 +107,8 @@ def cell_sums(
     if steps.ndim == 1:
         steps = steps[:, None] if width > 1 else steps
     if cells is None:
-        return steps.sum(axis=0).reshape(1, width).astype(np.int64)
+        whole: NDArray[np.int64] = steps.sum(axis=0).reshape(1, width).astype(np.int64)
+        return whole
     columns = [steps] if steps.ndim == 1 else [steps[:, k] for k in range(steps.shape[1])]
     # Sums of whole numbers below 2**53 are exact in float64, in any order.
     sums = [np.bincount(cells, weights=column, minlength=n_cells) for column in columns]
@@ -124,9 +126,10 @@ def add_noise(
     scales = np.repeat([recipe.noise for recipe in made], sizes)
     draw = source.gaussian if isinstance(mechanism, Gaussian) else source.laplace
     noise = draw(scales, int(sum(sizes)))
-    result, start = [], 0
+    result: list[NDArray[np.float64]] = []
+    start = 0
     for part, recipe, size in zip(sums, made, sizes, strict=True):
         noisy = part + noise[start : start + size].reshape(part.shape)
-        result.append(noisy * recipe.grid)
+        result.append(noisy.astype(np.float64) * recipe.grid)
         start += size
     return result

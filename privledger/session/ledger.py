@@ -231,7 +231,8 @@ class Ledger:
         """
         checked = probability("delta", delta, zero=True)
         if not isinstance(data, Dataset) or data.steps or data.ledger is not self:
-            raise InvalidValue("data", type(data).__name__, "a Dataset straight from this ledger's protect")
+            raise InvalidValue("data", type(data).__name__,
+                               "a Dataset straight from this ledger's protect")
         body: dict[str, Any] = {
             "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
             "data": data.identity, "plan": to_json(plan), "delta": checked,

@@ -126,7 +126,7 @@ class DataSpend:
 def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend | None:
     """Per-record totals where grants kept them; None if no grant did."""
     name = _pick_data(state, data)
-    total: NDArray[np.float64] | None = None
+    total: NDArray[Any] | None = None
     cap, scopes = 0.0, set()
     for grant in state.grants.values():
         note: dict[str, Any] | None = grant.settled.get("vector")

@@ -145,8 +145,7 @@ class Session:
             made = recipes(mechanism, query, self._relation)
             self.charge(mechanism, query.data.chain, query.label, query.cell_count)
             self._touched = True
-            with query.data._vault.lock:
-                rows = query.data._vault.open(self)
+            with query.data._vault.open(self) as rows:
                 taken = self._take(query, mechanism, made, rows, rollover)
                 sums = self._sums(query, taken, made)
             noisy = add_noise(mechanism, sums, made, self._source)

@@ -7,7 +7,6 @@ import numbers
 from typing import Any
 
 import privledger as pl
-
 from privledger_learners.boosting.rule import Rule
 from privledger_learners.boosting.train import Shaping
 

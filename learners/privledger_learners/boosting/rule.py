@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-import privledger as pl
 from attrs import frozen
+
+import privledger as pl
 
 
 @frozen

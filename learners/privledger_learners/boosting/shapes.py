@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import privledger as pl
 from attrs import define, frozen
+
+import privledger as pl
 
 
 @frozen

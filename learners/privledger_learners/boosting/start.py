@@ -26,7 +26,9 @@ class Start:
     clip: float
 
 
-def mean_estimate(count: float, total: float, sd_count: float, sd_sum: float) -> tuple[float, float]:
+def mean_estimate(
+    count: float, total: float, sd_count: float, sd_sum: float
+) -> tuple[float, float]:
     """Records and mean of y in [-1, 1] from a noisy count and a noisy sum.
 
     Far above the noise the plain ratio; otherwise posterior means under a log-uniform prior

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import privledger as pl
 from attrs import define, frozen
 
+import privledger as pl
 from privledger_learners.boosting.leaves import posterior_values, ratio_values
 from privledger_learners.boosting.rule import Priced
 from privledger_learners.boosting.shapes import Shapes

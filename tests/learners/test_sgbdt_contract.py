@@ -1,0 +1,72 @@
+"""S-GBDT against the conformance kit, and a cheat that must fail it."""
+
+from __future__ import annotations
+
+import numpy as np
+import privledger as pl
+import pytest
+from privledger.testing import CHECKS, LearnerCheckFailed, parametrize_with_learner_checks
+from privledger_learners import SGBDTClassifier, SGBDTRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+LEARNERS = [
+    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20),
+    SGBDTClassifier(epsilon=1.0, delta=1e-6, n_trees=20),
+    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20, individual_filter="gdp", extra_rounds=5),
+    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20, sampling_rate=0.2,
+                   individual_filter="renyi"),
+    SGBDTClassifier(epsilon=1.0, delta=1e-6, n_trees=20, relation="replace_one"),
+]
+
+
+@parametrize_with_learner_checks(LEARNERS)
+def test_learner_conforms(learner, check):
+    check(learner)
+
+
+class Peeker:
+    """Reads the rows behind the guard's back, then asks politely."""
+
+    info = pl.LearnerInfo("peeker", "cheats", tasks=("regression",))
+    epsilon, delta = 1.0, 1e-6
+
+    def plan(self, schema):
+        noise = pl.calibrate(pl.Gaussian, self.epsilon, self.delta)
+        return pl.Gaussian(noise)
+
+    def claimed(self, schema):
+        return ()
+
+    def fit(self, data, y=None):
+        self.mean_ = float(np.mean(data._vault._Vault__rows.target))
+        plan = self.plan(data.schema)
+        with data.ledger.request(plan, data, delta=self.delta) as session:
+            session.release(plan, data.count())
+        return self
+
+
+class NeverAsks(Peeker):
+    """Reads and never asks for a grant."""
+
+    def fit(self, data, y=None):
+        self.mean_ = float(np.mean(data._vault._Vault__rows.target))
+        return self
+
+
+@pytest.mark.parametrize("cheat", [Peeker, NeverAsks])
+def test_a_learner_that_reads_without_a_grant_fails_the_kit(cheat):
+    with pytest.raises(LearnerCheckFailed) as caught:
+        CHECKS["no-read-before-grant"](cheat())
+    assert caught.value.check == "no-read-before-grant"
+
+
+EXPECTED_FAILURES: dict[str, str] = {}
+"""None: the suite runs in simulation mode, where a schema may be inferred. NOT PRIVATE."""
+
+
+@parametrize_with_checks([
+    SGBDTRegressor(mode="simulation", random_state=0, epsilon=8.0, n_trees=60),
+    SGBDTClassifier(mode="simulation", random_state=0, epsilon=8.0, n_trees=60),
+], expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
