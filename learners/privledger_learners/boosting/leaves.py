@@ -14,22 +14,23 @@ def _correlation(size: int, correlation: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def posterior_values(
-    H: np.ndarray, S: np.ndarray, *, h_max: float, sd_s: float, tau: float, rate: float,
-    extra: float, correlation: float,
+    mass: np.ndarray, unsure: np.ndarray, S: np.ndarray, *, sd_s: float, tau: float,
+    rate: float, extra: float, correlation: float,
 ) -> np.ndarray:
     """Posterior mean of leaf values v, times the learning rate.
 
-    Model: S = a v + noise, a = h_max * max(H, 0), noise variance sd_s^2 + extra * a; prior
-    v ~ N(0, tau^2 R), R[i, j] = correlation^|i - j| (neighbouring cells of one ordered feature).
+    Model: S = a v + noise, a of mean `mass` and variance `unsure`, noise variance
+    sd_s^2 + extra * a; prior v ~ N(0, tau^2 R), R[i, j] = correlation^|i - j| (neighbouring
+    cells of one ordered feature).
 
     Args:
-        H: shape (leaves,). S: shape (leaves,) or (leaves, classes).
+        mass, unsure: shape (leaves,). S: shape (leaves,) or (leaves, classes).
 
     Returns:
         Same shape as S, clipped to twice rate * tau.
     """
-    a = h_max * np.maximum(H, 0)
-    ridge = (sd_s**2 + extra * a) / tau**2
+    a = mass
+    ridge = (sd_s**2 + extra * a) / tau**2 + unsure
     if correlation > 0 and len(a) > 1:
         R, places = _correlation(len(a), correlation)
         system = a[:, None] * R * a

@@ -82,7 +82,7 @@ def make_rule(learner: Any, schema: pl.Schema, **changes: Any) -> Rule:
     if changes.get("start_share") is not None:
         share = changes["start_share"]
     if share is None:
-        share = 0.15 if regression else 0.03
+        share = 0.12 if regression else 0.03
     clip = learner.gradient_clip
     if clip is None and not regression:
         clip = 0.4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 import privledger as pl
 
@@ -21,37 +21,45 @@ class Shapes:
     """What released answers taught about features: masses, profiles, gains.
 
     Attributes:
-        density: per feature, estimated share of records in each bin, shape (bins,).
-        profile: per feature, summed leaf values of one-feature trees by bin.
         gain: estimated gain of each feature.
         visits: one-feature trees grown on each feature.
         rng: public randomness; it protects nobody and need not.
     """
 
     features: tuple[Feature, ...]
-    density: list[np.ndarray]
-    profile: list[np.ndarray]
     gain: np.ndarray
     visits: np.ndarray
     rng: np.random.Generator
+    _density: dict[int, np.ndarray] = field(factory=dict)
+    _profile: dict[int, np.ndarray] = field(factory=dict)
 
     @classmethod
     def blank(cls, bins: pl.Bins, rng: np.random.Generator) -> Shapes:
-        """Nothing released yet: uniform on the public bins, almost nothing missing."""
+        """Nothing released yet."""
         features = tuple(
             Feature(column.kind == "categorical", size)
             for column, size in zip(bins.schema.features, bins.sizes(), strict=True)
         )
-        density = []
-        for feature in features:
-            mass = np.full(feature.bins, 1.0 / feature.bins)
-            if not feature.categorical:
-                mass[-1] = 1e-9
-                mass /= mass.sum()
-            density.append(mass)
         n = len(features)
-        return cls(features, density, [np.zeros(f.bins) for f in features], np.zeros(n),
-                   np.zeros(n), rng)
+        return cls(features, np.zeros(n), np.zeros(n), rng)
+
+    def density(self, j: int) -> np.ndarray:
+        """Estimated share of the mass in each bin of feature j, shape (bins,).
+
+        Uniform on the public bins, almost nothing missing, until something is released. Made
+        when first needed: there may be many features.
+        """
+        found = self._density.get(j)
+        if found is None:
+            found = np.ones(self.features[j].bins)
+            if not self.features[j].categorical:
+                found[-1] = 1e-6
+            found = self._density[j] = found / found.sum()
+        return found
+
+    def profile(self, j: int) -> np.ndarray:
+        """Summed leaf values of the one-feature trees on j, by bin, shape (bins,)."""
+        return self._profile.setdefault(j, np.zeros(self.features[j].bins))
 
     def weights(self, gain_weight: float) -> np.ndarray:
         """Probability of choosing each feature, shape (features,)."""
@@ -70,7 +78,7 @@ class Shapes:
         if feature.categorical:
             table = np.minimum(np.arange(feature.bins), 255).astype(np.uint8)
             return [pl.Test(j, table)], int(table.max()) + 1
-        mass = self.density[j][:-1]
+        mass = self.density(j)[:-1]
         shift = self.rng.uniform(0, 0.5) if self.visits[j] else 0.0
         place = np.floor((np.cumsum(mass) - mass / 2) / mass.sum() * leaves + shift)
         cells = np.unique(np.minimum(place, leaves - 1), return_inverse=True)[1]
@@ -97,7 +105,7 @@ class Shapes:
 
     def _numeric_test(self, j: int) -> np.ndarray:
         bins = self.features[j].bins
-        below = np.cumsum(self.density[j][:-1])
+        below = np.cumsum(self.density(j)[:-1])
         place = np.searchsorted(below, self.rng.uniform(0.02, 0.98) * below[-1])
         cut = min(int(place), max(bins - 3, 0))
         side = np.arange(bins) > cut
@@ -108,8 +116,8 @@ class Shapes:
         bins = self.features[j].bins
         if self.rng.random() >= ordered:
             return self.rng.random(bins) < 0.5
-        order = np.argsort(self.profile[j] + 1e-9 * self.rng.normal(size=bins))
-        reach = np.searchsorted(np.cumsum(self.density[j][order]), self.rng.uniform(0.05, 0.95))
+        order = np.argsort(self.profile(j) + 1e-9 * self.rng.normal(size=bins))
+        reach = np.searchsorted(np.cumsum(self.density(j)[order]), self.rng.uniform(0.05, 0.95))
         side = np.zeros(bins, dtype=bool)
         side[order[int(np.clip(reach, 0, bins - 2)) + 1 :]] = True
         return side
@@ -133,20 +141,39 @@ class Shapes:
             tests.append(pl.Test(j, table.astype(np.uint8 if depth <= 8 else np.uint16)))
         return tests, 1 << depth
 
-    def learn(self, j: int, table: np.ndarray, H: np.ndarray, S: np.ndarray, values: np.ndarray,
-              sd_h: float, sd_s: float, n_hat: float, trust: float) -> None:
-        """Update gain, profile and density of feature j from a released one-feature tree."""
-        first = self.visits[j] == 0
+    def mass_alone(self, j: int, table: np.ndarray, H: np.ndarray, total: float, sd_h: float,
+                   trust: float) -> tuple[np.ndarray, np.ndarray]:
+        """Cell masses of a one-feature tree from the released H, and their variances.
+
+        A Kalman step around the density of feature j, which is updated too.
+        """
+        density = self.density(j)
+        leaves = len(H)
+        share = np.bincount(table, density, minlength=leaves)
+        variance = (trust * total * np.maximum(share, 1 / leaves)) ** 2 / (1 + self.visits[j])
+        weight = variance / (variance + sd_h**2)
+        mass = np.maximum(share * total + weight * (H - share * total), 0.02 * total / leaves)
+        updated = density * (mass / mass.sum() / np.maximum(share, 1e-12))[table]
+        self._density[j] = updated / updated.sum()
+        return mass, weight * sd_h**2
+
+    def mass_mixed(self, tests: list[pl.Test], H: np.ndarray, total: float, sd_h: float,
+                   trust: float) -> tuple[np.ndarray, np.ndarray]:
+        """The same for a mixed tree, around the product of the marginal densities."""
+        share = np.ones(1)
+        for test in tests:  # later tests set higher bits of the cell number
+            one = float(self.density(test.feature) @ (test.table > 0))
+            share = np.concatenate([share * (1 - one), share * one])
+        variance = (trust * total * share) ** 2 + (0.1 * total / len(H)) ** 2
+        weight = variance / (variance + sd_h**2)
+        mass = np.maximum(share * total + weight * (H - share * total), 0)
+        return mass, weight * sd_h**2
+
+    def learn(self, j: int, table: np.ndarray, S: np.ndarray, values: np.ndarray,
+              sd_s: float) -> None:
+        """Update gain and profile of feature j from the released S of a one-feature tree."""
         gain = float((S * S).sum() - S.size * sd_s**2) / (S.shape[1] - 1 if S.ndim == 2 else 1)
-        self.gain[j] = gain if first else max((self.gain[j] + gain) / 2, 0)
+        self.gain[j] = gain if self.visits[j] == 0 else max((self.gain[j] + gain) / 2, 0)
         by_leaf = values if values.ndim == 1 else np.abs(values - values.mean(0)).sum(1)
-        self.profile[j] += by_leaf[table]
-        mass = np.bincount(table, self.density[j], minlength=len(H))
-        total = max(n_hat, sd_h)
-        predicted = mass * total
-        variance = (trust * np.maximum(predicted, total / len(H))) ** 2 / (1 + self.visits[j])
-        found = predicted + variance / (variance + sd_h**2) * (H - predicted)
-        found = np.maximum(found, 0.02 * total / len(H))
-        self.density[j] = self.density[j] * (found / found.sum() / np.maximum(mass, 1e-12))[table]
-        self.density[j] /= self.density[j].sum()
+        self._profile[j] = self.profile(j) + by_leaf[table]
         self.visits[j] += 1

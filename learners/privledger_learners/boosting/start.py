@@ -19,32 +19,40 @@ class Start:
         score: shape (1,) or (classes,).
         n_hat: released estimate of the number of records, at least 20.
         clip: gradient clip.
+        variance: of the starting mean (regression), on the scaled target.
+        total: estimated hessian mass of all records at the start, and its variance.
     """
 
     score: np.ndarray
     n_hat: float
     clip: float
+    variance: float = 0.0
+    total: float = 0.0
+    total_variance: float = 0.0
 
 
 def mean_estimate(
     count: float, total: float, sd_count: float, sd_sum: float
-) -> tuple[float, float]:
-    """Records and mean of y in [-1, 1] from a noisy count and a noisy sum.
+) -> tuple[float, float, float]:
+    """Records, mean of y in [-1, 1] and its variance, from a noisy count and a noisy sum.
 
     Far above the noise the plain ratio; otherwise posterior means under a log-uniform prior
     on the number of records and a uniform prior on the mean.
     """
     if count > 30 * sd_count and count > 30 * sd_sum:
-        return count, float(np.clip(total / count, -0.99, 0.99))
+        mean_ratio = float(np.clip(total / count, -0.99, 0.99))
+        return count, mean_ratio, (sd_sum / count) ** 2 + (mean_ratio * sd_count / count) ** 2
     n = np.exp(np.linspace(math.log(20), math.log(2e7), 240))[:, None]
     mean = np.linspace(-0.99, 0.99, 67)[None, :]
     fit = -0.5 * ((n - count) / sd_count) ** 2 - 0.5 * ((n * mean - total) / sd_sum) ** 2
     weight = np.exp(fit - fit.max())
     weight /= weight.sum()
-    return float((weight * n).sum()), float((weight * mean).sum())
+    centre = float((weight * mean).sum())
+    return float((weight * n).sum()), centre, float((weight * (mean - centre) ** 2).sum())
 
 
-def regression_clip(histogram: np.ndarray, sd: float, n_hat: float, mu: float) -> float:
+def regression_clip(histogram: np.ndarray, sd: float, n_hat: float, mu: float,
+                    factor: float) -> float:
     """Gradient clip from the noisy histogram of |y - f0|.
 
     Near the 80 % quantile when noise dominates, near the root mean square when it does not.
@@ -62,7 +70,7 @@ def regression_clip(histogram: np.ndarray, sd: float, n_hat: float, mu: float) -
     if sure.sum() > 0:
         spread = math.sqrt(float((sure * ((lower + upper) / 2) ** 2).sum() / sure.sum()))
     weight = min(max((math.log2(max(n_hat * mu, 1.0)) - 8) / 5, 0.0), 1.0)
-    clip = quantile ** (1 - weight) * max(spread, quantile) ** weight
+    clip = factor * quantile ** (1 - weight) * max(spread, quantile) ** weight
     return min(max(float(clip), 0.01), 1.0)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 import privledger as pl
 from privledger_learners.boosting.leaves import posterior_values, ratio_values
@@ -44,14 +44,18 @@ class Shaping:
     regularization: float
     numeric_weight: float
     default_clip: float
+    clip_factor: float = 1.0
     depth_offset: float = 1.0
-    one_first: float = 0.50
-    one_last: float = 0.10
+    one_first: float = 0.70
+    one_last: float = 0.30
     gain_weight: float = 0.85
     ordered: float = 0.50
-    neighbour: float = 0.30
+    neighbour: float = 0.60
     trust: float = 2.0
+    trust_mixed: float = 1.0
     sampling: float = 1.0
+    drift: float = 0.03
+    unclipped: float = 0.80
 
 
 @define(eq=False)
@@ -106,17 +110,22 @@ def begin(session: pl.Session, data: pl.Dataset, priced: Priced, shaping: Shapin
     classes = 1 if rule.regression else len(data.schema.target.categories)
     width = 1 if classes <= 2 else classes
     if not nodes:
-        rows = data.schema.public_rows or 1000
-        return Start(np.zeros(width), float(rows), rule.clip or shaping.default_clip)
+        rows = float(data.schema.public_rows or 1000)
+        return Start(np.zeros(width), rows, rule.clip or shaping.default_clip, 0.1, rows,
+                     rows**2)
     if rule.regression:
         return _begin_regression(session, data, priced, nodes, shaping)
     name = data.schema.target.name
     counts = session.release(nodes[0], data.histogram(name))
-    prior = class_prior(counts, nodes[0].noise_multiplier)
+    sd = nodes[0].noise_multiplier
+    prior = class_prior(counts, sd)
     score = np.log(prior)
     if width == 1:
         score = np.array([score[1] - score[0]])
-    return Start(score, max(float(counts.sum()), 50.0), rule.clip or shaping.default_clip)
+    n_hat = max(float(counts.sum()), 50.0)
+    each = float(1 - np.square(prior).sum()) / (1 - 1 / classes)  # hessian mass of a record
+    return Start(score, n_hat, rule.clip or shaping.default_clip, 0.0, n_hat * each,
+                 each**2 * classes * sd**2 + (0.1 * n_hat * each) ** 2)
 
 
 def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced,
@@ -126,15 +135,16 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced,
     pair = data.query((pl.Ones(), pl.ColumnValue("", center, scale)), None, f"start of {name}")
     count, total = session.release(nodes[0], pair)
     unit = nodes[0].noise_multiplier
-    n_hat, mean = mean_estimate(float(count), float(total), unit * math.sqrt(3),
-                                unit * math.sqrt(1.5))
+    n_hat, mean, variance = mean_estimate(float(count), float(total), unit * math.sqrt(3),
+                                          unit * math.sqrt(1.5))
     clip = priced.rule.clip
     if clip is None:
         score = data.score("squared", [mean], center=center, scale=scale)
         cells = pl.ResidualCells(score, RESIDUAL_EDGES)
         histogram = session.release(nodes[1], data.query((pl.Ones(),), cells, "residuals"))
-        clip = regression_clip(histogram, nodes[1].noise_multiplier, n_hat, 1 / priced.noise)
-    return Start(np.array([mean]), max(n_hat, 20.0), clip)
+        clip = regression_clip(histogram, nodes[1].noise_multiplier, n_hat, 1 / priced.noise,
+                               shaping.clip_factor)
+    return Start(np.array([mean]), max(n_hat, 20.0), clip, variance, n_hat, 3 * unit**2)
 
 
 def train(session: pl.Session, data: pl.Dataset, start_data: pl.Dataset, priced: Priced,
@@ -173,6 +183,14 @@ class Grower:
     shaping: Shaping
     model: Model
     score: pl.Score
+    total: float = field(init=False)
+    total_variance: float = field(init=False)
+    variance: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        start = self.model.start
+        self.total, self.total_variance = start.total, start.total_variance
+        self.variance = start.variance
 
     def shapes(self, rounds: int) -> Iterator[tuple[list[pl.Test], int]]:
         """Tree after tree: every feature alone once, then ever more mixed ones."""
@@ -201,49 +219,81 @@ class Grower:
 
     def one(self, tests: list[pl.Test], leaves: int, rollover: int) -> None:
         """Release one tree and add its values to the model and to the guarded scores."""
-        rule, shapes = self.priced.rule, self.model.shapes
-        node = rule.tree_node(self.priced.noise)
         cells = pl.TreeCells(self.model.bins, tests, leaves)
+        H, S, sd_h, sd_s = self._ask(cells, rollover)
+        alone = len(tests) == 1 and self.shaping.splits == "adaptive"
+        if self.shaping.leaf == "ratio":
+            clip = self.model.start.clip
+            values = ratio_values(H, S, rate=self.shaping.rate, clip=clip,
+                                  regularization=self.shaping.regularization)
+        else:
+            values, S = self._posterior(tests, H, S, sd_h, sd_s, alone)
+        self.score.add(cells, values)
+        self.model.trees.append((cells, values))
+        if alone:
+            self.model.shapes.learn(tests[0].feature, tests[0].table, S, values, sd_s)
+
+    def _ask(self, cells: pl.TreeCells,
+             rollover: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """H and S per leaf, scaled up by the sampling rate, and their standard deviations."""
+        rule = self.priced.rule
+        node = rule.tree_node(self.priced.noise)
         handle = self.data if rule.sampling_rate == 1 else self.data.poisson(rule.sampling_rate)
-        clip = self.model.start.clip
+        clip, rate = self.model.start.clip, rule.sampling_rate
         gradient = self.score.gradient(clip)
-        unit = node.noise_multiplier
+        unit = node.noise_multiplier / rate
         if rule.static_noise:
             S = self.session.release(node, handle.query((gradient,), cells, "tree"),
                                      rollover=rollover)
-            sd_h, sd_s = math.inf, clip * unit
-            H = np.full(leaves, self.model.start.n_hat * rule.sampling_rate / leaves)
+            H = np.full(cells.count, self.total / cells.count * rate)
+            sd_h, sd_s = 1e9, clip * unit
         else:
             blocks = (self.score.hessian(), gradient)
             H, S = self.session.release(node, handle.query(blocks, cells, "tree"),
                                         rollover=rollover)
             sd_h = unit / math.sqrt(rule.count_share)
             sd_s = clip * unit / math.sqrt(1 - rule.count_share)
-        H, S = np.atleast_1d(H) / rule.sampling_rate, np.asarray(S) / rule.sampling_rate
-        sd_h, sd_s = sd_h / rule.sampling_rate, sd_s / rule.sampling_rate
-        S = S.reshape(leaves, -1)
-        S = S[:, 0] if S.shape[1] == 1 else S
-        alone = len(tests) == 1 and self.shaping.splits == "adaptive"
-        ordered = alone and not shapes.features[tests[0].feature].categorical
-        values = self._values(H, S, sd_s, clip, ordered)
-        self.score.add(cells, values)
-        self.model.trees.append((cells, values))
-        if alone:
-            known = max(float(H.sum()), 1.0) if len(self.model.trees) > 1 else \
-                self.model.start.n_hat
-            shapes.learn(tests[0].feature, tests[0].table, H, S, values, min(sd_h, 1e12), sd_s,
-                         known, self.shaping.trust)
+        S = np.asarray(S).reshape(cells.count, -1) / rate
+        return np.atleast_1d(H) / rate, S[:, 0] if S.shape[1] == 1 else S, sd_h, sd_s
 
-    def _values(self, H: np.ndarray, S: np.ndarray, sd_s: float, clip: float,
-                ordered: bool) -> np.ndarray:
-        shaping, loss = self.shaping, self.model.loss
-        if shaping.leaf == "ratio":
-            return ratio_values(H, S, rate=shaping.rate, regularization=shaping.regularization,
-                                clip=clip)
+    def _posterior(self, tests: list[pl.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
+                   sd_s: float, alone: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Leaf values, and S without the shift of the intercept."""
+        shaping, shapes, loss = self.shaping, self.model.shapes, self.model.loss
+        clip = self.model.start.clip
+        self._follow_total(H, sd_h)
+        if alone:
+            mass, unsure = shapes.mass_alone(tests[0].feature, tests[0].table, H, self.total, sd_h,
+                                             shaping.trust)
+        else:
+            mass, unsure = shapes.mass_mixed(tests, H, self.total, sd_h, shaping.trust_mixed)
         classes = len(self.model.start.score)
         h_max = {"squared": 1.0, "logistic": 0.25}.get(loss, (1 - 1 / classes) / 2)
+        mass, unsure = h_max * mass, h_max**2 * unsure
         tau = shaping.width * clip if loss == "squared" else shaping.width
         extra = shaping.sampling * (0.25 * clip * clip if loss == "squared" else 1.0)
-        return posterior_values(H, S, h_max=h_max, sd_s=sd_s, tau=tau, rate=shaping.rate,
-                                extra=extra,
-                                correlation=shaping.neighbour if ordered else 0.0)
+        shift = 0.0
+        if loss == "squared":
+            shift = self._follow_intercept(mass, unsure, S, sd_s, extra)
+            S = S - mass * shift
+        ordered = alone and not shapes.features[tests[0].feature].categorical
+        values = posterior_values(mass, unsure, S, sd_s=sd_s, tau=tau, rate=shaping.rate,
+                                  extra=extra, correlation=shaping.neighbour if ordered else 0.0)
+        return values + shift, S
+
+    def _follow_total(self, H: np.ndarray, sd_h: float) -> None:
+        """Kalman filter for the total mass; under a curved loss it drifts from tree to tree."""
+        if self.model.loss != "squared":
+            self.total_variance += (self.shaping.drift * self.total) ** 2
+        weight = self.total_variance / (self.total_variance + len(H) * sd_h**2)
+        self.total = max(self.total + weight * (float(H.sum()) - self.total), 1.0)
+        self.total_variance *= 1 - weight
+
+    def _follow_intercept(self, mass: np.ndarray, unsure: np.ndarray, S: np.ndarray, sd_s: float,
+                          extra: float) -> float:
+        """Kalman filter for the error of the starting mean, from the sum of S over the leaves."""
+        slope = self.shaping.unclipped * float(mass.sum())
+        noise = len(S) * sd_s**2 + extra * slope + float(unsure.sum()) * self.variance
+        weight = slope * self.variance / (slope**2 * self.variance + noise)
+        self.variance *= 1 - weight * slope
+        return weight * float(S.sum())

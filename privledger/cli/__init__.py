@@ -1,0 +1,5 @@
+"""The command line: parsing and printing only."""
+
+from privledger.cli.app import main
+
+__all__ = ["main"]

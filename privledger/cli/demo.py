@@ -1,0 +1,174 @@
+"""`privledger demo`: the main job on real data, end to end, with nothing to download."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from privledger.cli import demo_data
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.planning import claim_dict, render_claims, render_price
+from privledger.cli.render import GREEN, RED, YELLOW, figure, grid, pairs, text, tree
+from privledger.cli.running import watching
+from privledger.cli.showing import CONFIDENTIAL, grants_tree, verdict
+from privledger.cli.tables import score
+from privledger.data import Dataset
+from privledger.errors import BudgetExceeded, LearnerError
+from privledger.ledger import Budget
+from privledger.plugins import load_learner
+from privledger.reports import ledger_report, outline, price_plan, release_count
+from privledger.session import Ledger, data_spend
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LEARNER, BUDGET = "sgbdt-classifier", Budget(1.0, 1e-6)
+MOST_SPENT = 5
+
+
+@click.command(cls=Guarded)
+@click.option("--ledger", type=click.Path(dir_okay=False),
+              help="Where to keep the ledger [default: a new temporary folder].")
+@format_option
+def demo(ledger: str | None, format_: str) -> None:
+    """The whole story on real data in half a minute; needs no files."""
+    place = Path(ledger) if ledger else Path(tempfile.mkdtemp(prefix="privledger-")) / "demo.ledger"
+    schema = demo_data.schema()
+    model = load_learner(LEARNER)(epsilon=BUDGET.epsilon, delta=BUDGET.delta, schema=schema,
+                                  individual_filter="gdp")
+    node = model.plan(schema)
+    price = price_plan(node, BUDGET.delta, budget=BUDGET)
+    found: dict[str, Any] = {"price": price, "claims": model.claimed(schema), "node": node}
+    with Ledger.create(place, budget=BUDGET, filter=price.filter) as book:
+        X, y, X_public, y_public = demo_data.tables()
+        data = book.protect(X, y, schema)
+        with watching(book, release_count(node), shown=format_ == "text"):
+            model.fit(data)
+        found["scores"] = score(model, X_public, y_public, schema)
+        found["open_score"] = without_privacy(X, y, X_public, y_public)
+        found["spend"] = highest(book)
+        found["refusal"] = ask_again(data, schema)
+    with Ledger.open(place, read_only=True) as book:
+        found["report"] = ledger_report(book._history.store, book.state)
+    emit(format_, as_dict(found), lambda out: render_demo(out, found))
+
+
+def without_privacy(X: Any, y: Any, X_public: Any, y_public: Any) -> float:
+    """Accuracy of scikit-learn's boosting on the same rows, with no privacy at all."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return float(HistGradientBoostingClassifier(random_state=0).fit(X, y)
+                 .score(X_public, y_public))
+
+
+def highest(book: Ledger) -> dict[str, Any]:
+    """The records with the highest spend, and the mean share of the cap."""
+    spend = data_spend(book._history.store, book.state)
+    if spend is None:
+        return {"records": [], "mean_share": 1.0}
+    order = np.argsort(-spend.spent, kind="stable")[:MOST_SPENT]
+    return {
+        "records": [{"row": int(row), "share": float(spend.spent[row] / spend.cap),
+                     "rounds": [line.rounds for line in book.record(int(row)).lines]}
+                    for row in order],
+        "mean_share": float(spend.spent.mean() / spend.cap),
+    }
+
+
+def ask_again(data: Dataset, schema: Any) -> dict[str, Any]:
+    """A second run for the same epsilon: refused before it reads a row."""
+    again = load_learner(LEARNER)(epsilon=BUDGET.epsilon, delta=BUDGET.delta, schema=schema,
+                                  individual_filter="gdp")
+    before = data._vault.opened
+    try:
+        again.fit(data)
+    except BudgetExceeded as error:
+        return {"message": str(error), "opened_before": before,
+                "opened_after": data._vault.opened}
+    raise LearnerError("the second run was granted: this must never happen, please report it")
+
+
+def as_dict(found: dict[str, Any]) -> dict[str, Any]:
+    """Everything the demo showed, as JSON values."""
+    report = found["report"]
+    return {
+        "price": found["price"], "claims": [claim_dict(step) for step in found["claims"]],
+        "evaluation": found["scores"] | {"not_private": {"accuracy": found["open_score"]}},
+        "spend": found["spend"] | {"notice": CONFIDENTIAL}, "refusal": found["refusal"],
+        "ledger": report,
+    }
+
+
+def render_demo(out: Console, found: dict[str, Any]) -> None:
+    """Seven short chapters."""
+    chapter(out, 1, "the price, before any data is opened")
+    out.print(tree(outline(found["node"])))
+    render_price(out, found["price"], release_count(found["node"]))
+    render_claims(out, found["claims"])
+    report = found["report"]
+    chapter(out, 2, f"training under a budget of exactly epsilon {BUDGET.epsilon:g}, "
+                    f"delta {BUDGET.delta:g}")
+    out.print(text(f"{report.grants[0].releases} releases with exact noise, settled in one "
+                   "transaction"))
+    chapter(out, 3, "what it learned, on rows treated as public")
+    render_scores(out, found)
+    chapter(out, 4, "what it spent, and on whom")
+    out.print(grants_tree(report, plans=False))
+    render_spend(out, found["spend"])
+    chapter(out, 5, "a second run asks for epsilon 1 again")
+    render_refusal(out, found["refusal"])
+    chapter(out, 6, "the ledger is read again, and every entry priced again")
+    out.print(verdict(report))
+    chapter(out, 7, "where to go from here")
+    out.print(pairs([
+        ("ledger", report.location),
+        ("try", f"privledger show {report.location}"),
+        ("", f"privledger record {report.location} {_first(found['spend'])}"),
+        ("", f"privledger verify {report.location}"),
+        ("", "privledger learners"),
+    ]))
+
+
+def chapter(out: Console, number: int, title: str) -> None:
+    """A heading."""
+    from rich.rule import Rule
+
+    out.print(Rule(text(f"{number}  {title}", "bold"), align="left", style="dim"))
+
+
+def render_scores(out: Console, found: dict[str, Any]) -> None:
+    """Private, trivial and unprotected, side by side."""
+    scores = found["scores"]
+    out.print(grid(("accuracy", "", ""), [
+        ("private", f"{100 * scores['model']['accuracy']:.1f} %",
+         f"{LEARNER}, epsilon {BUDGET.epsilon:g}"),
+        ("majority class", f"{100 * scores['baseline']['accuracy']:.1f} %", "learns nothing"),
+        ("not private", f"{100 * found['open_score']:.1f} %",
+         "HistGradientBoostingClassifier, no protection"),
+    ]))
+
+
+def render_spend(out: Console, spend: dict[str, Any]) -> None:
+    """The records that paid most."""
+    out.print(text(CONFIDENTIAL, YELLOW))
+    rows = [(item["row"], f"{100 * item['share']:.1f} %",
+             ", ".join("all" if n is None else str(n) for n in item["rounds"]))
+            for item in spend["records"]]
+    out.print(grid(("record", "share of its cap", "rounds"), rows))
+    out.print(text(f"a record spent {figure(100 * spend['mean_share'])} % of its cap on average"))
+
+
+def render_refusal(out: Console, refusal: dict[str, Any]) -> None:
+    """The refusal, and the proof that nothing was read for it."""
+    out.print(text(refusal["message"], RED))
+    more = refusal["opened_after"] - refusal["opened_before"]
+    out.print(text(f"the guarded table was opened {refusal['opened_before']} times for the first "
+                   f"run, {more} times more for this one", GREEN if more == 0 else RED))
+
+
+def _first(spend: dict[str, Any]) -> int:
+    return int(spend["records"][0]["row"]) if spend["records"] else 0

@@ -1,0 +1,114 @@
+"""Printing: JSON alone on stdout, or text for people; messages on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from privledger.errors import (
+    BudgetExceeded,
+    DataError,
+    InvalidValue,
+    LearnerError,
+    LedgerCorrupt,
+    LedgerTooNew,
+    PrivledgerError,
+    UnsupportedNode,
+)
+from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
+from privledger.reports import clean, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 100
+
+format_option = click.option("--format", "format_", type=click.Choice(["text", "json"]),
+                             default="text", show_default=True,
+                             help="What to print on stdout.")
+
+_EXITS: tuple[tuple[type[BaseException], int], ...] = (
+    (BudgetExceeded, REFUSED),
+    (UnsupportedNode, REFUSED),
+    (LedgerCorrupt, NOT_TRUSTED),
+    (LedgerTooNew, NOT_TRUSTED),
+    (InvalidValue, USAGE),
+    (DataError, USAGE),
+    (LearnerError, USAGE),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """Exit code of an error: 1 refused, 2 usage, 3 ledger not trusted, 4 anything else."""
+    for kind, code in _EXITS:
+        if isinstance(error, kind):
+            return code
+    return INTERNAL
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console that reads no markup, so that a label is only ever a label.
+
+    NO_COLOR is respected by rich itself.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
+
+
+def emit(format_: str, value: Any, render: Callable[[Console], None]) -> None:
+    """Print `value` as JSON, or whatever `render` prints for people."""
+    if format_ == "json":
+        click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+    else:
+        render(console())
+
+
+def note(text: str) -> None:
+    """A message for people, on stderr."""
+    click.echo(clean(text, limit=2000), err=True)
+
+
+class Guarded(click.Command):
+    """A command whose failures are one clear message and a fitting exit code.
+
+    Tracebacks are not shown: text of an unexpected exception may quote a value.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except PrivledgerError as error:
+            _fail(ctx, type(error).__name__, str(error), exit_code(error))
+        except Exception as error:
+            _fail(ctx, "InternalError", f"internal error: {_where(error)}", INTERNAL)
+
+
+def _where(error: BaseException) -> str:
+    """The type of an unexpected exception and the line of code; never its text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{name} ({error.strerror})"
+    if trace is None:
+        return name
+    module = trace.tb_frame.f_globals.get("__name__", "?")
+    return f"{name} in {module}, line {trace.tb_lineno}"
+
+
+def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:
+    if ctx.params.get("format_") == "json":
+        click.echo(json.dumps({"error": kind, "message": message, "exit": code}, indent=2))
+    note(f"privledger {ctx.info_name}: {message}")
+    ctx.exit(code)

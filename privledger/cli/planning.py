@@ -1,0 +1,184 @@
+"""`privledger plan`: price a run, open no data."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+from privledger.cli.opening import reading
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
+from privledger.data import Schema
+from privledger.errors import InvalidPlan, RelationMismatch
+from privledger.graph import Node, to_json
+from privledger.ledger import State
+from privledger.plugins import ClaimStep, load_learner
+from privledger.reports import Price, outline, price_plan, release_count
+from privledger.runs import RunFile
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+run_argument = click.argument("run_file", metavar="RUN.toml",
+                              type=click.Path(exists=True, dir_okay=False))
+data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=False),
+                           help="Folder that the run file's data paths are relative to "
+                                "[default: $PRIVLEDGER_DATA, else the run file's folder].")
+
+
+@frozen
+class Prepared:
+    """A run that was priced: no data has been opened.
+
+    Attributes:
+        model: the learner with its parameters.
+        exists: whether the ledger file is there already, and will be continued.
+    """
+
+    run: RunFile
+    schema: Schema
+    model: Any
+    node: Node
+    claims: tuple[ClaimStep, ...]
+    price: Price
+    ledger: Path
+    exists: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        info = self.model.info
+        return {
+            "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
+            "paper": info.paper, "params": self.run.params, "ledger": str(self.ledger),
+            "ledger_exists": self.exists, "price": self.price, "fits": self.price.fits,
+            "releases": release_count(self.node), "budget": self.run.budget,
+            "claims": [claim_dict(step) for step in self.claims], "plan": to_json(self.node),
+        }
+
+
+def claim_dict(step: ClaimStep) -> dict[str, Any]:
+    """A claim as JSON values, with its ratio."""
+    return {"step": step.step, "reference": step.reference, "claimed": step.claimed,
+            "sound": step.sound, "delta": step.delta, "ratio": step.ratio, "note": step.note}
+
+
+def build(run: RunFile, schema: Schema) -> Any:
+    """An instance of the run's learner; unknown parameters are refused by name."""
+    learner, params = load_learner(run.learner), dict(run.params)
+    if run.relation not in learner.info.relations:
+        raise RelationMismatch(f"{run.learner} supports {', '.join(learner.info.relations)}, "
+                               f"the run asks for {run.relation}")
+    known = inspect.signature(learner).parameters
+    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in known.values())
+    for key in params:
+        if key not in known and not open_ended:
+            raise InvalidPlan("[params] key", key, f"one of {', '.join(known)}")
+    if "relation" in known:
+        params["relation"] = run.relation
+    return learner(**params, schema=schema)
+
+
+def prepare(path: str, data_dir: str | None, ledger: str | None = None) -> Prepared:
+    """Read the run file and the schema, build the plan, price it. The table is not touched."""
+    run = RunFile.load(path)
+    schema = Schema.load(run.data_path(run.schema, data_dir))
+    model = build(run, schema)
+    node = model.plan(schema)
+    place = run.ledger_path(ledger)
+    state = None
+    if place.exists():
+        with reading(place) as opened:
+            state = opened.state
+            check_same(run, state)
+    price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                       filter=run.filter, state=state)
+    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place,
+                    state is not None)
+
+
+def check_same(run: RunFile, state: State) -> None:
+    """A run file continues a ledger only if it promises the same."""
+    if state.budget != run.budget:
+        raise InvalidPlan("[budget]", "another promise",
+                          f"that of the ledger it continues: {state.budget}")
+    if state.relation != run.relation:
+        raise InvalidPlan("[ledger] relation", run.relation,
+                          f"that of the ledger it continues: {state.relation}")
+    fixed = state.rule.kind if state.rule else state.filter_asked
+    if run.filter not in ("auto", fixed):
+        raise InvalidPlan("[ledger] filter", run.filter,
+                          f"that of the ledger it continues: {fixed}")
+
+
+@click.command(cls=Guarded)
+@run_argument
+@data_option
+@click.option("--ledger", type=click.Path(dir_okay=False),
+              help="Ledger to price against [default: the run file's].")
+@format_option
+def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) -> None:
+    """Price a run. Opens no data and writes nothing.
+
+    Exit code 0 if the run fits its budget, 1 if it would be refused.
+    """
+    prepared = prepare(run_file, data_dir, ledger)
+    emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
+    if not prepared.price.fits:
+        click.get_current_context().exit(1)
+
+
+def render_plan(out: Console, prepared: Prepared) -> None:
+    """The whole page."""
+    run, info = prepared.run, prepared.model.info
+    out.print(pairs([
+        ("learner", f"{run.learner}: {info.summary}"),
+        ("paper", info.paper or "-"),
+        ("parameters", ", ".join(f"{key}={value}" for key, value in run.params.items())),
+        ("ledger", f"{prepared.ledger} ({'continued' if prepared.exists else 'new'})"),
+    ]))
+    out.print()
+    out.print(tree(outline(prepared.node), text("composition", "bold")))
+    out.print()
+    render_price(out, prepared.price, release_count(prepared.node))
+    render_claims(out, prepared.claims)
+    render_fit(out, prepared.price)
+
+
+def render_price(out: Console, price: Price, releases: int | None) -> None:
+    """What it costs, and by which theorem."""
+    order = "" if price.order is None else f", order {price.order:g}"
+    out.print(pairs([
+        ("price", text(f"epsilon {figure(price.epsilon)} at delta {price.delta:g}, "
+                       f"{price.relation}", "bold")),
+        ("proved by", f"{price.theorem} [{price.accountant}{order}]"),
+        ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
+        ("charge", f"{figure(price.amount)} of {figure(price.cap)} {price.unit}; the ledger "
+                   f"books epsilon {figure(price.charged)}"),
+        ("releases", "as many as the filter admits" if releases is None else releases),
+    ]))
+
+
+def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
+    """Claimed by the paper beside what is proved; nothing here is charged."""
+    if not claims:
+        return
+    rows = []
+    for step in claims:
+        worse = step.ratio is not None and step.ratio > 1.0005
+        ratio = "-" if step.ratio is None else f"{figure(step.ratio)} x"
+        rows.append((step.step, figure(step.claimed), text(figure(step.sound),
+                     RED if worse else ""), ratio, step.reference, step.note))
+    out.print(grid(("step", "claimed", "sound", "ratio", "where", "note"), rows,
+                   title=f"epsilon as published and as proved, at delta {claims[0].delta:g}"))
+
+
+def render_fit(out: Console, price: Price) -> None:
+    """The last line: granted or not."""
+    if price.refusal is None:
+        out.print(text(f"fits: epsilon {figure(price.left)} of the budget is left before it, "
+                       f"{figure(price.total)} would be spent after it", GREEN))
+    else:
+        out.print(text(price.refusal, RED))

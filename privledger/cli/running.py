@@ -1,0 +1,166 @@
+"""`privledger run`: plan, reserve, fit, evaluate, settle."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.planning import Prepared, data_option, prepare, run_argument
+from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
+from privledger.cli.tables import score, split_off
+from privledger.data import read_table
+from privledger.errors import InvalidPlan, LedgerError
+from privledger.graph import to_json
+from privledger.ledger.history import now
+from privledger.reports import release_count
+from privledger.session import Ledger
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@run_argument
+@data_option
+@click.option("--ledger", type=click.Path(dir_okay=False),
+              help="Ledger file, continued if it exists [default: the run file's].")
+@click.option("--model", type=click.Path(dir_okay=False),
+              help="Pickle the fitted model here; it holds released values only.")
+@click.option("--receipt", type=click.Path(dir_okay=False),
+              help="Write the receipt here, as JSON; keep it with the model.")
+@format_option
+def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
+        receipt: str | None, format_: str) -> None:
+    """Price a run, reserve its budget, train, and score it on public rows.
+
+    Exit code 1 if the ledger refuses; then no data was opened.
+    """
+    prepared = prepare(run_file, data_dir, ledger)
+    for name in (model, receipt):
+        # Found out before the budget is spent, not after.
+        if name and not Path(name).absolute().parent.is_dir():
+            raise InvalidPlan("output file", name, "in a folder that exists")
+    with open_ledger(prepared) as book:
+        refuse_early(prepared, book)
+        result = train(prepared, book, data_dir, progress=format_ == "text")
+        if receipt:
+            Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
+                                     encoding="utf-8")
+        if model:
+            save(result["model"], model)
+    del result["model"]
+    emit(format_, result, lambda out: render_run(out, result))
+
+
+@contextmanager
+def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
+    """The run's ledger: continued, or created from [budget] if the plan fits it."""
+    run = prepared.run
+    if prepared.exists:
+        book = Ledger.open(prepared.ledger)
+    else:
+        if prepared.price.error is not None:
+            raise prepared.price.error
+        if not prepared.ledger.absolute().parent.is_dir():
+            raise LedgerError(f"{prepared.ledger}: the folder does not exist")
+        book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
+                             filter=run.filter)
+    with book:
+        yield book
+
+
+def refuse_early(prepared: Prepared, book: Ledger) -> None:
+    """Refuse what cannot fit before the table is even read, and leave a line about it."""
+    error = prepared.price.error
+    if error is not None:
+        book._history.note("refused", {
+            "learner": prepared.run.learner, "asked": error.asked, "spent": error.spent,
+            "left": error.left, "unit": error.unit, "time": now()})
+        raise error
+
+
+def train(prepared: Prepared, book: Ledger, data_dir: str | None,
+          *, progress: bool) -> dict[str, Any]:
+    """Protect the table, fit under a grant, score on public rows."""
+    run, schema = prepared.run, prepared.schema
+    X, y = read_table(run.data_path(run.table, data_dir), schema)
+    public = None
+    if run.evaluate is not None and run.evaluate.holdout is not None:
+        (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
+    elif run.evaluate is not None and run.evaluate.test is not None:
+        public = read_table(run.data_path(run.evaluate.test, data_dir), schema)
+    data = book.protect(X, y, schema, name=run.data_name)
+    with watching(book, release_count(prepared.node), shown=progress):
+        fitted = prepared.model.fit(data)
+    scores = None if public is None else score(fitted, *public, schema)
+    return {
+        "learner": run.learner, "private": book.mode == "private", "ledger": book.path,
+        "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
+        "relation": book.relation, "spent": book.spent, "left": book.left,
+        "budget": book.budget, "theorem": prepared.price.filter_theorem,
+        "evaluation": scores, "receipt": book.receipt.as_dict(),
+        "plan": to_json(prepared.node), "model": fitted,
+    }
+
+
+@contextmanager
+def watching(book: Ledger, total: int | None, *, shown: bool) -> Iterator[None]:
+    """A progress bar over releases, on stderr and only on a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from privledger.cli.output import console
+
+    bar = Progress(TextColumn("releases"), BarColumn(), MofNCompleteColumn(),
+                   TimeElapsedColumn(), console=console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("releases", total=total)
+        book.on_release = lambda done: bar.update(task, completed=done)
+        try:
+            yield
+        finally:
+            book.on_release = None
+
+
+def save(model: Any, path: str) -> None:
+    """Pickle a fitted model. The budget is spent by now, so a failure is said, not raised."""
+    import pickle
+
+    try:
+        Path(path).write_bytes(pickle.dumps(model))
+    except (OSError, TypeError, pickle.PicklingError, AttributeError) as error:
+        note(f"the model could not be written to {path}: {type(error).__name__}")
+
+
+def render_run(out: Console, result: dict[str, Any]) -> None:
+    """Totals, score, receipt, and where the ledger is."""
+    if not result["private"]:
+        out.print(text("NOT PRIVATE: simulation with seeded noise", RED))
+    scores, budget, receipt = result["evaluation"], result["budget"], result["receipt"]
+    out.print(text(f"{result['learner']}: trained and settled", GREEN))
+    out.print(pairs([
+        ("this run", f"epsilon {figure(result['epsilon'])} at delta {result['delta']:g}, "
+                     f"{result['relation']}"),
+        ("ledger total", f"epsilon {figure(result['spent'])} of {figure(budget.epsilon)} spent, "
+                         f"{figure(result['left'])} left"),
+        ("theorem", result["theorem"]),
+    ]))
+    if scores is not None:
+        out.print(grid(("score on public rows", "model", "without learning"),
+                       [(name, figure(value), figure(scores["baseline"].get(name)))
+                        for name, value in scores["model"].items()]))
+        out.print(text(f"{scores['rows']} public rows", "dim"))
+    out.print(pairs([
+        ("receipt", f"{receipt['entries']} entries, head {receipt['head']}"),
+        ("ledger", result["ledger"]),
+        ("next", f"privledger show {result['ledger']}"),
+    ]))

@@ -1,0 +1,179 @@
+"""`privledger show` and `privledger record`: what was spent, on what, by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.cli.opening import reading
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.render import (
+    GREEN,
+    RED,
+    YELLOW,
+    figure,
+    findings_table,
+    grid,
+    grow,
+    pairs,
+    text,
+)
+from privledger.gate import NOT_TRUSTED
+from privledger.reports import GrantReport, LedgerReport, ledger_report
+from privledger.session import RecordSpend
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+MOST_LINES = 8
+MOST_REFUSALS = 5
+CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
+
+ledger_argument = click.argument("ledger", metavar="LEDGER",
+                                 type=click.Path(exists=True, dir_okay=False))
+
+
+@click.command(cls=Guarded)
+@ledger_argument
+@format_option
+def show(ledger: str, format_: str) -> None:
+    """Totals, what is left, and the tree of what was granted and released.
+
+    Opens the ledger read-only. Exit code 3 if the history cannot be trusted.
+    """
+    with reading(ledger) as opened:
+        report = ledger_report(opened._history.store, opened.state)
+    emit(format_, report, lambda out: render_ledger(out, report))
+    if not report.trusted:
+        click.get_current_context().exit(NOT_TRUSTED)
+
+
+def verdict(report: LedgerReport) -> Text:
+    """The first line."""
+    if not report.trusted:
+        return text(f"NOT TRUSTED: {len(report.findings)} findings; nothing below is certain",
+                    RED)
+    if not report.private:
+        return text("NOT PRIVATE: simulation with seeded noise; its numbers protect nobody", RED)
+    return text(f"within budget: epsilon {figure(report.spent)} of {figure(report.epsilon)} "
+                f"spent at delta {report.delta:g}; every entry re-read and re-priced", GREEN)
+
+
+def render_ledger(out: Console, report: LedgerReport) -> None:
+    """The whole page."""
+    out.print(verdict(report))
+    out.print()
+    mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
+    out.print(pairs([
+        ("ledger", report.location),
+        ("budget", f"epsilon {figure(report.epsilon)}, delta {report.delta:g}, "
+                   f"{report.relation}"),
+        ("spent", f"epsilon {figure(report.spent)}, delta {report.spent_delta:g} "
+                  "(reservations included)"),
+        ("left", f"epsilon {figure(report.left)}"),
+        ("filter", f"{report.filter}: {report.theorem}"),
+        ("mode", mode),
+        ("noise", "; ".join(report.noise)),
+        ("history", f"{report.entries} entries, head {report.head[:16]}, {report.uuid}"),
+    ]))
+    out.print()
+    out.print(grants_tree(report))
+    if report.refusals:
+        out.print()
+        render_refusals(out, report)
+    if report.findings:
+        out.print(findings_table(report.findings))
+
+
+def grants_tree(report: LedgerReport, *, plans: bool = True) -> Tree:
+    """Grants, the plan each reserved, and what was released under it."""
+    from rich.tree import Tree
+
+    number = len(report.grants)
+    title = f"{number} grant{'s' if number > 1 else ''}" if number else "nothing granted yet"
+    root = Tree(text(title, "bold"), guide_style="dim")
+    for grant in report.grants:
+        add_grant(root, grant, plans=plans)
+    return root
+
+
+def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
+    """One grant as a branch; `plans` shows what it reserved, too."""
+    who = " ".join(part for part in (grant.learner, f"on {grant.data}" if grant.data else "")
+                   if part)
+    line = text(f"{grant.name}  {who}  epsilon {figure(grant.epsilon)}  ")
+    line.append_text(text(grant.status, RED if grant.status == "crashed" else ""))
+    branch = root.add(line)
+    if grant.note:
+        branch.add(text(grant.note, YELLOW))
+    if plans:
+        grow(branch.add(text(f"reserved: {grant.plan.label}")), grant.plan)
+    if grant.lines:
+        done = branch.add(text(f"released: {grant.releases}"))
+        for item in grant.lines[:MOST_LINES]:
+            cells = f", {item.cells} cells" if item.cells > 1 else ""
+            done.add(text(f"{item.count} x {item.mechanism}: {item.question}{cells}",
+                          YELLOW if item.asserted else ""))
+        if len(grant.lines) > MOST_LINES:
+            done.add(text(f"... and {len(grant.lines) - MOST_LINES} more kinds", "dim"))
+
+
+def render_refusals(out: Console, report: LedgerReport) -> None:
+    """The last refusals; none of them read anything."""
+    rows = [(body.get("time", ""), body.get("learner", ""), _figure(body.get("asked")),
+             _figure(body.get("left")), body.get("unit", ""))
+            for body in report.refused[-MOST_REFUSALS:]]
+    out.print(grid(("when", "who", "asked", "left", "unit"), rows,
+                   title=f"{report.refusals} refused, nothing was read"))
+
+
+def _figure(value: Any) -> str:
+    return figure(float(value)) if isinstance(value, int | float) else "-"
+
+
+@click.command(cls=Guarded)
+@ledger_argument
+@click.argument("row", metavar="ID", type=click.IntRange(min=0))
+@click.option("--data", help="Which data set, if the ledger knows several.")
+@format_option
+def record(ledger: str, row: int, data: str | None, format_: str) -> None:
+    """What one record spent, and on what. ID is its position in the protected table, from 0.
+
+    Confidential: it depends on private data.
+    """
+    with reading(ledger) as opened:
+        spend = opened.record(row, data)
+        rule = opened.state.rule
+        unit = rule.unit if rule else ""
+        simulated = opened.mode != "private"
+    emit(format_, record_dict(spend, unit, simulated),
+         lambda out: render_record(out, spend, unit, simulated))
+
+
+def record_dict(spend: RecordSpend, unit: str, simulated: bool) -> dict[str, Any]:
+    """A record's spend as JSON values."""
+    return {
+        "row": spend.row, "data": spend.data, "unit": unit, "total": spend.total,
+        "private": not simulated, "notice": CONFIDENTIAL,
+        "lines": [{"grant": line.grant, "learner": line.learner, "node": line.node,
+                   "amount": line.amount, "cap": line.cap, "share": line.share,
+                   "rounds": line.rounds, "basis": line.basis, "scope": line.scope}
+                  for line in spend.lines],
+    }
+
+
+def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool) -> None:
+    """One line per grant."""
+    out.print(text(f"record {spend.row} of {spend.data}: {figure(spend.total)} {unit} spent",
+                   "bold"))
+    out.print(text(CONFIDENTIAL, YELLOW))
+    if simulated:
+        out.print(text("NOT PRIVATE: simulation", RED))
+    out.print(grid(
+        ("grant", "learner", "node", "spent", "of", "share", "rounds", "basis"),
+        [(line.grant, line.learner, line.node, figure(line.amount), figure(line.cap),
+          f"{100 * line.share:.1f} %", "all" if line.rounds is None else line.rounds, line.basis)
+         for line in spend.lines]))

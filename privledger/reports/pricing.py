@@ -1,0 +1,117 @@
+"""What a plan costs, by which theorem, and whether a ledger would grant it. Opens no data."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from privledger.accounting import check_relation
+from privledger.errors import BudgetExceeded
+from privledger.graph import Node, certify, cost_of
+from privledger.ledger import (
+    Budget,
+    Charge,
+    FilterRule,
+    State,
+    choose_filter,
+    decide,
+    fixed_filter,
+)
+from privledger.rounding import from_units
+
+
+@frozen
+class Price:
+    """A plan before the ledger.
+
+    Attributes:
+        epsilon, delta, relation: what is proved for the plan alone, by the best accountant.
+        theorem, accountant, order: what that rests on.
+        filter, filter_theorem, unit: how the ledger adds plans up.
+        amount, cap: the plan and the whole budget, in `unit`.
+        charged: epsilon that the ledger books, at the budget's delta; after rounding and by its
+            filter, so never below what an honest report may say.
+        charged_delta: delta that goes with it.
+        spent, left: epsilons of the ledger before the plan.
+        total, total_delta: what the ledger would have spent after it.
+        refusal: the ledger's own words, or None if it would be granted.
+    """
+
+    epsilon: float
+    delta: float
+    relation: str
+    theorem: str
+    accountant: str
+    order: float | None
+    filter: str
+    filter_theorem: str
+    unit: str
+    amount: float
+    cap: float
+    charged: float
+    charged_delta: float
+    spent: float
+    left: float
+    total: float
+    total_delta: float
+    refusal: str | None
+    _error: BudgetExceeded | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def error(self) -> BudgetExceeded | None:
+        """The typed refusal, for a caller that has to stop."""
+        return self._error
+
+
+def rule_for(node: Node, budget: Budget, relation: str, filter: str) -> FilterRule:
+    """The filter a new ledger would use if `node` were its first plan."""
+    if filter == "auto":
+        return choose_filter(cost_of(node, check_relation(relation)), budget)
+    return fixed_filter(filter, budget)
+
+
+def price_plan(
+    node: Node,
+    delta: float,
+    *,
+    budget: Budget,
+    relation: str = "add_remove",
+    filter: str = "auto",
+    state: State | None = None,
+) -> Price:
+    """Price `node` against a fresh ledger with `budget`, or against the `state` of one.
+
+    Args:
+        delta: what the plan is stated at; 0 for pure DP.
+        state: of an existing ledger; then its own budget, relation and filter count.
+
+    Raises:
+        UnsupportedNode, RelationMismatch: it cannot be priced, so it would be refused.
+    """
+    known = state or State()
+    if state is not None and state.budget is not None:
+        budget, relation, filter = state.budget, state.relation, state.filter_asked
+    checked = check_relation(relation)
+    rule = known.rule or rule_for(node, budget, checked, filter)
+    certificate = certify(node, delta, checked)
+    units, delta_units = rule.price(cost_of(node, checked), delta)
+    decision = decide(known, rule, cost_of(node, checked), delta)
+    error = None if isinstance(decision, Charge) else decision.error()
+    share = budget.delta / max(1, rule.delta_cap_units) if rule.kind == "basic" else None
+    return Price(
+        epsilon=certificate.epsilon, delta=delta, relation=checked,
+        theorem=certificate.theorem, accountant=certificate.accountant,
+        order=certificate.order, filter=rule.kind, filter_theorem=rule.theorem,
+        unit=rule.unit, amount=from_units(units), cap=from_units(rule.cap_units),
+        charged=rule.epsilon_of(units),
+        charged_delta=budget.delta if share is None else delta_units * share,
+        spent=rule.epsilon_of(known.units),
+        left=rule.epsilon_of(max(0, rule.cap_units - known.units)),
+        total=rule.epsilon_of(known.units + units),
+        total_delta=(budget.delta if share is None
+                     else (known.delta_units + delta_units) * share),
+        refusal=None if error is None else str(error), error=error,
+    )

@@ -1,0 +1,224 @@
+"""A ledger as an auditor reads it: totals, grants, what was released under each, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from privledger.errors import PrivledgerError
+from privledger.findings import Finding
+from privledger.graph import Node, PostProcess, from_json, label
+from privledger.ledger import Entry, GrantState, State, Store, audit
+from privledger.ledger.holder import is_gone
+from privledger.reports.outline import Outline, leaves, outline
+
+NOT_PRIVATE = "NOT PRIVATE"
+
+
+@frozen
+class ReleaseLine:
+    """Equal releases under one grant: how often, and what they asked."""
+
+    mechanism: str
+    question: str
+    count: int
+    cells: int
+    asserted: bool
+
+
+@frozen
+class GrantReport:
+    """One grant (or one filter scope that was paid for), in order of the history.
+
+    Attributes:
+        status: `settled`, `aborted` (handed back, or spent if it touched data), `crashed`,
+            `unfinished`, or `scope`.
+        note: what the status means for the budget; empty where there is nothing to say.
+        epsilon: what its charge alone certifies, at the budget's delta.
+    """
+
+    name: str
+    status: str
+    note: str
+    learner: str
+    data: str
+    time: str
+    epsilon: float
+    releases: int
+    plan: Outline
+    lines: tuple[ReleaseLine, ...] = ()
+    mechanisms: tuple[str, ...] = ()
+
+
+@frozen
+class LedgerReport:
+    """Everything that can be said about a ledger without naming a record."""
+
+    location: str
+    uuid: str
+    mode: str
+    verdict: str
+    relation: str
+    epsilon: float
+    delta: float
+    spent: float
+    left: float
+    spent_delta: float
+    filter: str
+    theorem: str
+    noise: tuple[str, ...]
+    entries: int
+    head: str
+    refusals: int
+    grants: tuple[GrantReport, ...]
+    refused: tuple[dict[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        return not self.findings
+
+    @property
+    def private(self) -> bool:
+        return self.verdict != NOT_PRIVATE
+
+
+def ledger_report(store: Store, state: State) -> LedgerReport:
+    """Read `store` once more, audit it, and lay out what `state` says."""
+    entries = store.read()
+    findings = tuple(audit(store))
+    released = _released(entries)
+    rule, budget = state.rule, state.budget
+    assert budget is not None
+    grants = [_scope_report(state, name) for name in state.scopes]
+    grants += [_grant_report(state, grant, released.get(grant.grant, []))
+               for grant in state.grants.values()]
+    order = {name: s.position for name, s in state.scopes.items()}
+    order |= {name: g.position for name, g in state.grants.items()}
+    noise = _noise(entries)
+    simulated = state.mode != "private" or any(NOT_PRIVATE in text for text in noise)
+    return LedgerReport(
+        location=store.location, uuid=state.uuid, mode=state.mode,
+        verdict=_verdict(findings, simulated), relation=state.relation,
+        epsilon=budget.epsilon, delta=budget.delta,
+        spent=rule.epsilon_of(state.units) if rule else 0.0,
+        left=rule.epsilon_of(max(0, rule.cap_units - state.units)) if rule else budget.epsilon,
+        spent_delta=_spent_delta(state), filter=rule.kind if rule else state.filter_asked,
+        theorem=rule.theorem if rule else "fixed by the first plan", noise=noise,
+        entries=len(entries), head=state.head, refusals=state.refusals,
+        grants=tuple(sorted(grants, key=lambda grant: order[grant.name])),
+        refused=tuple(entry.body for entry in entries if entry.kind == "refused"),
+        findings=findings,
+    )
+
+
+def _verdict(findings: Sequence[Finding], simulated: bool) -> str:
+    if findings:
+        return "NOT TRUSTED"
+    return NOT_PRIVATE if simulated else "within budget"
+
+
+def _spent_delta(state: State) -> float:
+    rule = state.rule
+    if rule is None or state.units == 0:
+        return 0.0
+    if rule.kind != "basic":
+        return rule.budget.delta
+    return rule.budget.delta * (state.delta_units / max(1, rule.delta_cap_units))
+
+
+def _noise(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Where the noise came from: the creation's word, then what releases really used."""
+    found = [str(entry.body.get("noise", "")) for entry in entries
+             if entry.kind in ("created", "released")]
+    return tuple(dict.fromkeys(text for text in found if text))
+
+
+def _released(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry.kind == "released":
+            found.setdefault(str(entry.body.get("grant")), []).append(entry.body)
+    return found
+
+
+def _lines(bodies: Sequence[dict[str, Any]]) -> tuple[tuple[ReleaseLine, ...], set[str]]:
+    counts: dict[tuple[str, str, int], int] = {}
+    kinds: set[str] = set()
+    for body in bodies:
+        names = []
+        for node in body["nodes"]:
+            leaf = from_json(node["leaf"])
+            kinds.add(type(leaf).__name__)
+            under = " > ".join(str(step["kind"]) for step in node["under"])
+            names.append(f"{label(leaf)} under {under}" if under else label(leaf))
+        for node, question, cells in body["items"]:
+            key = (names[node], str(body["questions"][question]), int(cells))
+            counts[key] = counts.get(key, 0) + 1
+    lines = tuple(
+        ReleaseLine(mechanism, question, many, cells, question.startswith("asserted:"))
+        for (mechanism, question, cells), many in counts.items()
+    )
+    return lines, kinds
+
+
+def _grant_report(state: State, grant: GrantState,
+                  bodies: Sequence[dict[str, Any]]) -> GrantReport:
+    body = grant.body
+    plan = _plan(body)
+    try:
+        lines, kinds = _lines(bodies)
+    except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
+        lines, kinds = (), set()  # the audit has its own finding for this
+    status, note = _status(grant)
+    units = int(body["units"])
+    return GrantReport(
+        name=grant.grant, status=status, note=note, learner=str(body.get("learner", "")),
+        data=str(body.get("data", "")), time=str(body.get("time", "")),
+        epsilon=state.rule.epsilon_of(units) if state.rule else 0.0,
+        releases=grant.releases, plan=outline(plan), lines=lines,
+        mechanisms=tuple(sorted(kinds | {type(leaf).__name__ for leaf in leaves(plan)})),
+    )
+
+
+def _scope_report(state: State, name: str) -> GrantReport:
+    body = state.scopes[name].body
+    plan = _plan(body)
+    epsilon = state.rule.epsilon_of(int(body["units"])) if state.rule else 0.0
+    # What is released in a scope is listed by the grants that drew on it.
+    return GrantReport(
+        name=name, status="scope", note="an individual filter, paid for once", learner="",
+        data="", time=str(body.get("time", "")), epsilon=epsilon, releases=0,
+        plan=outline(plan),
+    )
+
+
+def _plan(body: dict[str, Any]) -> Node:
+    try:
+        return from_json(body["plan"])
+    except (PrivledgerError, KeyError, TypeError):
+        return PostProcess("a plan that cannot be read")  # never priced here; audit reports it
+
+
+def _status(grant: GrantState) -> tuple[str, str]:
+    """The status, and what it means for the budget."""
+    if grant.status == "crashed":
+        return "crashed", "crashed: the whole reservation stays spent"
+    if grant.status == "granted":
+        if _gone(grant.body.get("holder")):
+            return "crashed", "crashed: the whole reservation stays spent"
+        return "unfinished", "unfinished: holder still running"
+    if grant.status == "aborted" and not grant.touched:
+        return "aborted", "handed back: no data was opened"
+    if grant.settled.get("failed"):
+        return grant.status, "failed after it touched data: the whole reservation stays spent"
+    return grant.status, ""
+
+
+def _gone(holder: Any) -> bool:
+    try:
+        return is_gone(holder)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return False

@@ -1,0 +1,174 @@
+"""Run files: one TOML file says what to train, on what, and how much it may cost."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from privledger.accounting import check_relation
+from privledger.errors import InvalidPlan
+from privledger.ledger import Budget
+from privledger.ledger.filters import KINDS
+from privledger.rounding import positive, probability
+
+ENVIRONMENT = "PRIVLEDGER_DATA"
+FILTERS = ("auto", *KINDS)
+_KEYS = {
+    "run": ("learner",),
+    "params": None,  # the learner's own names; it refuses what it does not know
+    "data": ("schema", "table", "name"),
+    "budget": ("epsilon", "delta"),
+    "ledger": ("path", "relation", "filter"),
+    "evaluate": ("test", "holdout", "public"),
+}
+_ELSEWHERE = {"schema": "[data]", "relation": "[ledger]"}
+_SEEDS = ("seed", "random_state", "random_seed", "rng")
+
+
+@frozen
+class Evaluation:
+    """Rows that are public, so that a score on them costs nothing: a file, or a part split off."""
+
+    test: str | None = None
+    holdout: float | None = None
+
+
+@frozen
+class RunFile:
+    """A checked run file.
+
+    Attributes:
+        path: where it was read from.
+        learner: an installed learner's name.
+        params: its constructor parameters; `epsilon` and `delta` default to the budget's.
+        schema, table: file names, relative to the data folder.
+        data_name: a stable identity of the rows, or None.
+        budget: of the ledger, if it has to be created.
+        ledger: file name, relative to the run file.
+        relation, filter: of the ledger, if it has to be created.
+        evaluate: public rows to score on, or None.
+    """
+
+    path: Path
+    learner: str
+    schema: str
+    table: str
+    budget: Budget
+    ledger: str
+    params: dict[str, Any] = field(factory=dict)
+    data_name: str | None = None
+    relation: str = "add_remove"
+    filter: str = "auto"
+    evaluate: Evaluation | None = None
+
+    @staticmethod
+    def load(path: str | Path) -> RunFile:
+        """Read a run file.
+
+        Raises:
+            InvalidPlan: not TOML, an unknown key, or something missing; the key is named.
+            InvalidValue: a number that can never be right.
+        """
+        place = Path(path)
+        try:
+            value = tomllib.loads(place.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            raise InvalidPlan("run file", place.name, "a TOML file that can be read") from None
+        return RunFile.from_dict(value, place)
+
+    @staticmethod
+    def from_dict(value: dict[str, Any], path: Path) -> RunFile:
+        """The run in a parsed TOML document."""
+        tables = {name: _table(value, name) for name in _KEYS}
+        for name in value:
+            if name not in _KEYS:
+                raise InvalidPlan("run file table", name, f"one of {', '.join(_KEYS)}")
+        data, ledger = tables["data"], tables["ledger"]
+        budget = _budget(tables["budget"])
+        chosen = ledger.get("filter", "auto")
+        if chosen not in FILTERS:
+            raise InvalidPlan("ledger filter", chosen, f"one of {', '.join(FILTERS)}")
+        return RunFile(
+            path=path, learner=_text(tables["run"], "run", "learner"),
+            params=_params(tables["params"], budget), schema=_text(data, "data", "schema"),
+            table=_text(data, "data", "table"),
+            data_name=_text(data, "data", "name") if "name" in data else None, budget=budget,
+            ledger=_text(ledger, "ledger", "path", f"{path.stem}.ledger"),
+            relation=check_relation(ledger.get("relation", "add_remove")), filter=chosen,
+            evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
+        )
+
+    def data_path(self, name: str, data_dir: str | Path | None = None) -> Path:
+        """Where a data file is: below `data_dir`, else $PRIVLEDGER_DATA, else beside the run."""
+        base = data_dir or os.environ.get(ENVIRONMENT) or self.path.parent
+        found = Path(base) / name
+        if not found.is_file():
+            raise InvalidPlan("data file", name,
+                              f"a file below {base} (see --data-dir and {ENVIRONMENT})")
+        return found
+
+    def ledger_path(self, chosen: str | Path | None = None) -> Path:
+        """The ledger: `chosen`, else the file's own, beside the run file.
+
+        Beside the run file and not in the working directory, so that the same run always meets
+        the same budget.
+        """
+        return Path(chosen) if chosen else self.path.parent / self.ledger
+
+
+def _table(value: dict[str, Any], name: str) -> dict[str, Any]:
+    table = value.get(name, {})
+    if not isinstance(table, dict):
+        raise InvalidPlan(name, table, f"a table, [{name}]")
+    known = _KEYS[name]
+    for key in table:
+        if known is not None and key not in known:
+            raise InvalidPlan(f"[{name}] key", key, f"one of {', '.join(known)}")
+    return table
+
+
+def _text(table: dict[str, Any], name: str, key: str, default: str | None = None) -> str:
+    found = table.get(key, default)
+    if not isinstance(found, str) or not found:
+        raise InvalidPlan(f"[{name}] {key}", found, "given as a text")
+    return found
+
+
+def _budget(table: dict[str, Any]) -> Budget:
+    if "epsilon" not in table:
+        raise InvalidPlan("[budget]", "a table without it", "given epsilon")
+    epsilon = positive("budget epsilon", table["epsilon"])
+    return Budget(epsilon, probability("budget delta", table.get("delta", 0.0), zero=True))
+
+
+def _params(table: dict[str, Any], budget: Budget) -> dict[str, Any]:
+    params = {"epsilon": budget.epsilon, "delta": budget.delta} | table
+    for key, item in params.items():
+        if key in _SEEDS:
+            raise InvalidPlan("[params] key", key,
+                              "left out: noise that protects people has no seed")
+        if key in _ELSEWHERE:
+            raise InvalidPlan("[params] key", key, f"given under {_ELSEWHERE[key]}")
+        if isinstance(item, float) and not math.isfinite(item):
+            raise InvalidPlan(f"[params] {key}", item, "a finite number")
+    params["epsilon"] = positive("[params] epsilon", params["epsilon"])
+    params["delta"] = probability("[params] delta", params["delta"], zero=True)
+    return params
+
+
+def _evaluation(table: dict[str, Any]) -> Evaluation:
+    if table.get("public") is not True:
+        raise InvalidPlan(
+            "[evaluate] public", table.get("public"),
+            "true, and the test rows public: a score on private rows is a release of them",
+        )
+    if ("test" in table) == ("holdout" in table):
+        raise InvalidPlan("[evaluate]", "another choice", "given either test or holdout")
+    if "test" in table:
+        return Evaluation(test=_text(table, "evaluate", "test"))
+    return Evaluation(holdout=probability("[evaluate] holdout", table["holdout"]))
