@@ -1,0 +1,93 @@
+"""What charging, settling, refusing, filtering and noise cost."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import privledger as pl
+from measure import fsync_rate, spread, table, times
+from privledger.ledger import ScopeSpend
+from privledger.noise.source import SystemSource
+
+SCHEMA = pl.Schema("numbers", (pl.Column("x", "numeric", "feature", 0, 1),
+                               pl.Column("y", "numeric", "target", 0, 1)))
+
+
+def _ledger(folder: str) -> tuple[pl.Ledger, pl.Dataset]:
+    ledger = pl.Ledger.create(Path(folder) / "bench.ledger", budget=pl.Budget(1.0, 1e-6))
+    values = np.linspace(0, 1, 100)
+    return ledger, ledger.protect({"x": values}, values, SCHEMA)
+
+
+def charging() -> list[list[str]]:
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        ledger, data = _ledger(folder)
+        total = 111_110
+        noise = pl.calibrate(lambda z: pl.Repeat(pl.Gaussian(z), total), 0.9, 1e-6)
+        node = pl.Gaussian(noise)
+        session = ledger.request(pl.Repeat(node, total), data, learner="benchmark")
+        for size in (10, 100, 1000, 10_000, 100_000):
+            start = time.perf_counter()
+            for _ in range(size):
+                session.charge(node, (), "question", 1)
+            each = (time.perf_counter() - start) / size * 1e6
+            rows.append([f"charge in memory, after {size} more", f"{each:.2f} us", "10 us"])
+        start = time.perf_counter()
+        session.close()
+        rows.append([f"settle {total} itemised releases", f"{time.perf_counter() - start:.2f} s",
+                     "6 s for 100,000"])
+        start = time.perf_counter()
+        clean = ledger.verify() == []
+        rows.append([f"verify the same (clean: {clean})", f"{time.perf_counter() - start:.2f} s", ""])
+        plan = pl.Repeat(node, total)
+
+        def refused() -> None:
+            try:
+                ledger.request(plan, data)
+            except pl.BudgetExceeded:
+                return
+
+        refused()
+        found = [value * 1e6 for value in times(refused, 500)]
+        rows.append(["refusal", spread(found) + " us", "200 us"])
+        ledger.close()
+    with tempfile.TemporaryDirectory() as folder:
+        ledger, data = _ledger(folder)
+        small = pl.Gaussian(pl.calibrate(lambda z: pl.Repeat(pl.Gaussian(z), 400), 0.9, 1e-6))
+        found = []
+        for _ in range(200):
+            start = time.perf_counter()
+            with ledger.request(small, data):
+                found.append((time.perf_counter() - start) * 1e3)
+        rows.append(["durable reservation (one fsync)", spread(found) + " ms",
+                     f"this disk: {fsync_rate():.0f} fsyncs/s"])
+        ledger.close()
+    return rows
+
+
+def per_record(n: int = 1_000_000) -> list[list[str]]:
+    spend = ScopeSpend(1.0, np.zeros(n, np.int64), np.zeros(n, np.int32))
+    costs = np.random.default_rng(0).random(n) * 1e-3
+    found = [value * 1e3 for value in times(lambda: spend.admit(costs), 30)]
+    return [["individual filter step, 10^6 records", spread(found) + " ms", "15 ms"]]
+
+
+def noise() -> list[list[str]]:
+    source = SystemSource()
+    rows = []
+    for name, draw in (("Gaussian", source.gaussian), ("Laplace", source.laplace)):
+        small = [value * 1e6 for value in times(lambda d=draw: d(2.0**20, 128), 300)]
+        large = [1 / value for value in times(lambda d=draw: d(2.0**20, 1_000_000), 5)]
+        rows.append([f"exact {name}, 128 draws", spread(small) + " us", ""])
+        rows.append([f"exact {name}, 10^6 draws a second", spread(large) + " million",
+                     "1.1 to 1.8 (prototype)"])
+    return rows
+
+
+def report(_: object = None) -> str:
+    rows = charging() + per_record() + noise()
+    return "## Ledger, filters and noise\n\n" + table(["what", "measured", "goal"], rows)

@@ -1,0 +1,72 @@
+"""Timing and tables for the benchmark scripts."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """median (min to max)."""
+    return (f"{statistics.median(values):.{digits}g} "
+            f"({min(values):.{digits}g} to {max(values):.{digits}g})")
+
+
+def times(action: Callable[[], Any], runs: int) -> list[float]:
+    """Seconds of wall time of each run."""
+    found = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        action()
+        found.append(time.perf_counter() - start)
+    return found
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def fsync_rate(seconds: float = 0.5) -> float:
+    """Appends of 100 bytes with fsync per second, in the temporary directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "probe"
+        with path.open("ab") as file:
+            count, stop = 0, time.perf_counter() + seconds
+            while time.perf_counter() < stop:
+                file.write(b"x" * 100)
+                file.flush()
+                os.fsync(file.fileno())
+                count += 1
+    return count / seconds
+
+
+def machine() -> str:
+    """Processor, cores, system and versions that matter."""
+    import numpy
+    import scipy
+    import sklearn
+
+    name = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return (f"{name}, {os.cpu_count()} cores, {platform.system()}, Python "
+            f"{platform.python_version()}, numpy {numpy.__version__}, scipy {scipy.__version__}, "
+            f"scikit-learn {sklearn.__version__}")
