@@ -3,7 +3,7 @@
 >>> import privledger as pl
 >>> plan = pl.Repeat(pl.Gaussian(noise_multiplier=20.0), count=100)
 >>> round(pl.epsilon(plan, delta=1e-6), 3)
-2.18
+2.254
 """
 
 from privledger.data import (

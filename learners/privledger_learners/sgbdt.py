@@ -32,7 +32,7 @@ class _SGBDT(BaseEstimator):
         delta: float = 1e-6,
         schema: pl.Schema | None = None,
         *,
-        n_trees: int = 150,
+        n_trees: int = 200,
         learning_rate: float | None = None,
         depth: int | None = None,
         gradient_clip: float | None = None,

@@ -178,7 +178,7 @@ def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
 def render_fit(out: Console, price: Price) -> None:
     """The last line: granted or not."""
     if price.refusal is None:
-        out.print(text(f"fits: epsilon {figure(price.left)} of the budget is left before it, "
-                       f"{figure(price.total)} would be spent after it", GREEN))
+        out.print(text(f"fits: epsilon {figure(price.spent)} is spent before it, "
+                       f"{figure(price.total)} after it", GREEN))
     else:
         out.print(text(price.refusal, RED))

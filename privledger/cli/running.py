@@ -20,6 +20,7 @@ from privledger.errors import InvalidPlan, LedgerError
 from privledger.graph import to_json
 from privledger.ledger.history import now
 from privledger.reports import release_count
+from privledger.runs import RunFile
 from privledger.session import Ledger
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         # Found out before the budget is spent, not after.
         if name and not Path(name).absolute().parent.is_dir():
             raise InvalidPlan("output file", name, "in a folder that exists")
+    files = data_files(prepared.run, data_dir)
     with open_ledger(prepared) as book:
         refuse_early(prepared, book)
-        result = train(prepared, book, data_dir, progress=format_ == "text")
+        result = train(prepared, book, files, progress=format_ == "text")
         if receipt:
             Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
                                      encoding="utf-8")
@@ -57,6 +59,13 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
             save(result["model"], model)
     del result["model"]
     emit(format_, result, lambda out: render_run(out, result))
+
+
+def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
+    """The table and the public test file, found before a ledger is made for them."""
+    test = run.evaluate.test if run.evaluate is not None else None
+    return (run.data_path(run.table, data_dir),
+            None if test is None else run.data_path(test, data_dir))
 
 
 @contextmanager
@@ -86,16 +95,17 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
         raise error
 
 
-def train(prepared: Prepared, book: Ledger, data_dir: str | None,
+def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
           *, progress: bool) -> dict[str, Any]:
     """Protect the table, fit under a grant, score on public rows."""
     run, schema = prepared.run, prepared.schema
-    X, y = read_table(run.data_path(run.table, data_dir), schema)
+    table, test = files
+    X, y = read_table(table, schema)
     public = None
     if run.evaluate is not None and run.evaluate.holdout is not None:
         (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
-    elif run.evaluate is not None and run.evaluate.test is not None:
-        public = read_table(run.data_path(run.evaluate.test, data_dir), schema)
+    elif test is not None:
+        public = read_table(test, schema)
     data = book.protect(X, y, schema, name=run.data_name)
     with watching(book, release_count(prepared.node), shown=progress):
         fitted = prepared.model.fit(data)
@@ -151,7 +161,7 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         ("this run", f"epsilon {figure(result['epsilon'])} at delta {result['delta']:g}, "
                      f"{result['relation']}"),
         ("ledger total", f"epsilon {figure(result['spent'])} of {figure(budget.epsilon)} spent, "
-                         f"{figure(result['left'])} left"),
+                         f"{figure(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),
     ]))
     if scores is not None:

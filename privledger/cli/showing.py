@@ -73,7 +73,7 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
                    f"{report.relation}"),
         ("spent", f"epsilon {figure(report.spent)}, delta {report.spent_delta:g} "
                   "(reservations included)"),
-        ("left", f"epsilon {figure(report.left)}"),
+        ("left", f"a plan of epsilon {figure(report.left)} would still be granted"),
         ("filter", f"{report.filter}: {report.theorem}"),
         ("mode", mode),
         ("noise", "; ".join(report.noise)),

@@ -59,9 +59,9 @@ class Bins:
     def codes(self, columns: Columns) -> tuple[NDArray[Any], ...]:
         """Bin number of every record, one array per feature, each of shape (n_records,)."""
         result = []
-        for column, array, size in zip(
-            self.schema.features, columns.arrays, self.sizes(), strict=True
-        ):
+        held = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
+        for column, size in zip(self.schema.features, self.sizes(), strict=True):
+            array = held[column.name]
             if column.kind == "categorical":
                 codes = np.where(array == MISSING, size - 1, array)
             else:
@@ -86,6 +86,12 @@ class Bins:
         return found
 
 
+def _fixed(table: Any) -> NDArray[Any]:
+    result = np.array(table)  # a copy that nobody can change after it was checked
+    result.setflags(write=False)
+    return result
+
+
 @frozen(eq=False)
 class Test:
     """One test of a tree: a bin's contribution to the cell number.
@@ -97,7 +103,7 @@ class Test:
     """
 
     feature: int
-    table: NDArray[Any] = field()
+    table: NDArray[Any] = field(converter=_fixed)
 
     def __repr__(self) -> str:
         return f"Test(feature={self.feature})"

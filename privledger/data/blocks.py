@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.data.rows import Rows
@@ -44,12 +44,12 @@ class Block(Protocol):
 
 @frozen(eq=False)
 class Ones:
-    """Every record counts one."""
+    """Every record counts one. Nothing about it can be set."""
 
-    clip: float = 1.0
-    width: int = 1
-    signed: bool = False
-    asserted: bool = False
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
 
     def values(self, rows: Rows) -> None:
         return None
@@ -67,9 +67,9 @@ class ColumnValue:
     center: float
     scale: float
     clip: float = 1.0
-    width: int = 1
-    signed: bool = True
-    asserted: bool = False
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         number("center", self.center)
@@ -99,9 +99,9 @@ class CustomValue:
     function: Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
     clip: float
     why: str
-    width: int = 1
-    signed: bool = True
-    asserted: bool = True
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=True, init=False)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         columns = rows.features
@@ -134,6 +134,8 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
     values = block.values(rows)
     if values is None:
         return None
+    # A NaN would turn into a huge whole number and shout which record it came from.
+    values = np.nan_to_num(values, nan=0.0, posinf=1e150, neginf=-1e150)
     if values.ndim == 1:
         return np.clip(values, -block.clip if block.signed else 0.0, block.clip)
     if not block.signed:

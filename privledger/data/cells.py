@@ -44,11 +44,19 @@ class CategoryCells:
     count: int
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        if not self.name:
-            return target_of(rows)
         schema = rows.features.schema
-        codes = rows.features.arrays[schema.feature_index(self.name)]
+        if not self.name:
+            self._check(len(schema.target.categories))
+            return target_of(rows)
+        place = schema.feature_index(self.name)
+        self._check(len(schema.features[place].categories) + 1)
+        codes = rows.features.arrays[place]
         return np.where(codes == MISSING, self.count - 1, codes)
+
+    def _check(self, expected: int) -> None:
+        # By the schema, not by the records: otherwise the answer's shape would tell about them.
+        if self.count != expected or expected < 2:
+            raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
 
 
 @frozen(eq=False)

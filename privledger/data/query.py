@@ -4,7 +4,7 @@ Sensitivities (docs/proofs/queries.md). A record touches one cell of each block.
 clip of a block:
 
     add_remove            L1 and L2: c
-    replace_one, 1 cell   signed 2c, unsigned c
+    replace_one, 1 cell   signed 2c, unsigned of width 1 c, unsigned and wider as k cells
     replace_one, k cells  signed 2c; unsigned: L2 sqrt(2) c, L1 2c
 """
 
@@ -72,7 +72,9 @@ class Query:
         if block.signed:
             return 2 * block.clip
         if self.cell_count == 1:
-            return block.clip if norm == 2 or block.width == 1 else 2 * block.clip
+            if block.width == 1:
+                return block.clip
+            return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
         return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
 
     def __repr__(self) -> str:

@@ -125,8 +125,13 @@ class Gradient:
     score: Score
     clip: float
     width: int
-    signed: bool = True
-    asserted: bool = False
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        positive("clip", self.clip)
+        if self.width != self.score.width:
+            raise InvalidValue("width", self.width, "the score's width")
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         target, mean = _linked(self.score, rows)
@@ -138,10 +143,10 @@ class Hessian:
     """Second derivative of the loss, scaled so that its largest value is one."""
 
     score: Score
-    clip: float = 1.0
-    width: int = 1
-    signed: bool = False
-    asserted: bool = False
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         if self.score.loss == "squared":

@@ -111,6 +111,9 @@ def _(node: PoissonSample, relation: Relation, orders: tuple[float, ...]) -> Cos
         # The filter must act before the sample is drawn, so that cost follows the record.
         raise UnsupportedNode("an individual filter inside a Poisson sample has no proof here; "
                               "put the sample inside the filter")
+    if holds(node.node, Group):
+        raise UnsupportedNode("rows are sampled one by one: a group inside a Poisson sample has "
+                              "no proof here")
     inner = cost_of(node.node, relation, orders)
     if node.rate == 1:
         return inner

@@ -34,7 +34,8 @@ class Context:
         kind: `poisson`, `part` or `filter`.
         token: identity of the sample, partition or filter scope.
         rate: sampling rate, for `poisson`.
-        part: which part, and of how many, for `part`.
+        part, parts, certificate: which part, of how many, and why they are disjoint.
+        caps: kind, cap and order of the filter, for `filter`.
     """
 
     kind: Literal["poisson", "part", "filter"]
@@ -43,6 +44,12 @@ class Context:
     part: int = 0
     parts: int = 0
     certificate: str = ""
+    caps: str = ""
+
+
+def filter_caps(node: IndividualFilter) -> str:
+    """Kind, cap and order of a filter, exactly, as one word."""
+    return f"{node.kind}:{float(node.cap).hex()}:{float(node.order).hex()}"
 
 
 Unit: TypeAlias = Node
@@ -121,7 +128,8 @@ def _matches(unit: Unit, step: Context) -> bool:
     if step.kind == "part":
         return (isinstance(unit, Parallel) and len(unit.nodes) == step.parts
                 and unit.certificate == step.certificate)
-    return isinstance(unit, IndividualFilter)
+    # The caps must be the reserved ones: a wider filter under a narrow name charges too little.
+    return isinstance(unit, IndividualFilter) and filter_caps(unit) == step.caps
 
 
 def _inside(unit: Unit) -> tuple[Node | None, ...]:

@@ -61,6 +61,13 @@ class FilterRule:
     delta_cap_units: int = 0
 
     @property
+    def orders(self) -> tuple[float, ...]:
+        """The orders a plan must be priced at for this filter: the usual grid and its own."""
+        if self.kind != "rdp" or self.order in DEFAULT_ORDERS:
+            return DEFAULT_ORDERS
+        return tuple(sorted({*DEFAULT_ORDERS, self.order}))
+
+    @property
     def theorem(self) -> str:
         return THEOREMS[self.kind]
 

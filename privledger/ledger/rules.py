@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import Meter, cost_of, from_json
+from privledger.graph import IndividualFilter, Meter, cost_of, from_json
+from privledger.graph.meter import filter_caps
 from privledger.ledger.entries import GENESIS, Entry, chain_hash
 from privledger.ledger.filters import fixed_filter
+from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.log import read_node
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
+from privledger.ledger.vectors import unpack
 
 Findings = Iterator[Finding]
 
@@ -51,7 +58,8 @@ def prices_are_right(entries: Sequence[Entry]) -> Findings:
                 plan = from_json(entry.body["plan"])
                 expected = (0, 0)
                 if entry.kind == "scope" or not entry.body.get("scope"):
-                    cost = cost_of(plan, state.relation)  # type: ignore[arg-type]
+                    relation = check_relation(state.relation)
+                    cost = cost_of(plan, relation, state.rule.orders)
                     expected = state.rule.price(cost, float(entry.body["delta"]))
                 yield from _compare(entry, expected)
                 over = (state.units > state.rule.cap_units
@@ -105,7 +113,10 @@ def _take_off(meter: Meter, entry: Entry) -> None:
 
 
 def vectors_match(entries: Sequence[Entry], store: Store) -> Findings:
-    """Every per-record vector is the one its settlement names, and inside its cap."""
+    """Every per-record vector is the one its settlement names; no record is past its cap."""
+    scopes = {entry.body["grant"]: entry.body.get("scope") or entry.body["grant"]
+              for entry in entries if entry.kind == "granted"}
+    totals: dict[str, NDArray[np.int64]] = {}
     for entry in entries:
         vector = entry.body.get("vector") if entry.kind == "settled" else None
         if not vector:
@@ -114,9 +125,39 @@ def vectors_match(entries: Sequence[Entry], store: Store) -> Findings:
         if data is None or sha256(data).hexdigest() != vector["sha256"]:
             yield Finding("vectors-match", entry.position,
                           "the per-record vector is missing or was edited")
+            continue
+        taken, _ = unpack(data)
+        scope = scopes.get(entry.body["grant"], "")
+        total = totals.get(scope, np.zeros(0, np.int64))
+        longer = np.zeros(max(len(total), len(taken)), np.int64)
+        longer[: len(total)] += total
+        longer[: len(taken)] += taken
+        totals[scope] = longer
+        if (taken < 0).any() or (longer > RECORD_UNITS).any():
+            yield Finding("vectors-match", entry.position, "a record is past its own cap")
 
 
-RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted)
+def scopes_are_paid(entries: Sequence[Entry]) -> Findings:
+    """A grant that draws on a scope names one that was paid for, with its caps and its data."""
+    scopes: dict[str, IndividualFilter] = {}
+    bound: dict[str, str] = {}
+    for entry in entries:
+        if entry.kind == "scope":
+            node = from_json(entry.body["plan"])
+            if isinstance(node, IndividualFilter):
+                scopes[entry.body["scope"]] = node
+        name = entry.body.get("scope") if entry.kind == "granted" else None
+        if not name:
+            continue
+        plan, paid = from_json(entry.body["plan"]), scopes.get(name)
+        if paid is None or not isinstance(plan, IndividualFilter) or (
+                filter_caps(plan) != filter_caps(paid)):
+            yield Finding("scopes-are-paid", entry.position, "draws on a scope nobody paid for")
+        if bound.setdefault(name, entry.body["data"]) != entry.body["data"]:
+            yield Finding("scopes-are-paid", entry.position, "a scope serves two data sets")
+
+
+RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted, scopes_are_paid)
 
 
 def audit(store: Store) -> list[Finding]:

@@ -73,16 +73,13 @@ class LedgerReport:
     head: str
     refusals: int
     grants: tuple[GrantReport, ...]
+    private: bool
     refused: tuple[dict[str, Any], ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property
     def trusted(self) -> bool:
         return not self.findings
-
-    @property
-    def private(self) -> bool:
-        return self.verdict != NOT_PRIVATE
 
 
 def ledger_report(store: Store, state: State) -> LedgerReport:
@@ -109,6 +106,7 @@ def ledger_report(store: Store, state: State) -> LedgerReport:
         theorem=rule.theorem if rule else "fixed by the first plan", noise=noise,
         entries=len(entries), head=state.head, refusals=state.refusals,
         grants=tuple(sorted(grants, key=lambda grant: order[grant.name])),
+        private=not simulated,
         refused=tuple(entry.body for entry in entries if entry.kind == "refused"),
         findings=findings,
     )

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from privledger.accounting import check_relation
+from privledger.accounting import DEFAULT_ORDERS, check_relation
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.errors import (
     BudgetExceeded,
@@ -266,14 +266,16 @@ class Ledger:
         return Scope(label, node)
 
     def _reserve(self, kind: str, body: dict[str, Any], plan: Node, delta: float) -> None:
-        cost = cost_of(plan, check_relation(self.relation))
+        relation = check_relation(self.relation)
+        cost_of(plan, relation)  # refuse what cannot be priced before any lock is taken
 
         def lines(state: State) -> Lines:
             first: Lines = []
             rule = state.rule
             if rule is None:
-                rule = choose_filter(cost, self.budget)
+                rule = choose_filter(cost_of(plan, relation), self.budget)
                 first.append(("filter", _filter_body(rule)))
+            cost = cost_of(plan, relation, rule.orders)
             decision = decide(state, rule, cost, delta)
             if isinstance(decision, Refusal):
                 raise _Refused(decision)
@@ -315,8 +317,9 @@ class Ledger:
     def _worst(self, plan: IndividualFilter) -> float:
         if plan.node is None:
             return plan.cap
-        cost = cost_of(plan.node, check_relation(self.relation))
-        worst = cost.gdp_squared if plan.kind == "gdp" else cost.curve.at(plan.order)
+        orders = (plan.order,) if plan.kind == "renyi" else DEFAULT_ORDERS
+        cost = cost_of(plan.node, check_relation(self.relation), orders)
+        worst = cost.gdp_squared if plan.kind == "gdp" else cost.curve.bounds[0]
         return min(worst, plan.cap)
 
     def graph(self) -> Node:

@@ -12,8 +12,8 @@ from privledger.errors import DataError
 from privledger.graph import from_json, label
 from privledger.ledger import GrantState, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
+from privledger.ledger.vectors import unpack
 from privledger.rounding import count, from_units
-from privledger.session.scope import unpack
 
 
 @frozen

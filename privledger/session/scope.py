@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -15,6 +13,7 @@ from privledger.accounting import poisson_gaussian_rdp
 from privledger.graph import IndividualFilter
 from privledger.ledger import GrantState, ScopeSpend, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
+from privledger.ledger.vectors import unpack
 
 
 @frozen
@@ -28,25 +27,6 @@ class Scope:
 
     name: str
     node: IndividualFilter
-
-
-def pack(taken: NDArray[np.int64], rounds: NDArray[np.int32]) -> bytes:
-    """A per-record vector for the store: units taken, then rounds, compressed."""
-    header = np.array([len(taken)], dtype="<i8").tobytes()
-    return zlib.compress(header + taken.astype("<i8").tobytes() + rounds.astype("<i4").tobytes(), 1)
-
-
-def unpack(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The inverse of `pack`."""
-    raw = zlib.decompress(data)
-    (n,) = np.frombuffer(raw[:8], dtype="<i8")
-    taken = np.frombuffer(raw[8 : 8 + 8 * n], dtype="<i8").astype(np.int64)
-    return taken, np.frombuffer(raw[8 + 8 * n :], dtype="<i4").astype(np.int32)
-
-
-def vector_note(name: str, data: bytes) -> dict[str, Any]:
-    """What the settlement says about a vector, so that an edited one is found."""
-    return {"name": name, "sha256": sha256(data).hexdigest()}
 
 
 def grants_of(state: State, scope: str, identity: str) -> list[GrantState]:

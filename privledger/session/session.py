@@ -16,12 +16,15 @@ from privledger.data import Dataset, Query
 from privledger.data.blocks import clipped
 from privledger.data.cells import CoinCells
 from privledger.data.dataset import Step
+from privledger.data.kinds import BLOCKS, CELLS
 from privledger.data.rows import Rows
 from privledger.errors import NotGranted, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, Meter, Node
+from privledger.graph.meter import filter_caps
 from privledger.ledger import GrantState, History, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
+from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
@@ -29,9 +32,7 @@ from privledger.session.scope import (
     Scope,
     fresh_spend,
     individual_costs,
-    pack,
     spent_before,
-    vector_note,
 )
 
 Answer = NDArray[np.float64]
@@ -67,6 +68,7 @@ class Session:
     _log: ReleaseLog = field(init=False, factory=ReleaseLog)
     _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
     _filters: dict[str, Scope] = field(init=False, factory=dict)
+    _samples: dict[str, NDArray[np.bool_]] = field(init=False, factory=dict)
     _touched: bool = field(init=False, default=False)
     _open: bool = field(init=False, default=True)
     _pid: int = field(init=False, factory=os.getpid)
@@ -110,11 +112,14 @@ class Session:
             if self._scope is not None:
                 scope = self._scope
             elif node is not None:
-                scope = Scope(f"{self.grant}/filter-{len(self._filters)}", node)
+                scope = Scope(f"{self.grant}/filter", node)
+                known = self._filters.get(scope.name, scope)
+                if known.node != node:
+                    raise NotGranted("one individual filter per grant; nothing was read")
             else:
                 raise NotGranted("no filter was reserved; nothing was read")
             self._filters[scope.name] = scope
-        step = Step(Context("filter", scope.name))
+        step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
         return Dataset(self._data.schema, self._data._vault, (step, *self._data.steps),
                        self._data.ledger)
 
@@ -142,6 +147,7 @@ class Session:
             if query.data._vault is not self._data._vault:
                 raise NotGranted("the query asks other data than the grant covers; "
                                  "nothing was read")
+            _check_make(query)
             made = recipes(mechanism, query, self._relation)
             self.charge(mechanism, query.data.chain, query.label, query.cell_count)
             self._touched = True
@@ -176,6 +182,7 @@ class Session:
             active = self._filter(filters[0], query, values, made, rows, rate, rollover)
             mask = active if mask is None else mask & active
         if rate < 1.0:
+            self._one_use(filters, query)
             sampled = self._sample(query, rows)
             mask = sampled if mask is None else mask & sampled
         cells = None
@@ -200,12 +207,22 @@ class Session:
         result: NDArray[np.bool_] | None = None
         for step in query.data.steps:
             if step.context.kind == "poisson":
-                drawn = rows.cache.get(step)
+                # Kept by the session, not with the data: another grant draws its own sample.
+                drawn = self._samples.get(step.context.token)
                 if drawn is None:
-                    drawn = rows.cache[step] = self._source.bernoulli(step.context.rate, rows.n)
+                    drawn = self._source.bernoulli(step.context.rate, rows.n)
+                    self._samples[step.context.token] = drawn
                 result = drawn if result is None else result & drawn
         assert result is not None
         return result
+
+    def _one_use(self, filters: list[str], query: Query) -> None:
+        """Under a filter each sample serves one release: its cost is that of a fresh sample."""
+        tokens = [step.context.token for step in query.data.steps
+                  if step.context.kind == "poisson"]
+        if filters and any(token in self._samples for token in tokens):
+            raise NotGranted("under an individual filter a Poisson sample serves one release; "
+                             "ask everything jointly, or draw a fresh sample")
 
     def _draw_coins(self, cells: object, rows: Rows) -> None:
         if isinstance(cells, CoinCells) and cells not in rows.cache:
@@ -306,6 +323,16 @@ class Session:
 
     def __deepcopy__(self, memo: object) -> Session:
         return self
+
+
+def _check_make(query: Query) -> None:
+    """Sensitivities are derived for the kinds of blocks and cells this package knows."""
+    kinds = [type(block) for block in query.blocks]
+    makes = [*kinds, *([] if query.cells is None else [type(query.cells)])]
+    strange = [make.__name__ for make in makes if make not in BLOCKS + CELLS]
+    if strange:
+        raise UnsupportedNode(f"no derived sensitivity for {', '.join(strange)}; use data.custom, "
+                              "which is recorded as asserted. Nothing was read")
 
 
 def _per_square(scope: Scope, rate: float) -> float:

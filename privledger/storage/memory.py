@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from privledger.errors import LedgerCorrupt
+from privledger.errors import LedgerCorrupt, LedgerError
 from privledger.ledger.entries import Entry
 
 
@@ -19,6 +20,7 @@ class MemoryStore:
         self._entries: list[Entry] = []
         self._vectors: dict[str, bytes] = {}
         self._lock = threading.RLock()
+        self._pid = os.getpid()
 
     def read(self, after: int = -1) -> list[Entry]:
         return self._entries[after + 1 :]
@@ -28,6 +30,9 @@ class MemoryStore:
 
     @contextmanager
     def transaction(self) -> Iterator[_MemoryTransaction]:
+        if os.getpid() != self._pid:
+            raise LedgerError("a ledger in memory belongs to the process that made it: a forked "
+                              "child would spend the same budget twice")
         with self._lock:
             transaction = _MemoryTransaction(self)
             yield transaction

@@ -51,8 +51,8 @@ class Shaping:
     gain_weight: float = 0.85
     ordered: float = 0.50
     neighbour: float = 0.60
-    trust: float = 2.0
-    trust_mixed: float = 1.0
+    trust: float = 1.0
+    trust_mixed: float = 0.5
     sampling: float = 1.0
     drift: float = 0.03
     unclipped: float = 0.80

@@ -1,0 +1,77 @@
+"""The group: help without heavy imports, documentation of every command, the demo."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privledger.cli import main
+from privledger.reports import clean, plain
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_command_is_documented(command):
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"\n### `privledger {command}`\n" in text
+    section = text.split(f"\n### `privledger {command}`\n")[1].split("\n### ")[0]
+    for parameter in main.commands[command].params:
+        if parameter.param_type_name == "option":
+            assert f"`{parameter.opts[0]}" in section
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_command_has_help_and_a_format(call, command):
+    page = call(command, "--help")
+    assert page.exit_code == 0
+    assert "--format" in page.stdout
+    assert call(command, "--no-such-option").exit_code == 2
+
+
+def test_help_starts_without_heavy_imports():
+    code = ("import sys, privledger.cli; "
+            "print([m for m in ('sklearn', 'pandas', 'rich', 'networkx') if m in sys.modules])")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_no_color_is_respected(ledger_file, monkeypatch):
+    from click.testing import CliRunner
+
+    runner = CliRunner(env={"NO_COLOR": "1", "FORCE_COLOR": "1"})
+    assert "\x1b[32m" not in runner.invoke(main, ["show", str(ledger_file)]).stdout
+    assert "\x1b[1;32m" not in runner.invoke(main, ["show", str(ledger_file)]).stdout
+
+
+def test_texts_and_numbers_are_made_safe():
+    assert clean("a\x9b31mb\u2066c\x00") == "a?31mb?c?"
+    assert len(clean("x" * 9999)) == 400
+    assert plain({"a": float("inf"), "b": (float("nan"), None, True)}) == {
+        "a": "infinity", "b": ["nan", None, True]}
+
+
+def test_the_demo_tells_the_whole_story(call, as_json, tmp_path):
+    pytest.importorskip("privledger_learners.sgbdt")
+    page = call("demo", "--ledger", tmp_path / "demo.ledger")
+    assert page.exit_code == 0, page.output
+    for words in ("before any data is opened", "majority class", "confidential",
+                  "refused, nothing was read", "0 times more for this one",
+                  "every entry re-read and re-priced", "privledger show"):
+        assert words in page.stdout
+    assert len(page.stdout.splitlines()) < 80
+    assert call("verify", tmp_path / "demo.ledger").exit_code == 0
+
+
+def test_the_demo_as_json(as_json, tmp_path):
+    pytest.importorskip("privledger_learners.sgbdt")
+    found = as_json("demo", "--ledger", tmp_path / "demo.ledger")
+    scores = found["evaluation"]
+    assert scores["model"]["accuracy"] > scores["baseline"]["accuracy"]
+    assert found["refusal"]["opened_before"] == found["refusal"]["opened_after"] > 0
+    assert found["ledger"]["verdict"] == "within budget"
+    assert found["spend"]["mean_share"] <= 1

@@ -1,0 +1,173 @@
+"""plan and run: priced first, refused before anything is read, settled afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import privledger as pl
+from privledger.cli import running
+from privledger.errors import InvalidPlan, InvalidValue
+from privledger.runs import RunFile
+
+
+def edit(path: Path, old: str, new: str) -> Path:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+def test_plan_prices_without_a_table(call, run_file):
+    (run_file.parent / "table.csv").unlink()
+    page = call("plan", run_file)
+    assert page.exit_code == 0
+    for words in ("epsilon 1 at delta 1e-06", "Repeat(count=3)", "3 times in all", "gdp",
+                  "Theorem [red]1", "10 x", "infinite", "fits"):
+        assert words in page.stdout
+    assert not (run_file.parent / "run.ledger").exists()
+
+
+def test_plan_as_json(as_json, run_file):
+    found = as_json("plan", run_file)
+    assert found["fits"] is True
+    assert found["releases"] == 3
+    assert found["claims"][0]["ratio"] == pytest.approx(10)
+    assert found["claims"][1]["sound"] == "infinity"
+    assert found["plan"]["node"] == "Repeat"
+
+
+def test_a_plan_over_budget_is_refused(call, run_file):
+    page = call("plan", edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 2.0"))
+    assert page.exit_code == 1
+    assert "refused, nothing was read" in page.stdout
+
+
+def test_run_settles_and_continues_the_same_ledger(call, as_json, run_file, tmp_path):
+    edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 0.6")
+    receipt = tmp_path / "receipt.json"
+    first = call("run", run_file, "--receipt", receipt, "--model", tmp_path / "model.pkl")
+    assert first.exit_code == 0, first.output
+    assert "trained and settled" in first.stdout
+    assert (tmp_path / "model.pkl").exists()
+    assert call("verify", tmp_path / "run.ledger", "--receipt", receipt).exit_code == 0
+    second = as_json("run", run_file)
+    assert 0.6 < second["spent"] < 1.0
+    third = call("run", run_file)
+    assert third.exit_code == 1
+    assert "1 refused" in call("show", tmp_path / "run.ledger").stdout
+
+
+def test_a_refused_run_reads_no_table_and_makes_no_ledger(call, run_file, monkeypatch):
+    monkeypatch.setattr(running, "read_table", lambda *_: pytest.fail("the table was read"))
+    page = call("run", edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 2.0"))
+    assert page.exit_code == 1
+    assert page.stdout == ""
+    assert not (run_file.parent / "run.ledger").exists()
+
+
+def test_ledger_and_data_dir_options(call, run_file, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "runs"
+    elsewhere.mkdir()
+    moved = elsewhere / "run.toml"
+    run_file.rename(moved)
+    assert call("plan", moved).exit_code == 2
+    book = tmp_path / "other.ledger"
+    assert call("run", moved, "--data-dir", tmp_path, "--ledger", book).exit_code == 0
+    assert book.exists()
+    monkeypatch.setenv("PRIVLEDGER_DATA", str(tmp_path))
+    assert call("plan", moved).exit_code == 0
+
+
+@pytest.mark.parametrize("table", ['test = "table.csv"', "holdout = 0.5"])
+def test_public_rows_are_scored(as_json, run_file, table):
+    edit(run_file, "[ledger]", f"[evaluate]\npublic = true\n{table}\n[ledger]")
+    found = as_json("run", run_file)
+    assert found["evaluation"]["model"]["accuracy"] <= 1
+    assert found["evaluation"]["rows"] in (range(1, 40) if "holdout" in table else (40,))
+
+
+@pytest.mark.parametrize("word", ["", "public = false", 'public = "true"'])
+def test_a_score_on_rows_not_declared_public_is_refused(call, run_file, word):
+    edit(run_file, "[ledger]", f"[evaluate]\nholdout = 0.5\n{word}\n[ledger]")
+    page = call("run", run_file)
+    assert page.exit_code == 2
+    assert "a score on private rows is a release" in page.stderr
+
+
+def test_an_exception_in_a_learner_shows_no_value(call, run_file, tmp_path):
+    page = call("run", edit(run_file, "rounds = 3", "rounds = 3\nfail = true"))
+    assert page.exit_code == 4
+    assert "RuntimeError" in page.stderr
+    assert "4711" not in page.output
+    assert "stays spent" in call("show", tmp_path / "run.ledger").stdout
+
+
+def test_a_run_file_cannot_change_the_promise_of_a_ledger(call, run_file):
+    call("run", run_file)
+    page = call("plan", edit(run_file, "epsilon = 1.0", "epsilon = 5.0"))
+    assert page.exit_code == 2
+    assert "[budget]" in page.stderr
+
+
+BAD = [
+    ("[run]", "[oops]\na = 1\n[run]", "oops"),
+    ('learner = "tiny"', 'learner = "tiny"\nleaner = 1', "leaner"),
+    ('learner = "tiny"', "", "learner"),
+    ('learner = "tiny"', 'learner = "no-such-learner"', "no-such-learner"),
+    ("rounds = 3", "round = 3", "round"),
+    ("rounds = 3", "seed = 3", "no seed"),
+    ("rounds = 3", "rounds = nan", "finite"),
+    ("rounds = 3", "epsilon = true", "epsilon"),
+    ("epsilon = 1.0", "epsilon = nan", "epsilon"),
+    ("epsilon = 1.0", "epsilon = -1.0", "epsilon"),
+    ("epsilon = 1.0", "epsilon = true", "epsilon"),
+    ("delta = 1e-6", "delta = 1", "delta"),
+    ('path = "run.ledger"', 'relation = "both"', "both"),
+    ('path = "run.ledger"', 'filter = "loose"', "loose"),
+    ('schema = "schema.json"', 'schema = "missing.json"', "missing.json"),
+    ("[run]", "[run", "TOML"),
+    ("[ledger]", "[evaluate]\npublic = true\nholdout = 1.5\n[ledger]", "holdout"),
+    ("[ledger]", "[evaluate]\npublic = true\n[ledger]", "test or holdout"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "word"), BAD)
+def test_bad_run_files_are_usage_errors(call, run_file, old, new, word):
+    page = call("plan", edit(run_file, old, new))
+    assert page.exit_code == 2, page.output
+    assert word in page.stderr
+
+
+def test_numbers_in_a_run_file_are_typed_errors(run_file):
+    with pytest.raises(InvalidValue):
+        RunFile.load(edit(run_file, "epsilon = 1.0", "epsilon = inf"))
+    with pytest.raises(InvalidPlan):
+        RunFile.load(edit(run_file, "[params]", "[parms]"))
+
+
+def test_unsupported_relations_are_refused(call, run_file):
+    page = call("plan", edit(run_file, 'path = "run.ledger"', 'relation = "replace_one"'))
+    assert page.exit_code == 1
+    assert "replace_one" in page.stderr
+
+
+def test_holdout_is_a_function_of_each_row(run_file):
+    from privledger.cli.tables import split_off
+
+    schema = pl.Schema.load(run_file.parent / "schema.json")
+    X, y = pl.read_table(run_file.parent / "table.csv", schema)
+    (_, private), (_, public) = split_off(X, y, schema, 0.4)
+    fewer = [column[1:] for column in (X, y)]
+    (_, private_less), (_, public_less) = split_off(*fewer, schema, 0.4)
+    assert abs(len(private) - len(private_less)) + abs(len(public) - len(public_less)) == 1
+
+
+@pytest.mark.parametrize("name", ["abalone", "adult"])
+def test_example_run_files_are_understood(name):
+    place = Path(__file__).parents[2] / "docs" / "examples" / f"{name}.toml"
+    run = RunFile.load(place)
+    assert run.evaluate is not None
+    assert json.loads(json.dumps(run.params))["delta"] == 1e-6

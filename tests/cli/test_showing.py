@@ -1,0 +1,139 @@
+"""show, record and learners: reading a ledger changes nothing and trusts nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import privledger as pl
+from privledger.ledger import History
+from privledger.ledger.holder import this_process
+from privledger.storage import SQLiteStore
+
+HOSTILE = "[red]evil[/red]\x1b[2J\x07\nnext\u202eline"
+
+
+def test_show_tells_totals_and_what_was_released(call, ledger_file):
+    page = call("show", ledger_file)
+    assert page.exit_code == 0
+    for words in ("within budget", "epsilon 0.5 of 1", "add_remove", "gdp", "operating-system",
+                  "1 grant", "settled", "1 x Gaussian", "count"):
+        assert words in page.stdout
+    assert page.stderr == ""
+
+
+def test_show_json_is_json_alone(as_json, ledger_file):
+    found = as_json("show", ledger_file)
+    assert found["verdict"] == "within budget"
+    assert found["spent"] <= 0.5000001
+    assert found["grants"][0]["lines"][0]["count"] == 1
+
+
+def test_show_writes_nothing(call, ledger_file):
+    before = ledger_file.read_bytes()
+    call("show", ledger_file)
+    call("record", ledger_file, 3)
+    call("verify", ledger_file)
+    assert ledger_file.read_bytes() == before
+
+
+def test_an_empty_ledger_can_be_shown(call, make_ledger, tmp_path):
+    page = call("show", make_ledger(tmp_path / "empty.ledger", releases=0))
+    assert page.exit_code == 0
+    assert "nothing granted yet" in page.stdout
+
+
+def test_simulation_is_marked(call, as_json, make_ledger, tmp_path):
+    path = make_ledger(tmp_path / "sim.ledger", mode="simulation")
+    assert "NOT PRIVATE" in call("show", path).stdout
+    assert as_json("show", path)["private"] is False
+    assert "NOT PRIVATE" in call("record", path, 0).stdout
+
+
+def test_hostile_labels_are_inert(call, make_ledger, tmp_path):
+    path = make_ledger(tmp_path / "hostile.ledger", learner=HOSTILE)
+    for page in (call("show", path), call("record", path, 0)):
+        assert "[red]" in page.stdout.replace("\n", "").replace(" ", "")
+        assert "\x1b" not in page.output
+        assert "\x07" not in page.output
+        assert "\u202e" not in page.output
+    assert "\x1b" not in call("show", path, "--format", "json").output
+
+
+def test_refusals_are_listed(call, spend, tmp_path):
+    path = tmp_path / "full.ledger"
+    with pl.Ledger.create(path, budget=pl.Budget(0.6, 1e-6)) as ledger:
+        spend(ledger)
+        with pytest.raises(pl.BudgetExceeded):
+            spend(ledger)
+    assert "1 refused, nothing was read" in call("show", path).stdout
+
+
+def open_grant(path: Path, holder: dict) -> None:
+    """A grant that nobody settled."""
+    store = SQLiteStore(path)
+    body = {"grant": "grant-x", "time": "", "learner": "late", "data": "people",
+            "plan": pl.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder, "scope": None,
+            "units": 1 << 54, "delta_units": 0}
+    History(store).commit(lambda state: [("granted", body)])
+    store.close()
+
+
+def test_an_open_grant_of_a_dead_process_has_crashed(call, ledger_file):
+    open_grant(ledger_file, this_process() | {"started": "long ago"})
+    assert "crashed: the whole reservation stays spent" in call("show", ledger_file).stdout
+    with pl.Ledger.open(ledger_file, read_only=True) as ledger:
+        assert ledger.state.grants["grant-x"].status == "granted"  # show wrote nothing
+
+
+def test_an_open_grant_of_a_living_process_is_unfinished(call, as_json, ledger_file):
+    open_grant(ledger_file, this_process())
+    assert "unfinished: holder still running" in call("show", ledger_file).stdout
+    assert as_json("show", ledger_file)["grants"][1]["status"] == "unfinished"
+
+
+def test_record_tells_where_a_record_spent(call, as_json, ledger_file):
+    page = call("record", ledger_file, 17)
+    assert page.exit_code == 0
+    assert "confidential" in page.stdout
+    found = as_json("record", ledger_file, 17, "--data", "people")
+    assert found["row"] == 17
+    assert found["lines"][0]["basis"] == "whole plan"
+
+
+def test_record_of_unknown_data_is_a_usage_error(call, ledger_file):
+    page = call("record", ledger_file, 17, "--data", "others")
+    assert page.exit_code == 2
+    assert page.stderr.startswith("privledger record: ")
+    assert page.stdout == ""
+
+
+def test_errors_are_one_message_and_json_on_request(call, as_json, tmp_path):
+    (tmp_path / "text.ledger").write_text("hello", encoding="utf-8")
+    page = call("show", tmp_path / "text.ledger")
+    assert page.exit_code == 3
+    assert "not a ledger" in page.stderr
+    assert "Traceback" not in page.output
+    assert as_json("show", tmp_path / "text.ledger")["exit"] == 3
+    assert call("show", tmp_path / "nowhere.ledger").exit_code == 2
+
+
+def test_a_ledger_of_a_later_format_is_not_trusted(call, ledger_file):
+    with sqlite3.connect(ledger_file) as connection:
+        connection.execute("PRAGMA user_version=99")
+    page = call("show", ledger_file)
+    assert page.exit_code == 3
+    assert "format 99" in page.stderr
+
+
+def test_learners_lists_plugins_and_broken_ones(call, as_json, monkeypatch):
+    from privledger.cli import listing
+
+    monkeypatch.setattr(listing, "learner_names", lambda: ("tiny", "broken"))
+    page = call("learners")
+    assert page.exit_code == 0
+    assert "nobody, 2026" in page.stdout
+    assert "broken" in page.stdout
+    assert as_json("learners")["learners"][0]["name"] == "tiny"

@@ -1,0 +1,102 @@
+"""Nodes check themselves; JSON goes there and back; the view shows every node once."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import privledger as pl
+import pytest
+from privledger.graph import canonical
+
+G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
+EVERY = [
+    G, L, pl.Gaussian(2.0, (0.25, 0.75)), pl.DiscreteLaplace(0.5, 3), pl.DiscreteGaussian(2.0, 2),
+    pl.Exponential(0.5), pl.RandomizedResponse(0.5, 4), pl.Asserted(0.1, "seen by hand"),
+    pl.PostProcess("argmax"), pl.Public("the schema"), pl.Sequential([]), pl.Sequential([G, L]),
+    pl.Repeat(G, 7), pl.Parallel([G, L]), pl.Parallel([G], "iid_per_record"),
+    pl.PoissonSample(0.1, G), pl.IndividualFilter("gdp", 0.5),
+    pl.IndividualFilter("renyi", 0.5, 8.0, pl.Repeat(pl.PoissonSample(0.1, G), 3)),
+    pl.Group(3, G),
+]
+
+
+@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.label(node)[:30])
+def test_json_round_trip(node):
+    text = canonical(pl.to_json(node))
+    assert pl.from_json(json.loads(text)) == node
+    assert canonical(pl.to_json(pl.from_json(json.loads(text)))) == text
+
+
+def test_canonical_json_is_canonical():
+    assert canonical({"b": 1, "a": [1, 2.5, None, True]}) == '{"a":[1,2.5,null,true],"b":1}'
+    assert canonical({"x": "ä\u2028\U0001f600"}).isascii()
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError):
+            canonical({"x": bad})
+
+
+@pytest.mark.parametrize("value", [
+    None, 3, "Gaussian", [], {}, {"node": "Mystery"}, {"node": ["Gaussian"]}, {"node": {}},
+    {"node": "Gaussian"}, {"node": "Gaussian", "noise_multiplier": -1},
+    {"node": "Gaussian", "noise_multiplier": float("nan")},
+    {"node": "Gaussian", "noise_multiplier": "1"}, {"node": "Gaussian", "noise_multiplier": True},
+    {"node": "Gaussian", "noise_multiplier": 1, "extra": 1},
+    {"node": "Gaussian", "noise_multiplier": 1, "shares": 5},
+    {"node": "Gaussian", "noise_multiplier": 1, "shares": [{"node": "Public"}]},
+    {"node": "Repeat", "inner": {"node": "Gaussian", "noise_multiplier": 1}, "count": 0},
+    {"node": "Repeat", "inner": 5, "count": 1}, {"node": "Sequential", "nodes": 5},
+    {"node": "Sequential", "nodes": [5]}, {"node": "Sequential", "nodes": "ab"},
+    {"node": "Parallel", "nodes": []},
+    {"node": "Parallel", "nodes": [{"node": "Public"}], "certificate": "balanced"},
+    {"node": "PoissonSample", "rate": 2, "inner": {"node": "Public"}},
+    {"node": "IndividualFilter", "kind": "zcdp", "cap": 1},
+    {"node": "IndividualFilter", "kind": "gdp", "cap": 1, "order": 2.0},
+    {"node": "IndividualFilter", "kind": "renyi", "cap": 1},
+])
+def test_malformed_json_is_an_invalid_value(value):
+    with pytest.raises(pl.InvalidValue):
+        pl.from_json(value)
+
+
+@pytest.mark.parametrize("build", [
+    lambda: pl.Sequential([G, 3]), lambda: pl.Sequential(["x"]), lambda: pl.Repeat(None, 2),
+    lambda: pl.Parallel([]), lambda: pl.Parallel([G], "balanced"), lambda: pl.Parallel([None]),
+    lambda: pl.PoissonSample(0.1, "G"), lambda: pl.Group(2, 5),
+    lambda: pl.IndividualFilter("pure", 1.0), lambda: pl.IndividualFilter("gdp", 1.0, 2.0),
+    lambda: pl.IndividualFilter("renyi", 1.0), lambda: pl.IndividualFilter("gdp", 1.0, node=3),
+    lambda: pl.epsilon("G", 1e-6), lambda: pl.epsilon(None, 1e-6),
+])
+def test_a_malformed_node_is_refused(build):
+    with pytest.raises(pl.InvalidValue):
+        build()
+
+
+def test_lists_become_tuples():
+    nodes = [G]
+    node = pl.Sequential(nodes)
+    nodes.append(L)
+    assert node.nodes == (G,)
+
+
+def test_equal_trees_hash_alike():
+    for node in EVERY:
+        twin = pl.from_json(pl.to_json(node))
+        assert hash(twin) == hash(node)
+
+
+def test_view_has_one_vertex_per_node_and_counts_repeats():
+    tree = pl.view(pl.Repeat(pl.Sequential([G, pl.PoissonSample(0.1, pl.Repeat(L, 2))]), 5))
+    kinds = {path: data["kind"] for path, data in tree.nodes(data=True)}
+    assert kinds == {"0": "Repeat", "0.0": "Sequential", "0.0.0": "Gaussian",
+                     "0.0.1": "PoissonSample", "0.0.1.0": "Repeat", "0.0.1.0.0": "Laplace"}
+    assert tree.nodes["0.0.1.0.0"]["multiplicity"] == 10
+    assert tree.number_of_edges() == len(kinds) - 1
+    with pytest.raises(Exception, match="[Ff]rozen"):
+        tree.add_node("new")
+
+
+@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.label(node)[:30])
+def test_label_and_graphml_name_the_type(node):
+    assert pl.label(node).startswith(type(node).__name__)
+    assert type(node).__name__ in pl.graphml(node)

@@ -1,0 +1,108 @@
+"""The documentation runs, its links lead somewhere, and every command has its section."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import privledger
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("changelog.d/*.md")])
+CLI_PAGE = ROOT / "docs" / "cli.md"
+
+_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks_of(page: Path) -> list[tuple[int, str]]:
+    """Python blocks with the line they start on."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, found.start()) + 2, found.group(1))
+            for found in _BLOCK.finditer(text)]
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = _HEADING.findall(_FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
+def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
+    """Each page in a process of its own: a page may not depend on another one."""
+    # Padding keeps the line numbers of a traceback those of the page.
+    source, line = "", 1
+    for start, code in blocks_of(page):
+        source += "\n" * (start - line) + code
+        line = start + code.count("\n")
+    script = tmp_path / "page.py"
+    script.write_text(source, encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    search = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", str(script)], cwd=work,
+        env={**os.environ, "PYTHONPATH": search}, capture_output=True, text=True, timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name_of(page)}:\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_local_links_resolve(page: Path) -> None:
+    text = _FENCED.sub("", page.read_text(encoding="utf-8"))
+    for link in _LINK.findall(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{name_of(page)} links to {link}, which does not exist"
+        assert found.is_relative_to(ROOT), f"{name_of(page)} links outside the repository: {link}"
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors_of(found), f"{name_of(page)}: {link} has no such heading"
+
+
+def modules() -> list[str]:
+    found = [item.name for item in pkgutil.walk_packages(privledger.__path__, "privledger.")]
+    return ["privledger", *(name for name in found if not name.endswith("__main__"))]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_docstring_examples_hold(module: str) -> None:
+    loaded = importlib.import_module(module)
+    public = {name: getattr(privledger, name) for name in privledger.__all__}
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(verbose=False)
+    report: list[str] = []
+    for case in finder.find(loaded, module, globs={**public, **vars(loaded)}):
+        runner.run(case, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+def commands() -> list[str]:
+    try:
+        from privledger.cli import main
+    except ImportError:
+        return []
+    return sorted(getattr(main, "commands", {}))
+
+
+@pytest.mark.skipif(not CLI_PAGE.exists(), reason="no command line page yet")
+@pytest.mark.parametrize("command", commands())
+def test_command_is_documented(command: str) -> None:
+    assert f"### `privledger {command}`" in CLI_PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,111 @@
+"""The one-way flow: every module imports from its own layer and earlier ones only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import privledger
+import pytest
+
+ROOT = Path(privledger.__file__).parent
+LEARNERS = ROOT.parent / "learners" / "privledger_learners"
+LAYERS = (
+    "errors", "findings", "rounding", "accounting", "mechanisms", "graph", "noise", "ledger",
+    "storage", "data", "session", "plugins", "testing", "reports", "gate", "runs", "cli",
+    "pytest_plugin",
+)
+MODULES = sorted(ROOT.rglob("*.py"))
+PLUGIN_MODULES = sorted(LEARNERS.rglob("*.py")) if LEARNERS.is_dir() else []
+GENERATOR = "noise/seeded.py"
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
+    """(module, names) of every import anywhere in a file, function bodies included."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, ()) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            found.append((node.module, tuple(alias.name for alias in node.names)))
+    return found
+
+
+def layers_of(module: str, names: tuple[str, ...]) -> list[str]:
+    if module == "privledger":
+        below = [name for name in names if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
+        return below or ["pytest_plugin"]  # the public package is made of everything
+    return [module.split(".")[1]]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_follow_the_layers(path):
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    assert own in LAYERS, f"{own} is in no layer"
+    for module, names in imports(path):
+        if module == "privledger" or module.startswith("privledger."):
+            if module == "privledger" and own in ("cli", "pytest_plugin"):
+                continue  # the outermost layers may use the public package
+            for target in layers_of(module, names):
+                assert LAYERS.index(target) <= LAYERS.index(own), f"imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_core_never_imports_a_learner(path):
+    assert not [m for m, _ in imports(path) if m.split(".")[0] == "privledger_learners"]
+
+
+def _random_uses(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [m for m, names in imports(path)
+             if m == "random" or m.startswith("numpy.random") or (m == "numpy" and "random" in names)]
+    for node in ast.walk(tree):
+        if (isinstance(node, ast.Attribute) and node.attr == "random"
+                and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")):
+            found.append(f"line {node.lineno}")
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_seeded_generator_lives_in_one_module_only(path):
+    if name_of(path) != GENERATOR:
+        assert not _random_uses(path)
+
+
+def test_the_rule_about_generators_sees_the_one_that_exists():
+    assert _random_uses(ROOT / GENERATOR)
+
+
+@pytest.mark.skipif(not PLUGIN_MODULES, reason="the learners are not beside the package")
+@pytest.mark.parametrize("path", PLUGIN_MODULES,
+                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
+def test_learners_use_public_names_only(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    used = set()
+    for module, names in imports(path):
+        assert not module.startswith("privledger."), f"imports {module}, an inside of the package"
+        if module == "privledger":
+            used |= set(names)
+    for node in ast.walk(tree):
+        if (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+                and node.value.id in ("pl", "privledger")):
+            used.add(node.attr)
+    assert used <= set(privledger.__all__) | {"__version__"}
+
+
+@pytest.mark.skipif(not PLUGIN_MODULES, reason="the learners are not beside the package")
+@pytest.mark.parametrize("path", PLUGIN_MODULES,
+                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
+def test_learners_never_reach_behind_the_guard(path):
+    """`_vault`, `_history` and their like are for the core; a learner has no business there."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("_vault", "_history", "_source", "_meter", "_spends",
+                                     "_state", "_touched", "_log"), f"line {node.lineno}"
