@@ -3,8 +3,8 @@
 No bound below was computed from the table. A nucleus in these images is a few tens of
 micrometres wide, so lengths end at 40 or 50 and areas at a few thousand; ratios and depths
 (smoothness, concavity, symmetry, fractal dimension) end at a round number that their definition
-suggests; standard errors are a fraction of the range of what they belong to. Too wide a bound
-costs accuracy, never privacy.
+suggests; standard errors are a fraction of the range of what they belong to. A value outside is
+clipped. Too wide or too narrow a bound costs accuracy, never privacy.
 """
 
 from __future__ import annotations
