@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from privledger.cli.opening import audited, reading, reading_store
+from privledger.cli.opening import reading, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare
 from privledger.cli.render import GREEN, RED, figure, findings_table, pairs, text
@@ -25,6 +25,7 @@ from privledger.gate import (
 )
 from privledger.reports import (
     LedgerReport,
+    faults,
     leaves,
     ledger_report,
     load_receipt,
@@ -47,7 +48,7 @@ def verify(ledger: str, receipt: str | None, format_: str) -> None:
     """
     wanted = load_receipt(receipt) if receipt else None
     with reading_store(ledger) as store:
-        findings = audited(store)
+        findings = faults(store)
         entries = store.read()
         if wanted is not None:
             findings += receipt_is_in_history(entries, wanted)
@@ -125,7 +126,7 @@ def _trusted(path: str) -> LedgerReport | Verdict:
     """The report of a ledger without a fault, or the verdict that there is none."""
     try:
         with reading_store(path) as store:
-            findings = audited(store)
+            findings = faults(store)
         if not findings:
             with reading(path) as opened:
                 return ledger_report(opened._history.store, opened.state)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
-from privledger.findings import Finding
-from privledger.ledger import Store, audit
+from privledger.ledger import Store
 from privledger.session import Ledger
 from privledger.storage import SQLiteStore
 
@@ -36,12 +35,3 @@ def reading_store(path: str | Path) -> Iterator[Store]:
         yield store
     finally:
         store.close()
-
-
-def audited(store: Store) -> list[Finding]:
-    """The audit; one that cannot even finish is a finding too."""
-    try:
-        return audit(store)
-    except (PrivledgerError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        return [Finding("history-can-be-read", -1,
-                        f"the audit could not finish ({type(error).__name__})")]

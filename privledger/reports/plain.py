@@ -17,7 +17,7 @@ def clean(text: object, limit: int = 400) -> str:
     """Text that cannot move the cursor, change colours or reorder what is shown.
 
     >>> clean("a\\x1b[31mb\\nc")
-    'a\\ufffd[31mb\\ufffdc'
+    'a?[31mb?c'
     """
     safe = "".join("?" if unicodedata.category(sign) in _UNSAFE else sign
                    for sign in str(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import privledger as pl
 import pytest
 from privledger.graph import Context, Meter
+from privledger.graph.meter import filter_caps
 
 G, H, L = pl.Gaussian(1.0), pl.Gaussian(2.0), pl.Laplace(1.0)
 
@@ -17,8 +18,11 @@ def part(number, token="p", parts=2, certificate="public_predicate"):
     return Context("part", token, part=number, parts=parts, certificate=certificate)
 
 
-def filtered(token="f"):
-    return Context("filter", token)
+def filtered(node, token="f"):
+    return Context("filter", token, caps=filter_caps(node))
+
+
+GDP = pl.IndividualFilter("gdp", 1.0)
 
 
 def refused(meter, chain, leaf):
@@ -49,7 +53,7 @@ def test_the_context_must_be_the_reserved_one():
     refused(meter, (), G)
     refused(meter, (poisson(rate=0.2),), G)
     refused(meter, (part(0),), G)
-    refused(meter, (filtered(),), G)
+    refused(meter, (filtered(GDP),), G)
     refused(meter, (poisson(), poisson("t")), G)
     meter.admit((poisson(),), G)
     refused(meter, (poisson(),), G)
@@ -117,21 +121,29 @@ def test_a_sample_token_keeps_its_rate():
 def test_contexts_nest_in_the_reserved_order():
     plan = pl.IndividualFilter("renyi", 1.0, 4.0, pl.Repeat(pl.PoissonSample(0.1, G), 2))
     meter = Meter(plan)
-    refused(meter, (poisson(), filtered()), G)
-    refused(meter, (filtered(),), G)
-    meter.admit((filtered(), poisson("a")), G)
-    refused(meter, (filtered("other"), poisson("b")), G)
-    meter.admit((filtered(), poisson("b")), G)
-    refused(meter, (filtered(), poisson("c")), G)
+    refused(meter, (poisson(), filtered(plan)), G)
+    refused(meter, (filtered(plan),), G)
+    meter.admit((filtered(plan), poisson("a")), G)
+    refused(meter, (filtered(plan, "other"), poisson("b")), G)
+    meter.admit((filtered(plan), poisson("b")), G)
+    refused(meter, (filtered(plan), poisson("c")), G)
+
+
+@pytest.mark.parametrize("other", [
+    pl.IndividualFilter("gdp", 1.0 + 2**-52), pl.IndividualFilter("gdp", 1e9),
+    pl.IndividualFilter("renyi", 1.0, 8.0),
+])
+def test_a_filter_of_other_caps_does_not_match(other):
+    refused(Meter(GDP), (filtered(other),), G)
 
 
 def test_a_filter_without_inside_lets_its_caps_do_the_guarding():
-    meter = Meter(pl.IndividualFilter("gdp", 1.0))
+    meter = Meter(GDP)
     for _ in range(5):
-        meter.admit((filtered(),), G)
-    meter.admit((filtered(), part(1)), L)
+        meter.admit((filtered(GDP),), G)
+    meter.admit((filtered(GDP), part(1)), L)
     refused(meter, (), G)
-    refused(meter, (filtered("second"),), G)
+    refused(meter, (filtered(GDP, "second"),), G)
 
 
 def test_a_group_admits_what_it_holds():

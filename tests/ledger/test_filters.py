@@ -1,0 +1,272 @@
+"""Whole-data and individual filters: never past a cap, prices up, caps down."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import privledger as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from privledger.ledger import ScopeSpend, choose_filter, costs_to_units, fixed_filter
+from privledger.ledger.individual import RECORD_UNITS, admit, worst_units
+from privledger.graph import cost_of
+from privledger.rounding import UNIT, from_units, units_down, units_up
+
+QUICK = settings(max_examples=40, deadline=None)
+SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+noises = st.floats(3.0, 300.0)
+plans = {
+    "gdp": st.one_of(st.builds(pl.Gaussian, noises), st.builds(pl.Laplace, noises),
+                     st.builds(pl.Repeat, st.builds(pl.Gaussian, noises), st.integers(1, 9))),
+    "rdp": st.one_of(st.builds(pl.Gaussian, noises), st.builds(pl.Laplace, noises),
+                     st.builds(pl.PoissonSample, st.floats(0.01, 0.5),
+                               st.builds(pl.Gaussian, noises)),
+                     st.builds(pl.DiscreteGaussian, noises)),
+    "basic": st.one_of(st.builds(pl.Laplace, noises), st.builds(pl.Exponential,
+                                                                st.floats(1e-3, 0.4)),
+                       st.builds(pl.Repeat, st.builds(pl.Laplace, noises), st.integers(1, 9))),
+}
+
+
+def table(ledger):
+    return ledger.protect({"x": np.linspace(0, 1, 5)}, SMALL)
+
+
+@pytest.mark.parametrize("kind", ["gdp", "rdp", "basic"])
+def test_never_over_the_cap_under_random_requests(kind):
+    @QUICK
+    @given(st.lists(plans[kind], min_size=5, max_size=40))
+    def run(requests):
+        ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter=kind)
+        data = table(ledger)
+        for plan in requests:
+            before = ledger.state.units
+            try:
+                ledger.request(plan, data).close()
+            except pl.BudgetExceeded as refusal:
+                assert ledger.state.units == before
+                assert refusal.left >= 0
+            assert ledger.state.units <= ledger.state.rule.cap_units
+        # What was granted, priced afresh as one plan, is within the promise.
+        assert ledger.spent <= 1.0
+        if kind != "basic":
+            assert pl.epsilon(ledger.graph(), 1e-6) <= 1.0 * (1 + 1e-9)
+        else:
+            assert pl.epsilon(ledger.graph()) <= 1.0 * (1 + 1e-9)
+        assert ledger.verify() == []
+
+    run()
+
+
+@QUICK
+@given(st.lists(st.floats(1e-9, 0.3), min_size=1, max_size=30))
+def test_basic_composition_counts_deltas(shares):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-3), filter="basic")
+    data, asked = table(ledger), Fraction(0)
+    for share in shares:
+        delta = share * 1e-3
+        try:
+            ledger.request(pl.Gaussian(5.0), data, delta=delta).close()
+            asked += Fraction(delta)
+        except pl.BudgetExceeded as refusal:
+            assert refusal.unit == "delta"
+            assert asked + Fraction(delta) > Fraction(1e-3) * (1 - Fraction(1, 10**12))
+        assert asked <= Fraction(1e-3)
+
+
+@QUICK
+@given(st.floats(1e-30, 1e6))
+def test_costs_round_up_and_caps_round_down(value):
+    exact = Fraction(value) * UNIT
+    assert units_up(value) - 1 < exact <= units_up(value)
+    assert units_down(value) <= exact < units_down(value) + 1
+    assert math.isclose(from_units(units_up(value)), value, rel_tol=1e-9, abs_tol=2**-60)
+
+
+@pytest.mark.parametrize("kind", ["gdp", "rdp", "basic"])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+def test_a_full_cap_certifies_no_more_than_the_budget(kind, epsilon, delta):
+    rule = fixed_filter(kind, pl.Budget(epsilon, delta))
+    assert rule.epsilon_of(rule.cap_units) <= epsilon * (1 + 1e-12)
+    assert rule.epsilon_of(rule.cap_units) >= epsilon * (1 - 1e-6)
+    assert rule.theorem and rule.unit
+
+
+@pytest.mark.parametrize("noise", [0.7, 3.0, 55.5])
+@pytest.mark.parametrize("kind", ["gdp", "rdp"])
+def test_a_price_is_rounded_up(noise, kind):
+    rule = fixed_filter(kind, pl.Budget(1.0, 1e-6))
+    units, _ = rule.price(cost_of(pl.Gaussian(noise)), 0.0)
+    exact = 1 / Fraction(noise) ** 2
+    if kind == "rdp":
+        exact *= Fraction(rule.order) / 2
+    assert units >= exact * UNIT
+    assert units <= exact * UNIT * (1 + Fraction(1, 10**12)) + 1
+
+
+@pytest.mark.parametrize(("plan", "budget", "kind"), [
+    (pl.Gaussian(50.0), pl.Budget(1.0, 1e-6), "gdp"),
+    (pl.Repeat(pl.Gaussian(50.0), 9), pl.Budget(1.0, 1e-6), "gdp"),
+    (pl.IndividualFilter("gdp", 0.01), pl.Budget(1.0, 1e-6), "gdp"),
+    (pl.PoissonSample(0.1, pl.Gaussian(5.0)), pl.Budget(1.0, 1e-6), "rdp"),
+    (pl.Sequential([pl.Gaussian(50.0), pl.Laplace(50.0)]), pl.Budget(1.0, 1e-6), "rdp"),
+    (pl.DiscreteGaussian(50.0), pl.Budget(1.0, 1e-6), "rdp"),
+    (pl.Laplace(50.0), pl.Budget(1.0, 1e-6), "basic"),
+    (pl.Laplace(50.0), pl.Budget(1.0), "basic"),
+])
+def test_auto_takes_the_filter_that_fits_the_first_plan(plan, budget, kind):
+    assert choose_filter(cost_of(plan), budget).kind == kind
+    ledger = pl.Ledger.create(None, budget=budget)
+    data = table(ledger)
+    ledger.request(plan, data).close()
+    assert ledger.state.rule.kind == kind
+    assert ledger.verify() == []
+
+
+def test_auto_stays_open_until_something_is_granted():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    data = table(ledger)
+    with pytest.raises(pl.BudgetExceeded):
+        ledger.request(pl.Gaussian(0.1), data)
+    assert ledger.state.rule is None and ledger.left == 1.0
+    ledger.request(pl.Laplace(10.0), data).close()
+    assert ledger.state.rule.kind == "basic"
+    with pytest.raises(pl.PrivledgerError):
+        ledger.request(pl.Gaussian(0.1), data)
+
+
+@pytest.mark.parametrize("kind", ["gdp", "rdp", "", "GDP", None, 3, "pld"])
+def test_impossible_filters_are_refused(kind):
+    with pytest.raises(pl.InvalidValue):
+        pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0), filter=kind)
+
+
+@pytest.mark.parametrize(("kind", "plan"), [
+    ("gdp", pl.DiscreteGaussian(50.0)), ("gdp", pl.IndividualFilter("renyi", 0.1, 8.0)),
+    ("basic", None),
+])
+def test_a_plan_without_a_price_here_is_unsupported(kind, plan):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0 if plan is None else 1e-6),
+                              filter=kind)
+    with pytest.raises(pl.UnsupportedNode):
+        ledger.request(plan or pl.Gaussian(50.0), table(ledger))
+    assert ledger.spent == 0
+
+
+def test_a_refusal_says_asked_spent_and_left_and_destroys_nothing():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
+    data = table(ledger)
+    ledger.request(pl.Gaussian(8.0), data).close()
+    spent, left = ledger.spent, ledger.left
+    with pytest.raises(pl.BudgetExceeded, match="nothing was read") as caught:
+        ledger.request(pl.Gaussian(1.0), data)
+    refusal = caught.value
+    assert refusal.asked == pytest.approx(pl.epsilon(pl.Gaussian(1.0), 1e-6), rel=1e-9)
+    assert (refusal.spent, refusal.left) == (spent, left)
+    assert refusal.unit == "epsilon" and "would fit" in refusal.fits
+    assert (ledger.spent, ledger.left) == (spent, left)
+    fitting = pl.calibrate(pl.Gaussian, left, 1e-6)
+    ledger.request(pl.Gaussian(fitting), data).close()
+    with pytest.raises(pl.BudgetExceeded, match="used up|would fit"):
+        ledger.request(pl.Gaussian(8.0), data)
+    assert ledger.spent <= 1.0
+    assert ledger.verify() == []
+    assert ledger.state.refusals == 2
+
+
+def test_a_refusal_pickles_with_its_numbers():
+    import pickle
+
+    error = pl.BudgetExceeded(asked=2.0, spent=1.0, left=0.5, fits="less")
+    twin = pickle.loads(pickle.dumps(error))
+    assert (twin.asked, twin.spent, twin.left, str(twin)) == (2.0, 1.0, 0.5, str(error))
+
+
+def test_a_calibrated_plan_uses_up_the_budget_and_is_granted():
+    for relation in ("add_remove", "replace_one"):
+        for build in (pl.Gaussian, lambda z: pl.Repeat(pl.Gaussian(z), 100),
+                      lambda z: pl.Sequential([pl.Gaussian(z), pl.Repeat(pl.Gaussian(2 * z), 7)])):
+            noise = pl.calibrate(build, 1.0, 1e-6, relation)
+            ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), relation=relation)
+            ledger.request(build(noise), table(ledger)).close()
+            assert 1.0 - 1e-6 < ledger.spent <= 1.0
+
+
+# Individual filters.
+
+costs = st.lists(st.lists(st.floats(0, 1.5), min_size=3, max_size=3), min_size=1, max_size=40)
+
+
+@QUICK
+@given(costs, st.floats(1e-6, 1e6))
+def test_no_record_passes_its_cap(rounds, cap):
+    spend = ScopeSpend(cap, np.zeros(3, np.int64), np.zeros(3, np.int32))
+    exact = [Fraction(0)] * 3
+    for row in rounds:
+        each = np.array(row) * cap
+        active = spend.admit(each)
+        assert active.dtype == np.bool_ and spend.spent.dtype == np.int64
+        for record in np.flatnonzero(active):
+            exact[record] += Fraction(float(each[record]))
+    assert all(total <= Fraction(cap) for total in exact)
+    assert (spend.spent <= RECORD_UNITS).all() and (spend.taken() >= 0).all()
+    assert (spend.left() >= 0).all()
+
+
+@QUICK
+@given(costs)
+def test_a_record_that_can_pay_is_never_left_out(rounds):
+    spend = ScopeSpend(1.0, np.zeros(3, np.int64), np.zeros(3, np.int32))
+    sums = np.zeros(3)
+    for row in rounds:
+        each = np.array(row)
+        active = spend.admit(each)
+        assert (active | (sums + each > 1 - 1e-9)).all()
+        sums += np.where(active, each, 0.0)
+    assert np.allclose(spend.spent / RECORD_UNITS, sums, atol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1.0, -1e-300])
+def test_an_impossible_cost_is_refused_and_charges_nobody(bad):
+    spend = ScopeSpend(1.0, np.zeros(2, np.int64), np.zeros(2, np.int32))
+    if bad != -1e-300:  # rounds up to zero, which is no charge to anybody
+        with pytest.raises(pl.InvalidValue):
+            spend.admit(np.array([0.5, bad]))
+        assert not spend.spent.any()
+
+
+def test_infinite_costs_leave_a_record_out():
+    spend = ScopeSpend(1.0, np.zeros(2, np.int64), np.zeros(2, np.int32))
+    assert spend.admit(np.array([np.inf, 0.5])).tolist() == [False, True]
+    assert spend.spent[0] == 0
+
+
+def test_units_are_integers_rounded_up():
+    units = costs_to_units(np.array([0.0, 1e-300, 1 / 3, 1.0, 5.0]), 1.0)
+    assert units.dtype == np.int64
+    assert units[0] == 0 and units[1] == 1
+    assert units[2] >= Fraction(1 / 3) * RECORD_UNITS
+    assert units[3] >= RECORD_UNITS and units[4] > RECORD_UNITS
+
+
+def test_admit_never_overflows():
+    spent = np.full(3, RECORD_UNITS, np.int64)
+    assert not admit(spent, costs_to_units(np.array([1e300, np.inf, 1.0]), 1.0)).any()
+    assert (spent == RECORD_UNITS).all()
+
+
+@pytest.mark.parametrize(("worst", "expected"), [(math.inf, RECORD_UNITS), (math.nan, RECORD_UNITS),
+                                                 (2.0, RECORD_UNITS), (1.0, RECORD_UNITS)])
+def test_an_unfinished_grant_counts_its_worst(worst, expected):
+    assert worst_units(worst, 1.0) == expected
+    assert worst_units(0.25, 1.0) >= RECORD_UNITS // 4
+
+
+@pytest.mark.parametrize("cap", [0.0, -1.0, math.nan, math.inf, True, None, "1"])
+def test_a_cap_is_a_positive_number(cap):
+    with pytest.raises(pl.InvalidValue):
+        ScopeSpend(cap, np.zeros(1, np.int64), np.zeros(1, np.int32))
