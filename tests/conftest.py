@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import privledger as pl
 import pytest
+
+import privledger as pl
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import privledger
 import pytest
+
+import privledger
 
 ROOT = Path(privledger.__file__).parent
 LEARNERS = ROOT.parent / "learners" / "privledger_learners"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import types
 
-import privledger
 import pytest
+
+import privledger
 
 DOCUMENTED = sorted(
     name for name in privledger.__all__

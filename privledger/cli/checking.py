@@ -23,9 +23,9 @@ from privledger.gate import (
     Policy,
     compare,
 )
+from privledger.ledger import audit
 from privledger.reports import (
     LedgerReport,
-    faults,
     leaves,
     ledger_report,
     load_receipt,
@@ -48,7 +48,7 @@ def verify(ledger: str, receipt: str | None, format_: str) -> None:
     """
     wanted = load_receipt(receipt) if receipt else None
     with reading_store(ledger) as store:
-        findings = faults(store)
+        findings = audit(store)
         entries = store.read()
         if wanted is not None:
             findings += receipt_is_in_history(entries, wanted)
@@ -126,7 +126,7 @@ def _trusted(path: str) -> LedgerReport | Verdict:
     """The report of a ledger without a fault, or the verdict that there is none."""
     try:
         with reading_store(path) as store:
-            findings = faults(store)
+            findings = audit(store)
         if not findings:
             with reading(path) as opened:
                 return ledger_report(opened._history.store, opened.state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
@@ -22,6 +22,7 @@ from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
 
 Findings = Iterator[Finding]
+Rule = Callable[[Sequence[Entry]], Iterable[Finding]]
 
 
 def chain_is_unbroken(entries: Sequence[Entry]) -> Findings:
@@ -161,12 +162,21 @@ RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_grante
 
 
 def audit(store: Store) -> list[Finding]:
-    """Run every rule on everything in `store`, and never stop at the first fault."""
+    """Run every rule on everything in `store`, and never stop at the first fault.
+
+    An entry that a rule cannot read is a finding of that rule; it hides no other rule's.
+    """
     entries = store.read()
     if not entries:
         return [Finding("chain-is-unbroken", -1, "the history is empty: not a ledger")]
+    rules: list[tuple[str, Rule]] = [(rule.__name__.replace("_", "-"), rule) for rule in RULES]
+    rules.append(("vectors-match", lambda lines: vectors_match(lines, store)))
     found: list[Finding] = []
-    for rule in RULES:
-        found.extend(rule(entries))
-    found.extend(vectors_match(entries, store))
+    for name, rule in rules:
+        try:
+            for finding in rule(entries):  # one by one: what came before a failure counts
+                found.append(finding)
+        except Exception as error:  # an edited entry can make a rule raise anything
+            found.append(Finding(name, -1, "an entry is so malformed that this rule cannot "
+                                           f"finish ({type(error).__name__})"))
     return found

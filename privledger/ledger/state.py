@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from privledger.errors import LedgerCorrupt, LedgerTooNew, PrivledgerError
+from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
 from privledger.ledger.filters import FilterRule
@@ -66,9 +66,9 @@ class State:
             raise LedgerCorrupt("the history does not begin with its creation")
         try:
             handler(self, entry)
-        except PrivledgerError:
+        except LedgerError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
             raise LedgerCorrupt(f"entry {entry.position} ({entry.kind}) is malformed") from None
         self.position, self.head = entry.position, entry.hash
 

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.noise.highprecision import (
@@ -55,6 +54,8 @@ class Law:
 
 
 def _gaussian_quantile(tail: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import ndtri  # here, so that tools that only read start fast
+
     result: NDArray[np.float64] = ndtri(tail * 0.5)
     return np.negative(result, out=result)
 

@@ -1,6 +1,5 @@
 """What the ledger and a plan look like to a reader: frozen records, no printing."""
 
-from privledger.reports.faults import faults
 from privledger.reports.outline import Outline, leaves, outline, release_count
 from privledger.reports.plain import clean, plain
 from privledger.reports.pricing import Price, price_plan
@@ -14,7 +13,6 @@ __all__ = [
     "Price",
     "ReleaseLine",
     "clean",
-    "faults",
     "leaves",
     "ledger_report",
     "load_receipt",

@@ -10,9 +10,8 @@ from attrs import frozen
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Node, PostProcess, from_json, label
-from privledger.ledger import Entry, GrantState, State, Store
+from privledger.ledger import Entry, GrantState, State, Store, audit
 from privledger.ledger.holder import is_gone
-from privledger.reports.faults import faults
 from privledger.reports.outline import Outline, leaves, outline
 
 NOT_PRIVATE = "NOT PRIVATE"
@@ -86,7 +85,7 @@ class LedgerReport:
 def ledger_report(store: Store, state: State) -> LedgerReport:
     """Read `store` once more, audit it, and lay out what `state` says."""
     entries = store.read()
-    findings = tuple(faults(store))
+    findings = tuple(audit(store))
     released = _released(entries)
     rule, budget = state.rule, state.budget
     assert budget is not None

@@ -68,12 +68,19 @@ class SQLiteStore:
             self.close()
             raise _translate(error, self.location) from None
 
+    def _uri(self) -> str:
+        """How SQLite is to open the file; a folder that cannot be written still can be read."""
+        base = Path(self.location).absolute()
+        if not self._read_only:
+            return base.as_uri() + "?mode=rwc"
+        if os.access(base.parent, os.W_OK) or Path(f"{base}-wal").exists():
+            return base.as_uri() + "?mode=ro"
+        return base.as_uri() + "?mode=ro&immutable=1"  # no writer can be there
+
     def _connect(self) -> sqlite3.Connection:
         # A connection must not cross a fork: the child opens its own.
         if self._connection is None or self._pid != os.getpid():
-            mode = "ro" if self._read_only else "rwc"
-            uri = Path(self.location).absolute().as_uri() + f"?mode={mode}"
-            connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS,
+            connection = sqlite3.connect(self._uri(), uri=True, timeout=BUSY_SECONDS,
                                          isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA synchronous=FULL")
             self._connection, self._pid = connection, os.getpid()

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import privledger as pl
 from attrs import evolve
 from measure import table
 from privledger_learners import SGBDTRegressor
+
+import privledger as pl
 
 EPSILON, DELTA = 0.5, 1e-6
 
@@ -74,4 +75,5 @@ def report(arguments: Any) -> str:
 
 def _mean(values: Any) -> str:
     values = list(values)
-    return f"{statistics.mean(values):.4f} ± {statistics.stdev(values) / math.sqrt(len(values)):.4f}"
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.mean(values):.4f} ± {error:.4f}"

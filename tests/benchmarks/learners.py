@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import privledger as pl
 from measure import peak_megabytes, spread, table
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
+
+import privledger as pl
 
 DELTA = 5e-8
 TUNED = {"gradient_clip": 0.2, "start_share": 0.08, "n_trees": 300, "leaf_width": 0.16}

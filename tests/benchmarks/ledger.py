@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import privledger as pl
 from measure import fsync_rate, spread, table, times
+
+import privledger as pl
 from privledger.ledger import ScopeSpend
 from privledger.noise.source import SystemSource
 
@@ -42,7 +43,8 @@ def charging() -> list[list[str]]:
                      "6 s for 100,000"])
         start = time.perf_counter()
         clean = ledger.verify() == []
-        rows.append([f"verify the same (clean: {clean})", f"{time.perf_counter() - start:.2f} s", ""])
+        rows.append([f"verify the same (clean: {clean})", f"{time.perf_counter() - start:.2f} s",
+                     ""])
         plan = pl.Repeat(node, total)
 
         def refused() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import privledger as pl
 from measure import peak_megabytes, table
 from privledger_learners import SGBDTRegressor
+
+import privledger as pl
 
 FEATURES = 6
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import privledger as pl
 import pytest
+
+import privledger as pl
 
 G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
 ORDERS = [1.5, 2.0, 4.0, 16.0, 64.0]

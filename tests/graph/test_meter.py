@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import privledger as pl
 import pytest
+
+import privledger as pl
 from privledger.graph import Context, Meter
 from privledger.graph.meter import filter_caps
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 
-import privledger as pl
 import pytest
+
+import privledger as pl
 from privledger.graph import canonical
 
 G, L = pl.Gaussian(1.0), pl.Laplace(1.0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-import privledger as pl
 from privledger_learners import SGBDTRegressor
 from privledger_learners.claims import published_epsilon
+
+import privledger as pl
 
 DELTA = 1e-5
 

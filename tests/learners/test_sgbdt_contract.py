@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import privledger as pl
 import pytest
-from privledger.testing import CHECKS, LearnerCheckFailed, parametrize_with_learner_checks
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privledger as pl
+from privledger.testing import CHECKS, LearnerCheckFailed, parametrize_with_learner_checks
 
 LEARNERS = [
     SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20),

@@ -6,8 +6,9 @@ import copy
 import pickle
 
 import numpy as np
-import privledger as pl
 import pytest
+
+import privledger as pl
 from privledger.ledger import FORMAT, State, audit
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore

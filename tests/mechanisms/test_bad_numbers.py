@@ -6,8 +6,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import privledger as pl
 import pytest
+
+import privledger as pl
 
 NAN = float("nan")
 NEVER = [NAN, math.inf, -math.inf, -1, -1.0, True, False, "1", None, 1j, [1.0], b"1",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import privledger as pl
 import pytest
 from scipy.special import logsumexp
+
+import privledger as pl
 
 ORDERS = [1.25, 2.0, 4.0, 8.5, 32.0]
 

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 
 import numpy as np
-import privledger as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import privledger as pl
 from privledger.graph import Context, Meter, canonical
 
 ORDERS = (1.25, 2.0, 5.0, 33.0, 256.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import privledger as pl
 import pytest
+
+import privledger as pl
 from privledger.data.blocks import clipped
 
 SCHEMA = pl.Schema("t", (
@@ -56,7 +57,8 @@ def test_a_sample_does_not_outlive_its_grant():
 
 def test_under_a_filter_a_sample_serves_one_release():
     ledger, data = protected(filter="rdp")
-    inside = pl.Repeat(pl.PoissonSample(0.1, pl.Sequential([pl.Gaussian(5.0), pl.Gaussian(5.0)])), 2)
+    pair = pl.Sequential([pl.Gaussian(5.0), pl.Gaussian(5.0)])
+    inside = pl.Repeat(pl.PoissonSample(0.1, pair), 2)
     node = pl.IndividualFilter("renyi", 0.5, order=8.0, node=inside)
     with ledger.request(node, data) as session:
         sample = session.filtered(node).poisson(0.1)
