@@ -10,6 +10,7 @@ import numbers
 import sys
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 from privledger.errors import InvalidValue
 
@@ -30,6 +31,26 @@ def number(name: str, value: object) -> float:
     if not math.isfinite(result):
         raise InvalidValue(name, value, "a finite number")
     return result
+
+
+def plain_float(value: Any) -> Any:
+    """A real number as a Python float, so that it fits into the history; else unchanged.
+
+    For attrs converters: what is not a number is left for the record's own check to refuse.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def plain_int(value: Any) -> Any:
+    """A whole number as a Python int; anything else unchanged, for the record to refuse."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return value
+    return int(value)
 
 
 def positive(name: str, value: object) -> float:

@@ -39,7 +39,8 @@ def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
 
 def layers_of(module: str, names: tuple[str, ...]) -> list[str]:
     if module == "privledger":
-        below = [name for name in names if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
+        below = [name for name in names
+                 if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
         return below or ["pytest_plugin"]  # the public package is made of everything
     return [module.split(".")[1]]
 
@@ -65,8 +66,9 @@ def test_the_core_never_imports_a_learner(path):
 
 def _random_uses(path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = [m for m, names in imports(path)
-             if m == "random" or m.startswith("numpy.random") or (m == "numpy" and "random" in names)]
+    found = [module for module, names in imports(path)
+             if module == "random" or module.startswith("numpy.random")
+             or (module == "numpy" and "random" in names)]
     for node in ast.walk(tree):
         if (isinstance(node, ast.Attribute) and node.attr == "random"
                 and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")):

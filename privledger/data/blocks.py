@@ -14,7 +14,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.data.rows import Rows
-from privledger.errors import DataError
+from privledger.errors import DataError, InvalidValue
 from privledger.rounding import number, positive
 
 
@@ -103,11 +103,17 @@ class CustomValue:
     signed: bool = field(default=True, init=False)
     asserted: bool = field(default=True, init=False)
 
+    def __attrs_post_init__(self) -> None:
+        positive("clip", self.clip)
+        if not isinstance(self.why, str) or not self.why.strip():
+            raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
+
     def values(self, rows: Rows) -> NDArray[np.float64]:
         columns = rows.features
         table = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
         if rows.target is not None:
             table["target"] = rows.target
+        table = {name: _read_only(column) for name, column in table.items()}
         try:
             result = np.asarray(self.function(dict(table)), dtype=np.float64)
         except Exception as error:
@@ -116,6 +122,12 @@ class CustomValue:
         if result.shape != (rows.n,):
             raise DataError("the custom query must return one number per row")
         return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    seen = column.view()
+    seen.setflags(write=False)
+    return seen
 
 
 def target_of(rows: Rows) -> NDArray[Any]:

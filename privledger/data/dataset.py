@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells
@@ -76,10 +76,12 @@ class Dataset:
 
     def partition(self, parts: int | Cells) -> Partition:
         """Disjoint parts: by a public predicate (`Cells`), or by a private coin per record."""
-        if isinstance(parts, int) and not isinstance(parts, bool):
-            cells: Cells = CoinCells(count("parts", parts, least=2), None)
-            return Partition(self, cells, f"coin-{next(_tokens)}", "iid_per_record")
-        return Partition(self, parts, f"parts-{next(_tokens)}", "public_predicate")  # type: ignore[arg-type]
+        from privledger.data.kinds import CELLS
+
+        if isinstance(parts, CELLS):
+            public: Any = parts
+            return Partition(self, public)
+        return Partition(self, CoinCells(count("parts", parts, least=2)))
 
     def count(self) -> Query:
         """How many records."""
@@ -121,8 +123,6 @@ class Dataset:
 
     def custom(self, function: Any, sensitivity: float, why: str) -> Query:
         """Sum of a per-row function, clipped to [-sensitivity, sensitivity]. Asserted."""
-        if not isinstance(why, str) or not why.strip():
-            raise InvalidValue("why", why, "a sentence that goes into the ledger")
         block = CustomValue(function, positive("sensitivity", sensitivity), why)
         return Query(self, (block,), None, "custom query")
 
@@ -171,14 +171,23 @@ class Dataset:
         return self
 
 
+def _certificate(partition: Partition) -> str:
+    return "iid_per_record" if isinstance(partition.cells, CoinCells) else "public_predicate"
+
+
 @frozen(eq=False)
 class Partition:
-    """Disjoint parts of a handle, with the reason why they are disjoint."""
+    """Disjoint parts of a handle. Why they are disjoint follows from the kind of cells.
+
+    Attributes:
+        token: identity, new for every partition.
+        certificate: `iid_per_record` for private coins, else `public_predicate`.
+    """
 
     data: Dataset
     cells: Cells
-    token: str
-    certificate: str
+    token: str = field(init=False, factory=lambda: f"parts-{next(_tokens)}")
+    certificate: str = field(init=False, default=Factory(_certificate, takes_self=True))
 
     def __len__(self) -> int:
         return self.cells.count

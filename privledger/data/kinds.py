@@ -1,11 +1,89 @@
-"""The kinds of blocks and cells whose sensitivity is derived (docs/proofs/queries.md)."""
+"""The kinds of blocks and cells whose sensitivity is derived (docs/proofs/queries.md).
+
+The sets are closed: a stranger's block, cells, bins or score would run the stranger's code on
+the rows, and its sensitivity would be a claim. Exact types, because a subclass is a stranger.
+"""
 
 from __future__ import annotations
 
-from privledger.data.bins import TreeCells
+from privledger.data.bins import Bins, Test, TreeCells
 from privledger.data.blocks import ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, CoinCells, IntervalCells, ResidualCells
-from privledger.data.score import Gradient, Hessian
+from privledger.data.dataset import Dataset
+from privledger.data.query import Query
+from privledger.data.schema import Column, Schema
+from privledger.data.score import Gradient, Hessian, Score
+from privledger.errors import SchemaError, UnsupportedNode
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, CustomValue, Gradient, Hessian)
 CELLS: tuple[type, ...] = (TreeCells, CategoryCells, IntervalCells, ResidualCells, CoinCells)
+
+
+def check_query(query: object) -> None:
+    """Raise `UnsupportedNode` unless everything that would touch rows is of a known kind."""
+    if type(query) is not Query or type(query.data) is not Dataset:
+        _refuse(query)
+        return
+    schema = query.data._vault.schema
+    for block in query.blocks:
+        if type(block) not in BLOCKS:
+            _refuse(block)
+        if isinstance(block, Gradient | Hessian):
+            _check_score(block.score, schema)
+        if isinstance(block, ColumnValue):
+            _check_column(block.name, "numeric", schema)
+    if query.cells is not None:
+        check_cells(query.cells, schema)
+    for step in query.data.steps:
+        if step.cells is not None:
+            check_cells(step.cells, schema)
+
+
+def check_cells(cells: object, schema: Schema) -> None:
+    """The same for a partition. Whether it fits is decided by the schema, never by records:
+    an error, or a shape, that only some records cause would be a release without noise."""
+    if type(cells) not in CELLS:
+        _refuse(cells)
+    if isinstance(cells, TreeCells):
+        if type(cells.bins) is not Bins:
+            _refuse(cells.bins)
+        for test in cells.tests:
+            if type(test) is not Test:
+                _refuse(test)
+        binned = cells.bins.schema
+        if binned is not schema and not set(binned.features) <= set(schema.features):
+            raise SchemaError("the tree's bins are for other columns than the data's")
+    if isinstance(cells, ResidualCells):
+        _check_score(cells.score, schema)
+    if isinstance(cells, IntervalCells):
+        _check_column(cells.name, "numeric", schema)
+    if isinstance(cells, CategoryCells):
+        column = _check_column(cells.name, "categorical", schema)
+        cells.check(len(column.categories) + (1 if cells.name else 0))
+
+
+def _check_column(name: str, kind: str, schema: Schema) -> Column:
+    column = schema.features[schema.feature_index(name)] if name else schema.target
+    if column.kind != kind:
+        raise SchemaError(f"column {column.name!r} is not {kind}")
+    return column
+
+
+def _check_score(score: object, schema: Schema) -> None:
+    if type(score) is not Score:
+        _refuse(score)
+        return
+    classes = len(schema.target.categories)
+    fits = {"squared": schema.task == "regression" and score.width == 1,
+            "logistic": classes == 2 and score.width == 1,
+            "softmax": classes > 1 and score.width == classes}[score.loss]
+    if not fits:
+        raise SchemaError(f"a {score.loss} score of width {score.width} does not fit the target "
+                          f"column {schema.target.name!r}")
+    for cells, _ in score.unchecked():
+        check_cells(cells, schema)
+
+
+def _refuse(what: object) -> None:
+    raise UnsupportedNode(f"no derived sensitivity for {type(what).__name__}; use data.custom, "
+                          "which is recorded as asserted. Nothing was read")

@@ -27,6 +27,10 @@ class Permission(Protocol):
     def active(self) -> bool:
         """Whether the grant still stands."""
 
+    @property
+    def guardian(self) -> object:
+        """The history that gave the grant."""
+
 
 @define(eq=False, repr=False)
 class Rows:
@@ -35,12 +39,14 @@ class Rows:
     Attributes:
         features: encoded features.
         target: float64 or int32, shape (n_records,), or None.
+        source: the ledger's noise source, for private coins.
         cache: arrays derived per handle object (bin codes, running scores, samples).
         last: the tree whose cells were computed last, and those cells.
     """
 
     features: Columns
     target: NDArray[Any] | None
+    source: Any = None
     cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
     last: tuple[object, NDArray[Any]] | None = None
 
@@ -55,8 +61,11 @@ class Rows:
 class Vault:
     """Holds the rows of one data set. No method gives them away without a permission."""
 
-    def __init__(self, identity: str, rows: Rows) -> None:
+    def __init__(self, identity: str, rows: Rows, guardian: Any = None) -> None:
         self.identity = identity
+        self.guardian = guardian
+        self.schema = rows.features.schema
+        self.has_target = rows.target is not None
         self.__rows = rows
         self.opened = 0
         self.reading = False
@@ -71,7 +80,7 @@ class Vault:
         """
         if not permission.active:
             raise NotGranted("the grant is over; nothing was read")
-        if permission.covers != self.identity:
+        if permission.covers != self.identity or permission.guardian is not self.guardian:
             raise NotGranted("the grant was given for other data; nothing was read")
         with self.lock:
             self.opened += 1
@@ -90,7 +99,7 @@ class Vault:
         if old.target is not None and target is not None:
             both = np.concatenate([old.target, target])
         columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
-        return Vault(self.identity, Rows(columns, both))
+        return Vault(self.identity, Rows(columns, both, old.source), self.guardian)
 
     def __repr__(self) -> str:
         return "Vault(private)"

@@ -171,7 +171,8 @@ class Schema:
         """Read the JSON or TOML form; see docs/schema.md."""
         if not isinstance(value, dict):
             raise SchemaError("a schema is an object with a list of columns")
-        check_provenance("schema", value.get("provenance", value.get("bounds_from", "public")))
+        for key in ("provenance", "bounds_from"):
+            check_provenance("schema", value.get(key, "public"))
         rows = value.get("public_rows")
         if value.get("unit"):
             raise SchemaError("privacy units of several rows are not supported in this version: "
@@ -219,6 +220,7 @@ def _column(value: dict[str, Any], missing: bool, target: object) -> Column:
         raise SchemaError(f"column {value.get('name')!r}: unknown keys "
                           f"{', '.join(sorted(unknown))}")
     name = value["name"]
+    check_provenance(f"column {name!r}", value.get("bounds_from", "public"))
     role = value.get("role", "target" if target is not None and name == target else "feature")
     allowed = bool(value.get("missing", missing and role == "feature"))
     if value["kind"] == "numeric" and role in ("feature", "target") and (
@@ -228,7 +230,7 @@ def _column(value: dict[str, Any], missing: bool, target: object) -> Column:
         name, value["kind"], role, value.get("lower", 0.0), value.get("upper", 0.0),
         tuple(value.get("categories") or ()), bool(value.get("integer", False)), allowed,
         value.get("outside", "clip"),
-        value.get("provenance", value.get("bounds_from", "public")), str(value.get("unit") or ""),
+        value.get("provenance", "public"), str(value.get("unit") or ""),
     )
 
 

@@ -36,7 +36,8 @@ class Score:
     start: NDArray[np.float64]
     center: float = 0.0
     scale: float = 1.0
-    updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
+    _updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
+    _checked: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.loss not in LOSSES:
@@ -57,7 +58,13 @@ class Score:
         expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
         if values.shape != expected or not np.isfinite(values).all():
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
-        self.updates.append((cells, values))
+        self._updates.append((cells, values))
+
+    def unchecked(self) -> list[tuple[Any, NDArray[np.float64]]]:
+        """Updates nobody has looked at yet; they count as looked at from now on."""
+        fresh = self._updates[self._checked :]
+        self._checked = len(self._updates)
+        return fresh
 
     def gradient(self, clip: float) -> Gradient:
         """Block of negative gradients, clipped to norm `clip`."""
@@ -74,7 +81,7 @@ class Score:
             shape = rows.n if self.width == 1 else (rows.n, self.width)
             running = rows.cache[self] = _Running(np.broadcast_to(
                 self.start if self.width > 1 else self.start[0], shape).copy())
-        for cells, values in self.updates[running.applied :]:
+        for cells, values in self._updates[running.applied :]:
             running.scores += values.take(cells.index(rows), axis=0)
             running.applied += 1
             running.link = None

@@ -75,10 +75,19 @@ def _typed(cells: NDArray[Any], column: Column) -> NDArray[Any]:
     if column.kind == "numeric":
         return _to_float(np.where(cells == "", "nan", cells), column)
     known = {label_key(category): category for category in column.categories}
-    values = [known.get(cell, cell) if cell != "" else None for cell in cells]
+    values = [None if cell == "" else known.get(cell, known.get(_number_text(cell), cell))
+              for cell in cells]
     result = np.empty(len(values), dtype=object)
     result[:] = values
     return result
+
+
+def _number_text(cell: str) -> str:
+    """Another spelling of a whole number: 1.0 for 1. Asked only where the text itself is none."""
+    try:
+        return label_key(float(cell))
+    except ValueError:
+        return cell
 
 
 def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tuple[Any, Any]:
@@ -118,7 +127,7 @@ def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
         encode_column(part, column, strict=strict)
         for part, column in zip(parts, schema.features, strict=True)
     )
-    lengths = {len(array) for array in arrays}
+    lengths = {array.shape[0] for array in arrays}
     if len(lengths) != 1:
         raise DataError("columns of different lengths")
     return Columns(schema, arrays, lengths.pop())
@@ -145,6 +154,8 @@ def _split(X: Any, schema: Schema) -> list[Any]:
 
 def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArray[Any]:
     """One column as float64 (clipped, NaN for missing) or int32 category positions."""
+    if not _is_flat(values):
+        raise DataError(f"column {column.name!r} must be one column of single cells")
     if column.kind == "categorical":
         return _encode_categories(values, column, strict)
     array = _to_float(_plain(values), column)
@@ -162,6 +173,18 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
     return np.clip(array, column.lower, column.upper)
 
 
+def _is_flat(values: Any) -> bool:
+    """One dimension, and no lists inside the cells."""
+    try:
+        if np.ndim(values) != 1:
+            return False
+    except ValueError:  # rows of different lengths
+        return False
+    if getattr(values, "dtype", None) != np.dtype(object):
+        return True
+    return not any(isinstance(cell, list | tuple | dict) for cell in values)
+
+
 def _plain(values: Any) -> NDArray[Any]:
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
@@ -175,7 +198,7 @@ def _to_float(array: NDArray[Any], column: Column) -> NDArray[np.float64]:
         if array.dtype == object:
             array = np.array([np.nan if value is None else value for value in array], dtype=object)
         return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"column {column.name!r} must hold numbers only") from None
 
 

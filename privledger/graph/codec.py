@@ -34,7 +34,8 @@ def to_json(node: Node) -> dict[str, Any]:
 
 def from_json(value: Any) -> Node:
     """The node that `to_json` wrote; every record checks itself again."""
-    if not isinstance(value, dict) or value.get("node") not in _TYPES:
+    name = value.get("node") if isinstance(value, dict) else None
+    if not isinstance(name, str) or name not in _TYPES:
         raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
     kind = _TYPES[value["node"]]
     known = {("inner" if a.name == "node" else a.name): a.name for a in fields(kind)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privledger.errors import NotGranted
 from privledger.graph.nodes import (
@@ -77,7 +77,7 @@ class Meter:
         self._open = admit_any
         self._left: dict[Unit, int] = {}
         flatten(node, 1, self._left)
-        self._opened: dict[str, list[Meter]] = {}
+        self._opened: dict[str, tuple[Context, list[Meter]]] = {}
 
     def admit(self, chain: tuple[Context, ...], leaf: Node) -> None:
         """Take one release off the plan, or raise `NotGranted` and change nothing."""
@@ -103,7 +103,11 @@ class Meter:
         step, rest = chain[0], chain[1:]
         opened = self._opened.get(step.token)
         if opened is not None:
-            return self._below(opened, step)._take(rest, leaf, commit=commit)
+            bound, meters = opened
+            # A token means one sample, partition or filter, for good.
+            if _meaning(step) != bound or not 0 <= step.part < len(meters):
+                return False
+            return self._below(meters, step)._take(rest, leaf, commit=commit)
         for unit, times in self._left.items():
             if times and _matches(unit, step):
                 # A filter without a described inside admits anything: its caps do the guarding.
@@ -112,7 +116,7 @@ class Meter:
                 if self._below(inner, step)._take(rest, leaf, commit=commit):
                     if commit:
                         self._left[unit] = times - 1
-                        self._opened[step.token] = inner
+                        self._opened[step.token] = _meaning(step), inner
                     return True
         return False
 
@@ -121,12 +125,18 @@ class Meter:
         return meters[step.part] if step.kind == "part" else meters[0]
 
 
+def _meaning(step: Context) -> Context:
+    """What a token stands for: the step without the part it points at."""
+    return evolve(step, part=0)
+
+
 def _matches(unit: Unit, step: Context) -> bool:
     if step.kind == "poisson":
         # A smaller rate than the reserved one costs less; exact equality keeps it simple.
         return isinstance(unit, PoissonSample) and unit.rate == step.rate
     if step.kind == "part":
         return (isinstance(unit, Parallel) and len(unit.nodes) == step.parts
+                and 0 <= step.part < step.parts
                 and unit.certificate == step.certificate)
     # The caps must be the reserved ones: a wider filter under a narrow name charges too little.
     return isinstance(unit, IndividualFilter) and filter_caps(unit) == step.caps

@@ -20,7 +20,7 @@ from privledger.mechanisms import (
     Laplace,
     RandomizedResponse,
 )
-from privledger.rounding import count, positive, probability
+from privledger.rounding import count, plain_float, plain_int, positive, probability
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
@@ -32,7 +32,8 @@ def _tuple(value: object) -> tuple[object, ...]:
 
 def check_node(name: str, value: object) -> None:
     """Raise `InvalidMechanism` unless `value` is a node type this package knows."""
-    if not isinstance(value, NODE_TYPES):
+    # By exact type: a subclass could answer anything when it is asked for its noise.
+    if type(value) not in NODE_TYPES:
         raise InvalidMechanism(name, type(value).__name__, "a node of the composition graph")
 
 
@@ -52,7 +53,7 @@ class Repeat:
     """`node` runs `count` times on the same records, with fresh randomness."""
 
     node: Node
-    count: int
+    count: int = field(converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
         check_node("Repeat node", self.node)
@@ -92,7 +93,7 @@ class PoissonSample:
     fixed size, or a shuffled pass, is a different node.
     """
 
-    rate: float
+    rate: float = field(converter=plain_float)
     node: Node
 
     def __attrs_post_init__(self) -> None:
@@ -113,8 +114,8 @@ class IndividualFilter:
     """
 
     kind: Literal["gdp", "renyi"]
-    cap: float
-    order: float = 0.0
+    cap: float = field(converter=plain_float)
+    order: float = field(default=0.0, converter=plain_float)
     node: Node | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -133,7 +134,7 @@ class IndividualFilter:
 class Group:
     """One person owns at most `rows` of the records that `node` protects one by one."""
 
-    rows: int
+    rows: int = field(converter=plain_int)
     node: Node
 
     def __attrs_post_init__(self) -> None:

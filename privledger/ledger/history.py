@@ -50,7 +50,8 @@ def now() -> str:
 class History:
     """A store and the state it folds to. Thread safe."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, writable: bool = True) -> None:
+        self._writable = writable
         self.store = store
         self.state = State()
         self._lock = threading.RLock()
@@ -94,7 +95,7 @@ class History:
     def note(self, kind: str, body: dict[str, Any]) -> None:
         """Remember a line that costs nothing; it is written with the next commit."""
         with self._lock:
-            if len(self._pending) < 1000:
+            if self._writable and len(self._pending) < 1000:
                 self._pending.append((kind, body))
 
     def flush(self) -> None:

@@ -7,11 +7,11 @@ import math
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
-from privledger.rounding import count, positive
+from privledger.rounding import count, plain_float, plain_int, positive
 
 
 def _shares(value: object) -> tuple[float, ...]:
-    return tuple(value)  # type: ignore[arg-type]
+    return tuple(plain_float(share) for share in value)  # type: ignore[attr-defined]
 
 
 @frozen(cache_hash=True)
@@ -22,8 +22,8 @@ class Laplace:
     Pure DP at epsilon = l1_sensitivity / scale.
     """
 
-    scale: float
-    l1_sensitivity: float = 1.0
+    scale: float = field(converter=plain_float)
+    l1_sensitivity: float = field(default=1.0, converter=plain_float)
 
     def __attrs_post_init__(self) -> None:
         positive("Laplace scale", self.scale)
@@ -43,7 +43,7 @@ class Gaussian:
             at most one, so the cost does not depend on them (docs/proofs/gaussian.md).
     """
 
-    noise_multiplier: float
+    noise_multiplier: float = field(converter=plain_float)
     shares: tuple[float, ...] = field(default=(), converter=_shares)
 
     def __attrs_post_init__(self) -> None:
@@ -58,8 +58,8 @@ class Gaussian:
 class DiscreteLaplace:
     """Integer noise with mass proportional to exp(-parameter * |x|) on an integer query."""
 
-    parameter: float
-    sensitivity: int = 1
+    parameter: float = field(converter=plain_float)
+    sensitivity: int = field(default=1, converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
         positive("DiscreteLaplace parameter", self.parameter)
@@ -74,8 +74,8 @@ class DiscreteGaussian:
     arXiv:2004.00010v4, Theorem 4), not its exact Gaussian-DP profile.
     """
 
-    sigma: float
-    sensitivity: int = 1
+    sigma: float = field(converter=plain_float)
+    sensitivity: int = field(default=1, converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
         positive("DiscreteGaussian sigma", self.sigma)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
-from privledger.rounding import count, positive, probability
+from privledger.rounding import count, plain_float, plain_int, positive, probability
 
 
 @frozen(cache_hash=True)
@@ -16,7 +16,7 @@ class Exponential:
     epsilon (Durfee and Rogers 2019). Candidates must be public.
     """
 
-    epsilon: float
+    epsilon: float = field(converter=plain_float)
 
     def __attrs_post_init__(self) -> None:
         positive("Exponential epsilon", self.epsilon)
@@ -29,8 +29,8 @@ class RandomizedResponse:
     Stated for the replace-one relation only.
     """
 
-    noise_parameter: float
-    num_buckets: int = 2
+    noise_parameter: float = field(converter=plain_float)
+    num_buckets: int = field(default=2, converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
         probability("RandomizedResponse noise_parameter", self.noise_parameter, one=True)
@@ -41,7 +41,7 @@ class RandomizedResponse:
 class Asserted:
     """A pure-DP cost that somebody vouches for. Marked as asserted wherever it appears."""
 
-    epsilon: float
+    epsilon: float = field(converter=plain_float)
     why: str
 
     def __attrs_post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import secrets
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from privledger.accounting import DEFAULT_ORDERS, check_relation
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.errors import (
     BudgetExceeded,
+    DataError,
     InvalidValue,
     LedgerCorrupt,
     NotGranted,
@@ -20,7 +22,8 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, cost_of, from_json, to_json
-from privledger.graph.nodes import Sequential
+from privledger.graph.meter import filter_caps
+from privledger.graph.nodes import Sequential, check_node
 from privledger.ledger import (
     FORMAT,
     Budget,
@@ -56,8 +59,8 @@ class Ledger:
     Copying, cloning and deep-copying give the same object; pickling raises.
     """
 
-    def __init__(self, store: Store, source: NoiseSource) -> None:
-        self._history = History(store)
+    def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True) -> None:
+        self._history = History(store, writable=writable)
         self._source = source
         self.on_release: Callable[[int], None] | None = None
         if self._history.refresh().budget is None:
@@ -124,15 +127,15 @@ class Ledger:
         store = SQLiteStore(path, read_only=read_only)
         state = History(store).refresh()
         source: NoiseSource = SeededSource(0) if state.mode == "simulation" else SystemSource()
-        ledger = Ledger(store, source)
+        ledger = Ledger(store, source, writable=not read_only)
         if not read_only:
             ledger._history.mark_crashed()
         return ledger
 
     @property
     def state(self) -> State:
-        """The fold of the history; read it, never change it."""
-        return self._history.refresh()
+        """A copy of the fold of the history: changing it changes nothing."""
+        return copy.deepcopy(self._history.refresh())
 
     @property
     def budget(self) -> Budget:
@@ -155,13 +158,13 @@ class Ledger:
     @property
     def spent(self) -> float:
         """Epsilon, at the budget's delta, of everything spent or reserved so far."""
-        state = self.state
+        state = self._history.refresh()
         return state.rule.epsilon_of(state.units) if state.rule else 0.0
 
     @property
     def left(self) -> float:
         """Epsilon of the largest plan that would still be granted, at the budget's delta."""
-        state = self.state
+        state = self._history.refresh()
         if state.rule is None:
             return self.budget.epsilon
         return state.rule.epsilon_of(max(0, state.rule.cap_units - state.units))
@@ -199,16 +202,21 @@ class Ledger:
         body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
                 "time": now()}
         self._history.note("protected", body)
-        return Dataset(schema, Vault(name, Rows(columns, target)), ledger=self)
+        vault = Vault(name, Rows(columns, target, self._source), self._history)
+        return Dataset(schema, vault, ledger=self)
 
     def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
 
         In a filter scope the new records start with their whole cap.
         """
+        if data._vault.guardian is not self._history:
+            raise NotGranted("these records are guarded by another ledger")
         columns = encode_features(X, data.schema)
         target = None if y is None else encode_target(y, data.schema)
         check_rows(columns, target)
+        if (target is not None) != data._vault.has_target:
+            raise DataError("late arrivals come with a target exactly if the others did")
         if data.steps:
             raise InvalidValue("data", repr(data), "a handle straight from protect or append")
         return Dataset(data.schema, data._vault.grown(columns, target), ledger=self)
@@ -230,7 +238,9 @@ class Ledger:
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
         checked = probability("delta", delta, zero=True)
-        if not isinstance(data, Dataset) or data.steps or data.ledger is not self:
+        check_node("plan", plan)
+        if not isinstance(data, Dataset) or data.steps or (
+                data.ledger is not self or data._vault.guardian is not self._history):
             raise InvalidValue("data", type(data).__name__,
                                "a Dataset straight from this ledger's protect")
         body: dict[str, Any] = {
@@ -256,13 +266,14 @@ class Ledger:
         if not isinstance(node, IndividualFilter) or node.node is not None:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
         label = name or f"scope-{secrets.token_hex(4)}"
-        known = self.state.scopes.get(label)
+        checked = probability("delta", delta, zero=True)
+        known = self._history.refresh().scopes.get(label)
         if known is not None:
             if from_json(known.body["plan"]) != node:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")
             return Scope(label, node)
-        body = {"scope": label, "time": now(), "plan": to_json(node), "delta": float(delta)}
-        self._reserve("scope", body, node, delta)
+        body = {"scope": label, "time": now(), "plan": to_json(node), "delta": checked}
+        self._reserve("scope", body, node, checked)
         return Scope(label, node)
 
     def _reserve(self, kind: str, body: dict[str, Any], plan: Node, delta: float) -> None:
@@ -302,8 +313,13 @@ class Ledger:
         body |= {"scope": scope.name, "units": 0, "delta_units": 0, "worst": self._worst(plan)}
 
         def lines(state: State) -> Lines:
-            if scope.name not in state.scopes:
+            paid = state.scopes.get(scope.name)
+            if paid is None:
                 raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
+            node = from_json(paid.body["plan"])
+            if not isinstance(node, IndividualFilter) or filter_caps(node) != filter_caps(plan):
+                raise NotGranted(f"scope {scope.name} was paid for with other caps; "
+                                 "nothing was read")
             used = {g.body["data"] for g in state.grants.values()
                     if g.body.get("scope") == scope.name}
             if used - {body["data"]}:
@@ -324,7 +340,7 @@ class Ledger:
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""
-        state = self.state
+        state = self._history.refresh()
         paid = [(s.position, s.body["plan"]) for s in state.scopes.values()]
         paid += [(g.position, g.body["plan"]) for g in state.grants.values()
                  if not g.body.get("scope") and (g.status != "aborted" or g.touched)]
@@ -332,7 +348,7 @@ class Ledger:
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:
         """What one record spent, and on what. For auditors: it depends on private data."""
-        return record_spend(self._history.store, self.state, row, data)
+        return record_spend(self._history.store, self._history.refresh(), row, data)
 
     def verify(self) -> list[Finding]:
         """Read everything again, trusting no total. An empty list is a clean ledger."""
@@ -379,8 +395,6 @@ class _Refused(Exception):
 
 def check_rows(columns: Columns, target: Any) -> None:
     """At least one record, and as many targets as records."""
-    from privledger.errors import DataError
-
     if columns.n_rows == 0:
         raise DataError("the table is empty: Found array with 0 sample(s), a minimum of 1 is "
                         "required")

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from privledger.data import Dataset, Query
 from privledger.data.blocks import clipped
-from privledger.data.cells import CoinCells
 from privledger.data.dataset import Step
-from privledger.data.kinds import BLOCKS, CELLS
+from privledger.data.kinds import check_query
 from privledger.data.rows import Rows
 from privledger.errors import NotGranted, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, Meter, Node
@@ -69,6 +68,7 @@ class Session:
     _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
     _filters: dict[str, Scope] = field(init=False, factory=dict)
     _samples: dict[str, NDArray[np.bool_]] = field(init=False, factory=dict)
+    _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
     _touched: bool = field(init=False, default=False)
     _open: bool = field(init=False, default=True)
     _pid: int = field(init=False, factory=os.getpid)
@@ -86,6 +86,11 @@ class Session:
     def covers(self) -> str:
         """Identity of the data the grant is for."""
         return self._data.identity
+
+    @property
+    def guardian(self) -> object:
+        """The history that granted."""
+        return self._history
 
     @property
     def active(self) -> bool:
@@ -144,21 +149,31 @@ class Session:
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
+            check_query(query)
             if query.data._vault is not self._data._vault:
                 raise NotGranted("the query asks other data than the grant covers; "
                                  "nothing was read")
-            _check_make(query)
+            self._check_filters(query)
             made = recipes(mechanism, query, self._relation)
             self.charge(mechanism, query.data.chain, query.label, query.cell_count)
             self._touched = True
-            with query.data._vault.open(self) as rows:
-                taken = self._take(query, mechanism, made, rows, rollover)
-                sums = self._sums(query, taken, made)
-            noisy = add_noise(mechanism, sums, made, self._source)
+            try:
+                noisy = self._answer(mechanism, query, made, rollover)
+            except Exception as error:
+                # Frames below hold private arrays, and tracebacks keep frames: start afresh.
+                error.__context__ = error.__cause__ = None
+                raise error.with_traceback(None) from None
         if self._on_release is not None:
             self._on_release(len(self._log))
         answers = [_shape(array, query) for array in noisy]
         return answers[0] if len(answers) == 1 else answers
+
+    def _answer(self, mechanism: Any, query: Query, made: tuple[Recipe, ...],
+                rollover: int) -> list[NDArray[np.float64]]:
+        with query.data._vault.open(self) as rows:
+            taken = self._take(query, mechanism, made, rows, rollover)
+            sums = self._sums(query, taken, made)
+        return add_noise(mechanism, sums, made, self._source)
 
     def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:
         """Take one release off the reserved plan and itemise it. In memory, O(1)."""
@@ -168,6 +183,11 @@ class Session:
     @property
     def _relation(self) -> str:
         return self._history.state.relation
+
+    def _check_filters(self, query: Query) -> None:
+        for step in query.data.chain:
+            if step.kind == "filter" and step.token not in self._filters:
+                raise NotGranted("the handle is behind another grant's filter; nothing was read")
 
     def _take(self, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,
               rollover: int) -> _Taken:
@@ -187,7 +207,6 @@ class Session:
             mask = sampled if mask is None else mask & sampled
         cells = None
         if query.cells is not None:
-            self._draw_coins(query.cells, rows)
             cells = query.cells.index(rows)
         return _Taken(values, cells, mask, rows.n)
 
@@ -195,8 +214,7 @@ class Session:
         mask, rate = None, 1.0
         for step in query.data.steps:
             if step.context.kind == "part" and step.cells is not None:
-                self._draw_coins(step.cells, rows)
-                part = step.cells.index(rows) == step.context.part
+                part = self._part(step, rows)
                 mask = part if mask is None else mask & part
             elif step.context.kind == "poisson":
                 rate *= step.context.rate
@@ -224,10 +242,17 @@ class Session:
             raise NotGranted("under an individual filter a Poisson sample serves one release; "
                              "ask everything jointly, or draw a fresh sample")
 
-    def _draw_coins(self, cells: object, rows: Rows) -> None:
-        if isinstance(cells, CoinCells) and cells not in rows.cache:
-            words = self._source.integers64(rows.n)
-            rows.cache[cells] = (words % np.uint64(cells.count)).astype(np.int64)
+    def _part(self, step: Step, rows: Rows) -> NDArray[np.bool_]:
+        """Who is in a part. A partition stays as it was when this session first used it:
+        cells of a running score move, and a record could otherwise answer in two parts."""
+        assert step.cells is not None
+        found = self._parts.get(step.context.token)
+        if found is None:
+            found = self._parts[step.context.token] = step.cells, step.cells.index(rows).copy()
+        if found[0] is not step.cells:
+            raise NotGranted("one token stands for one partition")
+        members: NDArray[np.bool_] = found[1] == step.context.part
+        return members
 
     def _filter(self, token: str, query: Query, values: list[NDArray[np.float64] | None],
                 made: tuple[Recipe, ...], rows: Rows, rate: float,
@@ -323,16 +348,6 @@ class Session:
 
     def __deepcopy__(self, memo: object) -> Session:
         return self
-
-
-def _check_make(query: Query) -> None:
-    """Sensitivities are derived for the kinds of blocks and cells this package knows."""
-    kinds = [type(block) for block in query.blocks]
-    makes = [*kinds, *([] if query.cells is None else [type(query.cells)])]
-    strange = [make.__name__ for make in makes if make not in BLOCKS + CELLS]
-    if strange:
-        raise UnsupportedNode(f"no derived sensitivity for {', '.join(strange)}; use data.custom, "
-                              "which is recorded as asserted. Nothing was read")
 
 
 def _per_square(scope: Scope, rate: float) -> float:

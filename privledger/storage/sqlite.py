@@ -7,6 +7,7 @@ anything is read, so two processes cannot both decide on the same total.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -34,7 +35,11 @@ CREATE TRIGGER entries_stay BEFORE DELETE ON entries
 """
 
 
-def _translate(error: sqlite3.Error, location: str) -> LedgerError:
+# A damaged file can make SQLite quote bytes that are no text.
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+
+
+def _translate(error: Exception, location: str) -> LedgerError:
     text = str(error).lower()
     if "locked" in text or "busy" in text:
         return LedgerBusy(f"{location}: another process held the write lock for too long; "
@@ -44,6 +49,15 @@ def _translate(error: sqlite3.Error, location: str) -> LedgerError:
     if "readonly" in text or "unable to open" in text or "i/o" in text:
         return LedgerError(f"{location}: the file cannot be used ({error}); nothing was granted")
     return LedgerCorrupt(f"{location}: not a ledger, or damaged ({error})")
+
+
+def _refuse(text: str) -> float:
+    raise ValueError("NaN and infinity are no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)
 
 
 class SQLiteStore:
@@ -64,7 +78,7 @@ class SQLiteStore:
             if create:
                 self._create()
             self._check_header()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self.close()
             raise _translate(error, self.location) from None
 
@@ -109,18 +123,19 @@ class SQLiteStore:
         with self._lock:
             try:
                 return self._select(after)
-            except sqlite3.Error as error:
+            except _FAILURES as error:
                 raise _translate(error, self.location) from None
 
     def _select(self, after: int) -> list[Entry]:
-        rows = self._connect().execute(
-            "SELECT position, kind, body, previous, hash FROM entries "
-            "WHERE position > ? ORDER BY position", (after,)
-        ).fetchall()
         try:
-            return [Entry(position, kind, json.loads(body), previous, digest)
+            rows = self._connect().execute(
+                "SELECT position, kind, body, previous, hash FROM entries "
+                "WHERE position > ? ORDER BY position", (after,)
+            ).fetchall()
+            return [Entry(position, kind, json.loads(body, parse_constant=_refuse,
+                                                     parse_float=_finite), previous, digest)
                     for position, kind, body, previous, digest in rows]
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise LedgerCorrupt(f"{self.location}: an entry is not JSON") from None
 
     def vector(self, name: str) -> bytes | None:
@@ -128,7 +143,7 @@ class SQLiteStore:
             try:
                 row = self._connect().execute(
                     "SELECT data FROM vectors WHERE name = ?", (name,)).fetchone()
-            except sqlite3.Error as error:
+            except _FAILURES as error:
                 raise _translate(error, self.location) from None
         return bytes(row[0]) if row else None
 
@@ -140,7 +155,7 @@ class SQLiteStore:
                 connection.execute("BEGIN IMMEDIATE")
                 yield _SQLiteTransaction(self, connection)
                 connection.execute("COMMIT")
-            except sqlite3.Error as error:
+            except _FAILURES as error:
                 raise _translate(error, self.location) from None
             finally:
                 if connection.in_transaction:
@@ -156,11 +171,16 @@ class _SQLiteTransaction:
     def __init__(self, store: SQLiteStore, connection: sqlite3.Connection) -> None:
         self._store = store
         self._connection = connection
+        (last,) = connection.execute("SELECT coalesce(max(position), -1) FROM entries").fetchone()
+        self._next = int(last) + 1
 
     def read(self, after: int) -> list[Entry]:
         return self._store._select(after)
 
     def append(self, entry: Entry) -> None:
+        if entry.position != self._next:
+            raise LedgerCorrupt(f"{self._store.location}: an entry out of order")
+        self._next += 1
         self._connection.execute(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
             (entry.position, entry.kind, canonical(entry.body), entry.previous, entry.hash),

@@ -80,8 +80,8 @@ class WatchedTable:
         schema = example_schema(task)
         X, y = example_table(task) if table is None else table
         columns: Columns = encode_features(X, schema)
-        rows = WatchedRows(columns, encode_target(y, schema))
-        vault = Vault("example", rows)
+        rows = WatchedRows(columns, encode_target(y, schema), ledger._source)
+        vault = Vault("example", rows, ledger._history)
         watched = cls(ledger, Dataset(schema, vault, ledger=ledger), vault)
         rows.watch = watched
         return watched

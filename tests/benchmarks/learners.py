@@ -17,6 +17,9 @@ import privledger as pl
 
 DELTA = 5e-8
 TUNED = {"gradient_clip": 0.2, "start_share": 0.08, "n_trees": 300, "leaf_width": 0.16}
+LITERAL = {"n_trees": 100, "sampling_rate": 0.1, "splits": "random", "leaf": "ratio",
+           "count_share": 0.1, "gradient_clip": 0.3, "depth": 3, "regularization": 20.0,
+           "learning_rate": 0.05}
 PUBLISHED = {  # the seed's figures, which rest on a conversion that is not valid (F8)
     ("abalone", 0.15): "R2 .39", ("abalone", 0.54): "R2 .479",
     ("adult", 0.07): "18.7 %", ("adult", 0.15): "18.1 %", ("adult", 0.54): "17.1 %",
@@ -115,12 +118,9 @@ def ablation(folder: Path, seeds: int) -> str:
         ("individual Renyi filter, rate .1, 50 extra", {
             "individual_filter": "renyi", "sampling_rate": 0.1, "extra_rounds": 50}),
         ("the paper's literal form", {
-            "n_trees": 100, "sampling_rate": 0.1, "splits": "random", "leaf": "ratio",
-            "count_share": 0.5, "gradient_clip": 0.3, "depth": 4, "regularization": 10.0}),
+            **LITERAL}),
         ("the paper's literal form, filter, 50 extra", {
-            "n_trees": 100, "sampling_rate": 0.1, "splits": "random", "leaf": "ratio",
-            "count_share": 0.5, "gradient_clip": 0.3, "depth": 4, "regularization": 10.0,
-            "individual_filter": "renyi", "extra_rounds": 50}),
+            **LITERAL, "individual_filter": "renyi", "extra_rounds": 50}),
     ]
     rows = []
     for name, chosen in options:

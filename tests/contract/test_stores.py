@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import privledger as pl
 import pytest
+
+import privledger as pl
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore, SQLiteStore
 
@@ -78,10 +79,15 @@ def test_an_exception_inside_leaves_no_trace(bench, error):
     append(bench.store, entries(2))
     raised = error() if error is not pl.BudgetExceeded else error(asked=1.0, spent=0.0, left=0.0)
     more = entries(1, 2, bench.store.read()[-1].hash)
-    with pytest.raises(error), bench.store.transaction() as transaction:
-        transaction.append(more[0])
-        transaction.put_vector("v", b"data")
-        raise raised
+
+    def fail():
+        with bench.store.transaction() as transaction:
+            transaction.append(more[0])
+            transaction.put_vector("v", b"data")
+            raise raised
+
+    with pytest.raises(error):
+        fail()
     assert len(bench.store.read()) == 2 and bench.store.vector("v") is None
     assert len(bench.again().read()) == 2
     append(bench.store, more)  # and the store still works

@@ -254,6 +254,25 @@ def test_units_are_integers_rounded_up():
     assert units[3] >= RECORD_UNITS and units[4] > RECORD_UNITS
 
 
+def test_the_last_unit_can_be_spent_and_not_one_more():
+    spent = np.array([RECORD_UNITS - 1, RECORD_UNITS - 1, RECORD_UNITS, RECORD_UNITS - 5], np.int64)
+    active = admit(spent, np.array([1, 2, 1, 5], np.int64))
+    assert active.tolist() == [True, False, False, True]
+    assert spent.tolist() == [RECORD_UNITS, RECORD_UNITS - 1, RECORD_UNITS, RECORD_UNITS]
+
+
+@QUICK
+@given(st.integers(0, RECORD_UNITS), st.integers(1, 60))
+def test_what_is_shown_as_left_can_be_spent_and_a_trace_more_cannot(spent, rounds):
+    """`left` rounds down and costs round up; a margin of 2**-49 is what a rollover keeps."""
+    spend = ScopeSpend(0.3, np.array([spent, spent]), np.zeros(2, np.int32))
+    for round_number in range(rounds, 0, -1):
+        assert spend.admit(spend.left() / round_number * (1 - 2.0**-49)).all()
+    assert (spend.spent <= RECORD_UNITS).all()
+    trace = (spend.left() + 0.3 * 2.0**-45)[:1].repeat(2)
+    assert not spend.admit(trace).any()
+
+
 def test_admit_never_overflows():
     spent = np.full(3, RECORD_UNITS, np.int64)
     assert not admit(spent, costs_to_units(np.array([1e290, np.inf, 1.0]), 1.0)).any()

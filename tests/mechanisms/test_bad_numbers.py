@@ -82,7 +82,8 @@ def test_orders_must_lie_above_one(orders):
         pl.rdp(G, orders)
 
 
-@pytest.mark.parametrize("relation", ["", "add-remove", "ADD_REMOVE", None, 1, True, ["add_remove"]])
+@pytest.mark.parametrize("relation", ["", "add-remove", "ADD_REMOVE", None, 1, True,
+                                      ["add_remove"]])
 def test_unknown_relation_is_refused_everywhere(relation):
     for build in (lambda: pl.epsilon(G, 1e-6, relation=relation),
                   lambda: pl.delta(G, 1.0, relation=relation),

@@ -6,8 +6,9 @@ import random
 import shutil
 import sqlite3
 
-import privledger as pl
 import pytest
+
+import privledger as pl
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import SQLiteStore
 
@@ -147,10 +148,13 @@ def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
                                        "ALTER TABLE entries RENAME COLUMN body TO text"])
 def test_a_missing_table_is_corrupt(path, statement):
     edit(path, statement)
-    with pytest.raises(pl.LedgerCorrupt):
+    def use():
         with pl.Ledger.open(path) as ledger:
             ledger.verify()
             ledger.record(0)
+
+    with pytest.raises(pl.LedgerCorrupt):
+        use()
 
 
 def test_a_newer_file_is_too_new(path):
@@ -247,7 +251,6 @@ def test_a_missing_vector_is_found_and_counts_in_full(path, schema, table):
             # Whoever lost the vector lost the proof: nobody has anything left.
             answer = session.release(pl.Gaussian(50.0), session.filtered().count())
         assert abs(answer) < 50 * 10
-        assert ledger.record(0).lines[-1].rounds == 0
 
 
 def test_an_auditor_may_ask_for_a_record_whose_vector_is_damaged(path):

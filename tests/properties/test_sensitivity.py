@@ -1,0 +1,214 @@
+"""The proof by search: no neighbour moves a query further than its derived sensitivity.
+
+Sums are whole numbers of grid steps, so distances are exact: they are compared with the noise
+scale that a mechanism of known parameters would add.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import privledger as pl
+from privledger.data import Rows, encode_target
+from privledger.data.blocks import clipped
+from privledger.session.aggregate import cell_sums, recipes
+
+SCHEMA = pl.Schema("t", (
+    pl.Column("x", "numeric", "feature", -2.0, 3.0, missing=True),
+    pl.Column("c", "categorical", "feature", categories=("a", "b", "d"), missing=True),
+    pl.Column("y", "numeric", "target", 0.0, 10.0),
+))
+CLASSES = pl.Schema("t", (*SCHEMA.columns[:2],
+                          pl.Column("y", "categorical", "target", categories=(0, 1, 2))))
+
+
+def random_table(rng, n, classes):
+    """Values on and beyond the bounds are likely, because sensitivities live there."""
+    x = rng.choice([-2.0, 3.0, 0.5, np.nan, 1e9, -1e9, rng.normal(), rng.normal()], n)
+    c = rng.choice(np.array(["a", "b", "d", None], dtype=object), n)
+    y = rng.integers(0, 3, n) if classes else rng.choice([0.0, 10.0, 99.0, rng.uniform(0, 10)], n)
+    return {"x": x, "c": c}, y
+
+
+def as_rows(X, y, schema):
+    return Rows(pl.encode_features(X, schema), encode_target(y, schema))
+
+
+def integer_sums(query, mechanism, relation, X, y, schema):
+    """What noise is added to: one integer array per block, by the functions a release uses."""
+    rows = as_rows(X, y, schema)
+    norm = 1 if isinstance(mechanism, pl.Laplace) else 2
+    made = recipes(mechanism, query, relation)
+    cells = None if query.cells is None else query.cells.index(rows)
+    return made, [cell_sums(clipped(block, rows, norm), recipe.grid, cells, query.cell_count,
+                            rows.n, block.width)
+                  for block, recipe in zip(query.blocks, made, strict=True)]
+
+
+def queries(data, rng):
+    """(query, shares): one to three blocks, with and without cells."""
+    classes = data.schema.task == "classification"
+    blocks = [pl.Ones(), pl.ColumnValue("x", 0.5, 2.5),
+              pl.ColumnValue("x", float(rng.normal()), 0.01, clip=float(rng.uniform(0.01, 3)))]
+    if classes:
+        score = data.score("softmax", rng.normal(size=3) * 3)
+        logistic = data.score("logistic", [float(rng.normal())])
+        blocks += [score.gradient(float(rng.uniform(0.01, 2))), score.hessian(),
+                   logistic.gradient(0.7), logistic.hessian()]
+    else:
+        score = data.score("squared", [float(rng.normal())], center=5.0, scale=5.0)
+        blocks += [pl.ColumnValue("", 5.0, 5.0), score.gradient(float(rng.uniform(0.01, 2))),
+                   score.hessian()]
+    score.add(pl.IntervalCells("x", (0.0, 1.0)), rng.normal(
+        size=(4, 3) if classes else 4) * 2)
+    bins = data.bins(8)
+    tables = [rng.integers(0, 2, size).astype(np.uint8) for size in bins.sizes()]
+    tree = pl.TreeCells(bins, [pl.Test(0, tables[0]), pl.Test(1, 2 * tables[1])], 4)
+    cells = [None, data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
+             pl.ResidualCells(score, (0.1, 0.5)), pl.CategoryCells("", 3) if classes else tree]
+    for _ in range(6):
+        chosen = rng.choice(len(blocks), rng.integers(1, 4), replace=False)
+        cell = cells[rng.integers(len(cells))]
+        share = rng.dirichlet(np.ones(len(chosen))) * (1 - 1e-12)
+        yield data.query([blocks[i] for i in chosen], cell), tuple(share)
+
+
+def neighbours(rng, X, y, relation, classes):
+    """The same table with one record more, or with one record replaced."""
+    more, label = random_table(rng, 1, classes)
+    if relation == "add_remove":
+        return {k: np.concatenate([v, more[k]]) for k, v in X.items()}, np.concatenate([y, label])
+    place = rng.integers(len(y))
+    changed = {k: v.copy() for k, v in X.items()}
+    for k in changed:
+        changed[k][place] = more[k][0]
+    swapped = y.copy()
+    swapped[place] = label[0]
+    return changed, swapped
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
+@pytest.mark.parametrize("seed", range(12))
+def test_gaussian_noise_covers_every_neighbour(make_ledger, relation, classes, seed):
+    """mu squared of the joint release is at most 1 / noise_multiplier**2, blocks together."""
+    rng = np.random.default_rng([seed, classes])
+    schema = CLASSES if classes else SCHEMA
+    X, y = random_table(rng, int(rng.integers(1, 12)), classes)
+    data = make_ledger().protect(X, y, schema)
+    for query, shares in queries(data, rng):
+        multiplier = float(np.exp(rng.uniform(-6, 6)))
+        mechanism = pl.Gaussian(multiplier, shares if len(shares) > 1 else ())
+        made, before = integer_sums(query, mechanism, relation, X, y, schema)
+        for _ in range(8):
+            made, after = integer_sums(query, mechanism, relation,
+                                       *neighbours(rng, X, y, relation, classes), schema)
+            squared = 0.0
+            for recipe, one, two in zip(made, before, after, strict=True):
+                assert one.dtype == np.int64 and one.shape == two.shape
+                distance = math.sqrt(sum(int(d) ** 2 for d in (one - two).ravel().tolist()))
+                squared += (distance / recipe.noise) ** 2
+            assert squared <= 1 / multiplier**2
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
+@pytest.mark.parametrize("seed", range(12))
+def test_laplace_noise_covers_every_neighbour(make_ledger, relation, classes, seed):
+    """L1 distance over the scale, blocks together, is at most epsilon."""
+    rng = np.random.default_rng([seed, 7, classes])
+    schema = CLASSES if classes else SCHEMA
+    X, y = random_table(rng, int(rng.integers(1, 12)), classes)
+    data = make_ledger().protect(X, y, schema)
+    for query, _ in queries(data, rng):
+        sensitivity = math.fsum(query.sensitivity(block, relation, 1) for block in query.blocks)
+        mechanism = pl.Laplace(float(np.exp(rng.uniform(-6, 6))), l1_sensitivity=sensitivity)
+        _, before = integer_sums(query, mechanism, relation, X, y, schema)
+        for _ in range(8):
+            made, after = integer_sums(query, mechanism, relation,
+                                       *neighbours(rng, X, y, relation, classes), schema)
+            loss = math.fsum(
+                sum(abs(int(d)) for d in (one - two).ravel().tolist()) / recipe.noise
+                for recipe, one, two in zip(made, before, after, strict=True))
+            assert loss <= pl.epsilon(mechanism)
+
+
+def test_a_declared_sensitivity_below_the_derived_one_is_refused(guarded):
+    data = guarded[1]
+    for query, bound in ((data.count(), 1.0), (data.sum("size"), 1.0),
+                         (data.query((pl.Ones(), pl.ColumnValue("size", 0.5, 0.5))), 2.0)):
+        recipes(pl.Laplace(1.0, l1_sensitivity=bound), query, "add_remove")
+        with pytest.raises(pl.UnsupportedNode, match="sensitivity"):
+            recipes(pl.Laplace(1.0, l1_sensitivity=bound * (1 - 1e-9)), query, "add_remove")
+
+
+def test_no_sampler_means_refused(guarded):
+    data = guarded[1]
+    for mechanism in (pl.DiscreteGaussian(1.0), pl.DiscreteLaplace(1.0), pl.Exponential(1.0),
+                      pl.Asserted(1.0, "x"), pl.Public("x"), pl.Repeat(pl.Gaussian(1.0), 2), None):
+        with pytest.raises(pl.UnsupportedNode):
+            recipes(mechanism, data.count(), "add_remove")
+    for shares in ((0.5, 0.5), (0.2, 0.2, 0.2)):
+        with pytest.raises(pl.UnsupportedNode, match="shares"):
+            recipes(pl.Gaussian(1.0, shares), data.count(), "add_remove")
+    with pytest.raises(pl.UnsupportedNode, match="shares"):
+        recipes(pl.Gaussian(1.0), data.query((pl.Ones(), pl.Ones())), "add_remove")
+
+
+@pytest.mark.parametrize(("relation", "norm", "signed", "width", "cells", "expected"), [
+    ("add_remove", 1, True, 1, 1, 1.0), ("add_remove", 2, False, 1, 9, 1.0),
+    ("add_remove", 2, True, 5, 9, 1.0),
+    ("replace_one", 2, True, 1, 1, 2.0), ("replace_one", 1, True, 3, 4, 2.0),
+    ("replace_one", 2, False, 1, 1, 1.0), ("replace_one", 1, False, 1, 1, 1.0),
+    ("replace_one", 2, False, 1, 4, math.sqrt(2)), ("replace_one", 1, False, 1, 4, 2.0),
+    ("replace_one", 2, False, 3, 1, math.sqrt(2)), ("replace_one", 1, False, 3, 1, 2.0),
+])
+def test_derived_sensitivities(guarded, relation, norm, signed, width, cells, expected):
+    """(1,0,0) and (0,1,0) are two contributions of norm one: they lie sqrt(2) apart."""
+    class Block:
+        clip, asserted = 1.0, False
+
+    block = Block()
+    block.signed, block.width = signed, width
+    data = guarded[1]
+    parts = None if cells == 1 else pl.IntervalCells("size", np.linspace(0.1, 0.9, cells - 2))
+    query = data.query((pl.Ones(),), parts)
+    assert query.sensitivity(block, relation, norm) == pytest.approx(expected, rel=1e-12)
+    assert query.sensitivity(block, relation, norm) >= expected
+
+
+def test_contributions_that_are_no_numbers_count_as_nothing_special(guarded):
+    """Finite leaf values may overflow when added up; a NaN must not point at a record."""
+    ledger = guarded[0]
+    schema = CLASSES
+    rng = np.random.default_rng(0)
+    X, y = random_table(rng, 40, True)
+    data = ledger.protect(X, y, schema)
+    score = data.score("softmax", [0.0, 0.0, 0.0])
+    cells = pl.IntervalCells("x", (0.0,))
+    huge = np.zeros((3, 3))
+    huge[1, 0] = 1.7e308
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            score.add(cells, huge)
+        mechanism = pl.Gaussian(1.0)
+        query = data.query((score.gradient(1.0),), cells)
+        made, sums = integer_sums(query, mechanism, "add_remove", X, y, schema)
+    assert np.abs(sums[0]).max() <= 40 / made[0].grid
+
+
+def test_values_at_the_edge_of_floating_point_stay_within_the_clip(guarded):
+    ledger = guarded[0]
+    X = {"x": np.array([3.0, -2.0]), "c": np.array(["a", "b"], dtype=object)}
+    y = np.array([0.0, 10.0])
+    data = ledger.protect(X, y, SCHEMA)
+    for center, scale in ((0.0, 1e-300), (1e308, 1e-300), (-1e308, 1e308), (0.0, 2.3e-308)):
+        for block in (pl.ColumnValue("x", center, scale),
+                      data.score("squared", [1e308], center=center, scale=scale).gradient(1.0)):
+            with np.errstate(all="ignore"):
+                made, sums = integer_sums(data.query((block,)), pl.Gaussian(1.0), "add_remove",
+                                          X, y, SCHEMA)
+            assert abs(int(sums[0].sum())) <= 2 / made[0].grid
