@@ -71,8 +71,8 @@ def report(arguments: Any) -> str:
     return (
         "## Where individual accounting pays\n\nTwo learners on the same Abalone records under "
         f"one cap of epsilon {EPSILON}, delta {DELTA:g} per record ({runs} random splits, mean ± "
-        "standard error; differences are paired by split). B goes first with half of the cap; what a "
-        "record did not use stays "
+        "standard error; differences are paired by split). B goes first with half of the cap; what "
+        "a record did not use stays "
         "for A, which may then reserve more than the other half.\n\n"
         + table(["shares", "A: rings, R2", "B: shucked weight, R2", "A against the first row",
                    "B against the first row"], rows))

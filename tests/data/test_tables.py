@@ -242,6 +242,8 @@ def test_a_checked_test_cannot_be_changed_afterwards():
     assert test.table.max() == 1
     with pytest.raises(ValueError):
         test.table[0] = 200
+    with pytest.raises(ValueError):
+        test.table.setflags(write=True)
 
 
 @pytest.mark.parametrize("edges", [[], [1.0, 1.0], [2.0, 1.0], [np.nan], [0.0, np.inf], ["a"],

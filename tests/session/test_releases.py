@@ -372,3 +372,23 @@ def test_many_releases_are_itemised_in_chunks(guarded):
     assert [len(e.body["items"]) for e in ledger._history.store.read()
             if e.kind == "released"] == [2000, 2000, 100]
     assert ledger.verify() == []
+
+
+def test_a_mechanism_that_says_it_equals_another_is_refused(guarded):
+    """Equality is asked of the stranger first: only exact types may be compared."""
+    ledger, data = guarded
+    reserved = pl.Gaussian(20.0)
+
+    class Loud(pl.Gaussian):
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return hash(reserved)
+
+    with ledger.request(reserved, data) as session:
+        try:
+            answer = session.release(Loud(1e-5), data.count())
+        except (pl.PrivledgerError, TypeError):
+            return
+    assert abs(answer - 200) > 1e-3

@@ -360,3 +360,56 @@ def test_a_filter_for_replace_one_is_refused(open_ledger):
     ledger = open_ledger(relation="replace_one")
     with pytest.raises(pl.RelationMismatch):
         ledger.open_scope(pl.IndividualFilter("gdp", 0.1))
+
+
+def test_a_record_pays_for_its_own_part_only(open_ledger):
+    """Outside the part a record contributes nothing, so the round costs it nothing."""
+    ledger = open_ledger()
+    data = ledger.protect({"x": [-1.0, -1.0, 1.0]}, ONE)
+    inside = pl.Parallel([NOISE] * 3)
+    node = pl.IndividualFilter("gdp", 5 * EACH, node=inside)
+    with ledger.request(node, data) as session:
+        parts = session.filtered(node).partition(pl.IntervalCells("x", (0.0,)))
+        session.release(NOISE, parts[0].sum("x"))
+        session.release(NOISE, parts[1].sum("x"))
+    taken, _ = vector(ledger, session)
+    assert (taken / RECORD_UNITS * 5) == pytest.approx([1.0, 1.0, 1.0], rel=1e-6)
+
+
+def test_two_open_grants_on_parts_never_look_overspent(open_ledger):
+    """A grant counts by its plan's worst case; what it charges later must stay within that."""
+    ledger = open_ledger()
+    data = ledger.protect({"x": [-1.0, 1.0]}, ONE)
+    cap = 2 * EACH * (1 + 1e-9)
+    scope = ledger.open_scope(pl.IndividualFilter("gdp", cap))
+    parts_plan = pl.IndividualFilter("gdp", cap, node=pl.Parallel([NOISE] * 3))
+    first = ledger.request(parts_plan, data, scope=scope)
+    parts = first.filtered().partition(pl.IntervalCells("x", (0.0,)))
+    first.release(NOISE, parts[0].sum("x"))
+    with ledger.request(described(cap, 1), data, scope=scope) as second:
+        second.release(NOISE, second.filtered().sum("x"))
+    first.release(NOISE, parts[1].sum("x"))
+    first.close()
+    assert ledger.verify() == []
+    assert all(ledger.record(row).total <= cap for row in range(2))
+
+
+def test_a_name_stands_for_one_table(open_ledger):
+    """Rows are told apart by position: in another order people are charged in each other's place.
+
+    The person with x = 1 is in row 0 of the first table and in row 1 of the second.
+    """
+    ledger = open_ledger()
+    node = pl.IndividualFilter("gdp", 1.01 * EACH)
+    scope = ledger.open_scope(node)
+
+    def use(values):
+        data = ledger.protect({"x": values}, ONE, name="people")
+        with ledger.request(node, data, scope=scope) as session:
+            session.release(NOISE, session.filtered().sum("x"))
+        return vector(ledger, session)[1].tolist()
+
+    assert use([1.0, 0.0]) == [1, 1]
+    assert use([1.0, 0.0]) == [0, 1]  # the same rows come back: nothing is left for the first
+    with pytest.raises(pl.PrivledgerError):
+        use([0.0, 1.0])
