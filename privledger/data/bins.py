@@ -87,9 +87,9 @@ class Bins:
 
 
 def _fixed(table: Any) -> NDArray[Any]:
-    result = np.array(table)  # a copy that nobody can change after it was checked
-    result.setflags(write=False)
-    return result
+    held = np.ascontiguousarray(table)
+    # Backed by bytes: it was checked once, and nobody can make it writable again.
+    return np.frombuffer(held.tobytes(), held.dtype).reshape(held.shape)
 
 
 @frozen(eq=False)

@@ -44,6 +44,7 @@ from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import probability
+from privledger.session.identity import Identities
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.scope import Scope
 from privledger.session.session import Session
@@ -62,6 +63,7 @@ class Ledger:
     def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True) -> None:
         self._history = History(store, writable=writable)
         self._source = source
+        self._identities = Identities()
         self.on_release: Callable[[int], None] | None = None
         if self._history.refresh().budget is None:
             raise LedgerCorrupt(f"{store.location}: the history is empty")
@@ -195,10 +197,12 @@ class Ledger:
                                                                "from private data")
         columns = encode_features(X, schema)
         target = None if y is None else encode_target(y, schema)
+        check_rows(columns, target)
+        if name is not None:
+            self._identities.check(name, columns, target)
         return self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}")
 
     def _guard(self, columns: Columns, target: Any, schema: Schema, name: str) -> Dataset:
-        check_rows(columns, target)
         body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
                 "time": now()}
         self._history.note("protected", body)

@@ -150,6 +150,10 @@ class Session:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
             check_query(query)
+            # Exact types: a stranger may say that it equals a reserved node and be quieter.
+            if type(mechanism) not in (Gaussian, Laplace):
+                raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
+                                      "version; nothing was read")
             if query.data._vault is not self._data._vault:
                 raise NotGranted("the query asks other data than the grant covers; "
                                  "nothing was read")
@@ -199,7 +203,7 @@ class Session:
         if filters:
             if not isinstance(mechanism, Gaussian):
                 raise UnsupportedNode("individual filters take Gaussian releases only")
-            active = self._filter(filters[0], query, values, made, rows, rate, rollover)
+            active = self._filter(filters[0], query, values, made, rows, rate, rollover, mask)
             mask = active if mask is None else mask & active
         if rate < 1.0:
             self._one_use(filters, query)
@@ -256,7 +260,7 @@ class Session:
 
     def _filter(self, token: str, query: Query, values: list[NDArray[np.float64] | None],
                 made: tuple[Recipe, ...], rows: Rows, rate: float,
-                rollover: int) -> NDArray[np.bool_]:
+                rollover: int, part: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         scope, spend = self._spend(token, rows)
         if scope.node.kind == "gdp" and rate < 1.0:
             raise UnsupportedNode("the Gaussian-DP filter takes unsampled rounds only")
@@ -268,6 +272,8 @@ class Session:
             else:
                 squares += square_norms(array, block.clip) * recipe.weight
         squares += constant
+        if part is not None:
+            squares[~part] = 0.0  # a record pays for its own part only
         if rollover > 0:
             _roll_over(squares, spend.left() / (rollover * _per_square(scope, rate)), values)
         top = sum(recipe.weight for recipe in made) * (1 + 1e-9)

@@ -1,0 +1,44 @@
+"""Whether a named table is the one that bore the name before, as far as this process knows."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import Any
+
+from numpy.typing import NDArray
+
+from privledger.data import Columns
+from privledger.errors import DataError
+
+
+class Identities:
+    """Keyed digests of the columns that were protected under each name.
+
+    Filter scopes keep spends by row position, so one name must stand for one order of one
+    table. The key is drawn per object and never stored: a digest tells nothing elsewhere.
+    Other processes have to keep the promise themselves (docs/known-limits.md).
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, dict[str, bytes]] = {}
+        self._rows: dict[str, int] = {}
+
+    def check(self, name: str, columns: Columns, target: NDArray[Any] | None) -> None:
+        """Remember a table, or raise `DataError` if the name stands for another one."""
+        known = self._known.setdefault(name, {})
+        rows = self._rows.setdefault(name, columns.n_rows)
+        fresh = {column.name: self._digest(array) for column, array in zip(
+            columns.schema.features, columns.arrays, strict=True)}
+        if target is not None:
+            fresh[columns.schema.target.name] = self._digest(target)
+        changed = [label for label, digest in fresh.items()
+                   if known.setdefault(label, digest) != digest]
+        if rows != columns.n_rows or changed:
+            raise DataError(
+                f"the name {name!r} stands for another table in this ledger: give the same "
+                "records in the same order, use append for late arrivals, or choose another name")
+
+    def _digest(self, array: NDArray[Any]) -> bytes:
+        return hmac.digest(self._key, array.tobytes(), "sha256")
