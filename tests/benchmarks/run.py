@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("learners", "individual", "ledger", "scaling")
+PARTS = ("learners", "individual", "ledger", "accounting", "scaling")
 TAIL = HERE / "notes.md"
 
 
