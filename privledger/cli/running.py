@@ -18,10 +18,10 @@ from privledger.cli.tables import score, split_off
 from privledger.data import read_table
 from privledger.errors import InvalidPlan, LedgerError
 from privledger.graph import to_json
-from privledger.ledger.history import now
 from privledger.reports import release_count
 from privledger.runs import RunFile
 from privledger.session import Ledger
+from privledger.session.reserve import refusal_body
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,9 +89,7 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
     """Refuse what cannot fit before the table is even read, and leave a line about it."""
     error = prepared.price.error
     if error is not None:
-        book._history.note("refused", {
-            "learner": prepared.run.learner, "asked": error.asked, "spent": error.spent,
-            "left": error.left, "unit": error.unit, "time": now()})
+        book._history.note("refused", refusal_body(prepared.run.learner, error))
         raise error
 
 

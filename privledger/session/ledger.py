@@ -10,32 +10,24 @@ from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from privledger.accounting import DEFAULT_ORDERS, check_relation
+from privledger.accounting import check_relation
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.errors import (
-    BudgetExceeded,
     DataError,
     InvalidValue,
     LedgerCorrupt,
     NotGranted,
-    RelationMismatch,
 )
 from privledger.findings import Finding
-from privledger.graph import IndividualFilter, Node, cost_of, from_json, to_json
-from privledger.graph.meter import filter_caps
+from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
 from privledger.ledger import (
     FORMAT,
     Budget,
-    Charge,
-    FilterRule,
     History,
     Receipt,
-    Refusal,
     State,
     audit,
-    choose_filter,
-    decide,
     fixed_filter,
 )
 from privledger.ledger.history import now
@@ -46,12 +38,12 @@ from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import probability
 from privledger.session.identity import Identities
 from privledger.session.records import RecordSpend, record_spend
+from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
 from privledger.session.session import Session
 from privledger.storage import MemoryStore, SQLiteStore
 
 MODES = ("private", "simulation")
-Lines = list[tuple[str, dict[str, Any]]]
 
 
 class Ledger:
@@ -114,7 +106,7 @@ class Ledger:
         }
         lines: Lines = [("created", body)]
         if rule is not None:
-            lines.append(("filter", _filter_body(rule)))
+            lines.append(("filter", filter_body(rule)))
         History(store).commit(lambda state: lines)
         return Ledger(store, source)
 
@@ -253,9 +245,9 @@ class Ledger:
             "holder": this_process(), "scope": None,
         }
         if scope is None:
-            self._reserve("granted", body, plan, checked)
+            reserve(self._history, "granted", body, plan, checked)
         else:
-            self._reserve_in_scope(body, plan, scope)
+            reserve_in_scope(self._history, body, plan, scope)
         granted = self._history.state.grants[body["grant"]]
         return Session(plan=plan, history=self._history, data=data, source=self._source,
                        state=granted, scope=scope, on_release=self.on_release)
@@ -277,70 +269,8 @@ class Ledger:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")
             return Scope(label, node)
         body = {"scope": label, "time": now(), "plan": to_json(node), "delta": checked}
-        self._reserve("scope", body, node, checked)
+        reserve(self._history, "scope", body, node, checked)
         return Scope(label, node)
-
-    def _reserve(self, kind: str, body: dict[str, Any], plan: Node, delta: float) -> None:
-        relation = check_relation(self.relation)
-        cost_of(plan, relation)  # refuse what cannot be priced before any lock is taken
-
-        def lines(state: State) -> Lines:
-            first: Lines = []
-            rule = state.rule
-            if rule is None:
-                rule = choose_filter(cost_of(plan, relation), self.budget)
-                first.append(("filter", _filter_body(rule)))
-            cost = cost_of(plan, relation, rule.orders)
-            decision = decide(state, rule, cost, delta)
-            if isinstance(decision, Refusal):
-                raise _Refused(decision)
-            return [*first, (kind, body | _units(decision))]
-
-        try:
-            if self._history.state.rule is not None:
-                lines(self._history.refresh())  # a refusal takes no lock and no fsync
-            self._history.commit(lines)
-        except _Refused as refused:
-            error = refused.refusal.error()
-            self._history.note("refused", {"learner": str(body.get("learner", "")),
-                                           "asked": error.asked, "spent": error.spent,
-                                           "left": error.left, "unit": error.unit,
-                                           "time": now()})
-            raise error from None
-
-    def _reserve_in_scope(self, body: dict[str, Any], plan: Node, scope: Scope) -> None:
-        same = (isinstance(plan, IndividualFilter) and plan.kind == scope.node.kind
-                and plan.cap == scope.node.cap and plan.order == scope.node.order)
-        if not same:
-            raise InvalidValue("plan", type(plan).__name__, "the scope's IndividualFilter")
-        assert isinstance(plan, IndividualFilter)
-        body |= {"scope": scope.name, "units": 0, "delta_units": 0, "worst": self._worst(plan)}
-
-        def lines(state: State) -> Lines:
-            paid = state.scopes.get(scope.name)
-            if paid is None:
-                raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
-            node = from_json(paid.body["plan"])
-            if not isinstance(node, IndividualFilter) or filter_caps(node) != filter_caps(plan):
-                raise NotGranted(f"scope {scope.name} was paid for with other caps; "
-                                 "nothing was read")
-            used = {g.body["data"] for g in state.grants.values()
-                    if g.body.get("scope") == scope.name}
-            if used - {body["data"]}:
-                raise NotGranted(
-                    "the scope is bound to another data set: records of two tables may belong to "
-                    "one person; append to the first, or open another scope. Nothing was read")
-            return [("granted", body)]
-
-        self._history.commit(lines)
-
-    def _worst(self, plan: IndividualFilter) -> float:
-        if plan.node is None:
-            return plan.cap
-        orders = (plan.order,) if plan.kind == "renyi" else DEFAULT_ORDERS
-        cost = cost_of(plan.node, check_relation(self.relation), orders)
-        worst = cost.gdp_squared if plan.kind == "gdp" else cost.curve.bounds[0]
-        return min(worst, plan.cap)
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""
@@ -392,11 +322,6 @@ class Ledger:
         raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
 
 
-class _Refused(Exception):
-    def __init__(self, refusal: Refusal) -> None:
-        self.refusal = refusal
-
-
 def check_rows(columns: Columns, target: Any) -> None:
     """At least one record, and as many targets as records."""
     if columns.n_rows == 0:
@@ -405,15 +330,3 @@ def check_rows(columns: Columns, target: Any) -> None:
     if target is not None and len(target) != columns.n_rows:
         raise DataError("Found input variables with inconsistent numbers of samples: "
                         "features and target differ in length")
-
-
-def _filter_body(rule: FilterRule) -> dict[str, Any]:
-    return {"kind": rule.kind, "order": rule.order, "cap_units": rule.cap_units,
-            "delta_cap_units": rule.delta_cap_units, "theorem": rule.theorem}
-
-
-def _units(charge: Charge) -> dict[str, int]:
-    return {"units": charge.units, "delta_units": charge.delta_units}
-
-
-__all__ = ["BudgetExceeded", "Ledger", "RelationMismatch"]
