@@ -102,7 +102,7 @@ def make_shaping(learner: Any, schema: pl.Schema) -> Shaping:
     width = learner.leaf_width
     return Shaping(
         rate=(0.60 if regression else 0.45) if rate is None else rate,
-        width=(0.13 if regression else 0.80) if width is None else width,
+        width=(0.20 if regression else 1.00) if width is None else width,
         depth=learner.depth, splits=learner.splits, leaf=learner.leaf,
         regularization=learner.regularization, numeric_weight=learner.numeric_weight,
         default_clip=0.2 if regression else 0.4,

@@ -44,7 +44,7 @@ class Shaping:
     regularization: float
     numeric_weight: float
     default_clip: float
-    clip_factor: float = 1.0
+    clip_factor: float = 0.7
     depth_offset: float = 1.0
     one_first: float = 0.70
     one_last: float = 0.30
