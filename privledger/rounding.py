@@ -14,8 +14,8 @@ from typing import Any
 
 from privledger.errors import InvalidValue
 
-UNIT = 1 << 64
-"""Budget integers count units of 2**-64."""
+UNIT = 1 << 192
+"""Budget integers count units of 2**-192: fine enough for a plan of epsilon 1e-9."""
 
 _SMALLEST = sys.float_info.min  # the smallest normal number: subnormals lose digits
 
@@ -58,6 +58,14 @@ def positive(name: str, value: object) -> float:
     result = number(name, value)
     if not result >= _SMALLEST:
         raise InvalidValue(name, value, "a number above zero (and not subnormal)")
+    return result
+
+
+def moderate(name: str, value: object) -> float:
+    """A float from 1e-140 to 1e140: squares, quotients and grid steps of it stay normal."""
+    result = number(name, value)
+    if not 1e-140 <= result <= 1e140:
+        raise InvalidValue(name, value, "a number from 1e-140 to 1e140")
     return result
 
 

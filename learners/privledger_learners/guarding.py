@@ -24,6 +24,8 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         note_names(learner, X.schema)
         return X, X.schema
     schema = learner.schema
+    if schema is not None and not isinstance(schema, pl.Schema):
+        raise pl.InvalidValue("schema", type(schema).__name__, "a privledger Schema")
     if schema is None:
         if learner.mode != "simulation":
             raise pl.SchemaError(

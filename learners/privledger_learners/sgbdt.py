@@ -18,7 +18,8 @@ from privledger_learners.boosting.params import check_params, make_rule, make_sh
 from privledger_learners.boosting.rule import Priced, price
 from privledger_learners.boosting.train import Model, train
 from privledger_learners.claims import sgbdt_claims
-from privledger_learners.guarding import forget_guarded, guard, infer_schema, note_features
+from privledger_learners.guarding import forget_guarded, guard, note_features
+from privledger_learners.labels import as_labels, sorted_labels
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 
@@ -121,7 +122,10 @@ class _SGBDT(BaseEstimator):
             share, model = self.stream_share, None
         else:
             data, schema = self._grown(X, y)
-            share, model = 1.0, self.model_
+            model = getattr(self, "model_", None)
+            share = self.stream_share if model is None else 1.0
+        self.data_ = data  # before training: if it fails, these records are known already
+        self._unfinished = True
         cap = self.stream_scope_.node.cap
         rule = make_rule(self, schema, individual_filter=None,
                          start_share=None if model is None else 0.0)
@@ -130,11 +134,15 @@ class _SGBDT(BaseEstimator):
         plan = pl.IndividualFilter("gdp", cap, node=inside)
         priced = Priced(rule, noise, 0.0, plan)
         self._train(data, priced, model, covers_start=True, scope=self.stream_scope_)
+        self._unfinished = False
         return self
 
     def _grown(self, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         if isinstance(X, pl.Dataset):
             return X, X.schema
+        if getattr(self, "_unfinished", False):
+            raise pl.NotGranted("the last call failed after its records were guarded: go on with "
+                                "partial_fit(model.data_), or they would be counted twice")
         if not hasattr(self, "data_"):
             raise pl.NotGranted("this model was unpickled: its guarded records are gone; pass the "
                                 "Dataset that ledger.append returns")
@@ -242,33 +250,47 @@ class SGBDTClassifier(ClassifierMixin, _SGBDT):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         super().fit(X, y)
-        self.classes_ = np.array(list(self.data_.schema.target.categories))
+        self._note_classes()
         return self
 
     fit.__doc__ = _SGBDT.fit.__doc__
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
         super().partial_fit(X, y, classes)
-        self.classes_ = np.array(list(self.data_.schema.target.categories))
+        self._note_classes()
         return self
 
     partial_fit.__doc__ = _SGBDT.partial_fit.__doc__
 
+    def _note_classes(self) -> None:
+        # scikit-learn's scorers take sorted classes for granted; the schema's order is free.
+        labels = list(self.data_.schema.target.categories)
+        self.classes_, self._order = sorted_labels(labels)
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities, shape (n, classes), columns as in `classes_`."""
+        """Probabilities, shape (n, classes), columns as in `classes_`, which is sorted."""
         scores = self._scores(X)
         found = pl.probabilities(self.model_.loss, scores)
-        return np.stack([1 - found, found], axis=1) if found.ndim == 1 else found
+        if found.ndim == 1:
+            found = np.stack([1 - found, found], axis=1)
+        return found[:, self._order]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: shape (n,) for two classes, (n, classes) for more."""
-        return self._scores(X)
+        """Scores: shape (n,) for two classes, towards `classes_[1]`; else (n, classes)."""
+        scores = self._scores(X)
+        if scores.ndim == 1:
+            return scores if self._order[1] == 1 else -scores
+        return scores[:, self._order]
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels as in the schema's category list, shape (n,)."""
-        scores = self._scores(X)
+        scores = self.decision_function(X)
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[places]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy. Labels may be spelled as the schema allows: 1, 1.0 and "1" are the same."""
+        return float(super().score(X, as_labels(y, self.classes_), sample_weight))
 
-__all__ = ["SGBDTClassifier", "SGBDTRegressor", "infer_schema"]
+
+__all__ = ["SGBDTClassifier", "SGBDTRegressor"]

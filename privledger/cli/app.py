@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -15,9 +19,50 @@ from privledger.cli.listing import learners
 from privledger.cli.planning import plan
 from privledger.cli.running import run
 from privledger.cli.showing import record, show
+from privledger.reports import clean
+
+INTERRUPTED, CLOSED_PIPE = 130, 141
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """The group, with one way out for usage errors, interruption and closed pipes."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None,
+             complete_var: str | None = None, standalone_mode: bool = True,
+             **extra: Any) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            code = _said(given, "Interrupted", "interrupted; a reservation that was made stays "
+                         "spent", INTERRUPTED)
+        except click.ClickException as error:
+            code = _said(given, type(error).__name__, error.format_message(), error.exit_code,
+                         error)
+        except BrokenPipeError:
+            # Whoever read our output stopped reading; what was done is done.
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            code = CLOSED_PIPE
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _said(given: list[str], kind: str, message: str, code: int,
+          error: click.ClickException | None = None) -> int:
+    text = " ".join(given)
+    if "--format json" in text or "--format=json" in text:
+        click.echo(json.dumps({"error": kind, "message": clean(message, limit=2000),
+                               "exit": code}, indent=2))
+    if error is not None:
+        error.show()
+    else:
+        click.echo(f"privledger: {message}", err=True)
+    return code
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"],
+                                             "max_content_width": 100})
 @click.version_option(privledger.__version__, prog_name="privledger")
 def main() -> None:
     """Privacy budgets that hold: price a run, run it under a ledger, audit what was spent."""

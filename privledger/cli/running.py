@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privledger.cli.opening import reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare, run_argument
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
 from privledger.cli.tables import score, split_off
 from privledger.data import read_table
-from privledger.errors import InvalidPlan, LedgerError
+from privledger.errors import InvalidPlan, LedgerCorrupt
+from privledger.gate import INTERNAL
 from privledger.graph import to_json
+from privledger.ledger import audit
 from privledger.reports import release_count
 from privledger.runs import RunFile
 from privledger.session import Ledger
@@ -41,7 +44,8 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         receipt: str | None, format_: str) -> None:
     """Price a run, reserve its budget, train, and score it on public rows.
 
-    Exit code 1 if the ledger refuses; then no data was opened.
+    Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
+    continue cannot be trusted; 4 if the model could not be written after the fit.
     """
     prepared = prepare(run_file, data_dir, ledger)
     for name in (model, receipt):
@@ -55,10 +59,11 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         if receipt:
             Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
                                      encoding="utf-8")
-        if model:
-            save(result["model"], model)
+        saved = save(result["model"], model) if model else True
     del result["model"]
     emit(format_, result, lambda out: render_run(out, result))
+    if not saved:
+        click.get_current_context().exit(INTERNAL)
 
 
 def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
@@ -73,12 +78,17 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
     """The run's ledger: continued, or created from [budget] if the plan fits it."""
     run = prepared.run
     if prepared.exists:
+        with reading_store(prepared.ledger) as store:
+            findings = audit(store)
+        if findings:
+            raise LedgerCorrupt(f"{prepared.ledger}: {findings[0].rule}: {findings[0].message}; "
+                                "nothing was read. Ask privledger verify")
         book = Ledger.open(prepared.ledger)
     else:
         if prepared.price.error is not None:
             raise prepared.price.error
         if not prepared.ledger.absolute().parent.is_dir():
-            raise LedgerError(f"{prepared.ledger}: the folder does not exist")
+            raise InvalidPlan("ledger", str(prepared.ledger), "in a folder that exists")
         book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
                              filter=run.filter)
     with book:
@@ -104,7 +114,7 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
     elif test is not None:
         public = read_table(test, schema)
-    data = book.protect(X, y, schema, name=run.data_name)
+    data = book.protect(X, y, schema, name=run.data_name or default_name(run))
     with watching(book, release_count(prepared.node), shown=progress):
         fitted = prepared.model.fit(data)
     scores = None if public is None else score(fitted, *public, schema)
@@ -116,6 +126,12 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         "evaluation": scores, "receipt": book.receipt.as_dict(),
         "plan": to_json(prepared.node), "model": fitted,
     }
+
+
+def default_name(run: RunFile) -> str:
+    """One name for one table and one way of splitting it, so that runs add up per record."""
+    held = run.evaluate.holdout if run.evaluate is not None else None
+    return f"{run.table}, holdout {held:g}" if held else str(run.table)
 
 
 @contextmanager
@@ -139,14 +155,16 @@ def watching(book: Ledger, total: int | None, *, shown: bool) -> Iterator[None]:
             book.on_release = None
 
 
-def save(model: Any, path: str) -> None:
-    """Pickle a fitted model. The budget is spent by now, so a failure is said, not raised."""
+def save(model: Any, path: str) -> bool:
+    """Pickle a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
     import pickle
 
     try:
         Path(path).write_bytes(pickle.dumps(model))
     except (OSError, TypeError, pickle.PicklingError, AttributeError) as error:
         note(f"the model could not be written to {path}: {type(error).__name__}")
+        return False
+    return True
 
 
 def render_run(out: Console, result: dict[str, Any]) -> None:

@@ -73,7 +73,8 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
                    f"{report.relation}"),
         ("spent", f"epsilon {figure(report.spent)}, delta {report.spent_delta:g} "
                   "(reservations included)"),
-        ("left", f"a plan of epsilon {figure(report.left)} would still be granted"),
+        ("left", f"a plan of epsilon {figure(report.left)} would still be granted "
+                 "(plans add up by the filter below, not epsilon by epsilon)"),
         ("filter", f"{report.filter}: {report.theorem}"),
         ("mode", mode),
         ("noise", "; ".join(report.noise)),
@@ -172,8 +173,10 @@ def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool) 
     out.print(text(CONFIDENTIAL, YELLOW))
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))
-    out.print(grid(
-        ("grant", "learner", "node", "spent", "of", "share", "rounds", "basis"),
-        [(line.grant, line.learner, line.node, figure(line.amount), figure(line.cap),
-          f"{100 * line.share:.1f} %", "all" if line.rounds is None else line.rounds, line.basis)
-         for line in spend.lines]))
+    for line in spend.lines:
+        rounds = "all rounds" if line.rounds is None else f"{line.rounds} rounds"
+        out.print(text(f"{line.grant}  {line.learner}"))
+        share = f"{100 * line.share:.1f} %"
+        out.print(text(f"    {figure(line.amount)} of {figure(line.cap)} ({share}), {rounds}, "
+                       f"{line.basis}"))
+        out.print(text(f"    {line.node}", "dim"))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.data.rows import Rows
 from privledger.errors import DataError, InvalidValue
-from privledger.rounding import number, positive
+from privledger.rounding import moderate, number
 
 
 class Block(Protocol):
@@ -73,8 +73,8 @@ class ColumnValue:
 
     def __attrs_post_init__(self) -> None:
         number("center", self.center)
-        positive("scale", self.scale)
-        positive("clip", self.clip)
+        moderate("scale", self.scale)
+        moderate("clip", self.clip)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         if self.name:
@@ -104,7 +104,7 @@ class CustomValue:
     asserted: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
-        positive("clip", self.clip)
+        moderate("clip", self.clip)
         if not isinstance(self.why, str) or not self.why.strip():
             raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
 
@@ -152,7 +152,7 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
         return np.clip(values, -block.clip if block.signed else 0.0, block.clip)
     if not block.signed:
         values = np.maximum(values, 0.0)
-    size = np.abs(values).sum(axis=1) if norm == 1 else np.sqrt(np.square(values).sum(axis=1))
-    factor = np.minimum(1.0, block.clip / np.maximum(size, 1e-300))
-    result: NDArray[np.float64] = values * factor[:, None]
+    scaled = values / block.clip  # first, so that squares of small numbers do not vanish
+    size = np.abs(scaled).sum(axis=1) if norm == 1 else np.sqrt(np.square(scaled).sum(axis=1))
+    result: NDArray[np.float64] = values / np.maximum(size, 1.0)[:, None]
     return result

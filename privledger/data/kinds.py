@@ -9,13 +9,15 @@ from __future__ import annotations
 from privledger.data.bins import Bins, Test, TreeCells
 from privledger.data.blocks import ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, CoinCells, IntervalCells, ResidualCells
-from privledger.data.dataset import Dataset
+from privledger.data.dataset import Dataset, Step
 from privledger.data.query import Query
+from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Gradient, Hessian, Score
-from privledger.errors import SchemaError, UnsupportedNode
+from privledger.errors import NotGranted, SchemaError, UnsupportedNode
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, CustomValue, Gradient, Hessian)
+UPDATES: tuple[type, ...] = (TreeCells, CategoryCells, IntervalCells, CoinCells)
 CELLS: tuple[type, ...] = (TreeCells, CategoryCells, IntervalCells, ResidualCells, CoinCells)
 
 
@@ -24,26 +26,50 @@ def check_query(query: object) -> None:
     if type(query) is not Query or type(query.data) is not Dataset:
         _refuse(query)
         return
-    schema = query.data._vault.schema
+    vault = query.data._vault
+    schema = vault.schema
     for block in query.blocks:
         if type(block) not in BLOCKS:
             _refuse(block)
         if isinstance(block, Gradient | Hessian):
-            _check_score(block.score, schema)
+            _check_score(block.score, vault)
         if isinstance(block, ColumnValue):
             _check_column(block.name, "numeric", schema)
     if query.cells is not None:
-        check_cells(query.cells, schema)
+        check_cells(query.cells, vault)
     for step in query.data.steps:
-        if step.cells is not None:
-            check_cells(step.cells, schema)
+        _check_step(step, vault)
 
 
-def check_cells(cells: object, schema: Schema) -> None:
+def check_update(cells: object) -> None:
+    """Cells that a score's values may hang on: public ones and private coins.
+
+    Not those of another score, which could change after this one was checked.
+    """
+    if type(cells) not in UPDATES:
+        _refuse(cells)
+
+
+def _check_step(step: object, vault: Vault) -> None:
+    """A derivation says what it restricts to; a part without cells would be everybody."""
+    if type(step) is not Step:
+        _refuse(step)
+        return
+    if (step.context.kind == "part") != (step.cells is not None):
+        raise NotGranted("a handle whose derivation was changed; nothing was read")
+    if step.cells is not None:
+        check_cells(step.cells, vault)
+        coins = "iid_per_record" if isinstance(step.cells, CoinCells) else "public_predicate"
+        if step.context.parts != step.cells.count or step.context.certificate != coins:
+            raise NotGranted("a handle whose derivation was changed; nothing was read")
+
+
+def check_cells(cells: object, vault: Vault) -> None:
     """The same for a partition. Whether it fits is decided by the schema, never by records:
     an error, or a shape, that only some records cause would be a release without noise."""
     if type(cells) not in CELLS:
         _refuse(cells)
+    schema = vault.schema
     if isinstance(cells, TreeCells):
         if type(cells.bins) is not Bins:
             _refuse(cells.bins)
@@ -54,7 +80,7 @@ def check_cells(cells: object, schema: Schema) -> None:
         if binned is not schema and not set(binned.features) <= set(schema.features):
             raise SchemaError("the tree's bins are for other columns than the data's")
     if isinstance(cells, ResidualCells):
-        _check_score(cells.score, schema)
+        _check_score(cells.score, vault)
     if isinstance(cells, IntervalCells):
         _check_column(cells.name, "numeric", schema)
     if isinstance(cells, CategoryCells):
@@ -69,10 +95,11 @@ def _check_column(name: str, kind: str, schema: Schema) -> Column:
     return column
 
 
-def _check_score(score: object, schema: Schema) -> None:
+def _check_score(score: object, vault: Vault) -> None:
     if type(score) is not Score:
         _refuse(score)
         return
+    schema = vault.schema
     classes = len(schema.target.categories)
     fits = {"squared": schema.task == "regression" and score.width == 1,
             "logistic": classes == 2 and score.width == 1,
@@ -80,8 +107,7 @@ def _check_score(score: object, schema: Schema) -> None:
     if not fits:
         raise SchemaError(f"a {score.loss} score of width {score.width} does not fit the target "
                           f"column {schema.target.name!r}")
-    for cells, _ in score.unchecked():
-        check_cells(cells, schema)
+    score.check_updates(vault, lambda cells: check_cells(cells, vault))
 
 
 def _refuse(what: object) -> None:

@@ -28,7 +28,7 @@ class Permission(Protocol):
         """Whether the grant still stands."""
 
     @property
-    def guardian(self) -> object:
+    def _guardian(self) -> object:
         """The history that gave the grant."""
 
 
@@ -63,9 +63,10 @@ class Vault:
 
     def __init__(self, identity: str, rows: Rows, guardian: Any = None) -> None:
         self.identity = identity
-        self.guardian = guardian
+        self._guardian = guardian
         self.schema = rows.features.schema
         self.has_target = rows.target is not None
+        self._n_rows = rows.n
         self.__rows = rows
         self.opened = 0
         self.reading = False
@@ -80,7 +81,7 @@ class Vault:
         """
         if not permission.active:
             raise NotGranted("the grant is over; nothing was read")
-        if permission.covers != self.identity or permission.guardian is not self.guardian:
+        if permission.covers != self.identity or permission._guardian is not self._guardian:
             raise NotGranted("the grant was given for other data; nothing was read")
         with self.lock:
             self.opened += 1
@@ -99,7 +100,7 @@ class Vault:
         if old.target is not None and target is not None:
             both = np.concatenate([old.target, target])
         columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
-        return Vault(self.identity, Rows(columns, both, old.source), self.guardian)
+        return Vault(self.identity, Rows(columns, both, old.source), self._guardian)
 
     def __repr__(self) -> str:
         return "Vault(private)"

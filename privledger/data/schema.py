@@ -85,6 +85,9 @@ class Column:
             raise SchemaError(f"column {self.name!r}: {error}") from None
         if not self.lower < self.upper:
             raise SchemaError(f"column {self.name!r}: lower must be below upper")
+        if max(abs(self.lower), abs(self.upper)) > 1e140 or self.upper - self.lower < 1e-140:
+            raise SchemaError(f"column {self.name!r}: bounds must lie within 1e140 of zero and "
+                              "1e-140 apart")
 
 
 def check_provenance(what: str, value: object) -> None:

@@ -7,7 +7,9 @@ post-processing plus a function of single records: it releases nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field, frozen
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from privledger.data.blocks import target_of
 from privledger.data.rows import Rows
 from privledger.errors import InvalidValue
-from privledger.rounding import number, positive
+from privledger.rounding import moderate, number
 
 LOSSES = ("squared", "logistic", "softmax")
 
@@ -37,16 +39,16 @@ class Score:
     center: float = 0.0
     scale: float = 1.0
     _updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
-    _checked: int = field(default=0, init=False)
+    _checked: WeakKeyDictionary[Any, int] = field(factory=WeakKeyDictionary, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise InvalidValue("loss", self.loss, f"one of {', '.join(LOSSES)}")
-        self.start = np.atleast_1d(np.asarray(self.start, dtype=np.float64))
+        self.start = np.atleast_1d(np.array(self.start, dtype=np.float64))
         if not np.isfinite(self.start).all():
             raise InvalidValue("start", "given", "made of finite numbers")
         number("center", self.center)
-        positive("scale", self.scale)
+        moderate("scale", self.scale)
 
     @property
     def width(self) -> int:
@@ -54,21 +56,25 @@ class Score:
 
     def add(self, cells: Any, values: NDArray[np.float64]) -> None:
         """Add `values`, shape (cells.count,) or (cells.count, width), to every record's score."""
-        values = np.asarray(values, dtype=np.float64)
+        from privledger.data.kinds import check_update
+
+        check_update(cells)
+        values = np.array(values, dtype=np.float64)  # a copy: nobody changes it after the check
         expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
         if values.shape != expected or not np.isfinite(values).all():
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
         self._updates.append((cells, values))
 
-    def unchecked(self) -> list[tuple[Any, NDArray[np.float64]]]:
-        """Updates nobody has looked at yet; they count as looked at from now on."""
-        fresh = self._updates[self._checked :]
-        self._checked = len(self._updates)
-        return fresh
+    def check_updates(self, vault: Any, check: Callable[[Any], None]) -> None:
+        """Run `check` on the cells of updates that were not yet checked for this vault."""
+        known = len(self._updates)
+        for cells, _ in self._updates[self._checked.get(vault, 0) : known]:
+            check(cells)
+        self._checked[vault] = known
 
     def gradient(self, clip: float) -> Gradient:
         """Block of negative gradients, clipped to norm `clip`."""
-        return Gradient(self, positive("clip", clip), self.width)
+        return Gradient(self, clip, self.width)
 
     def hessian(self) -> Hessian:
         """Block of hessians scaled into [0, 1]: 1, 4p(1-p), or (1 - sum p^2) / (1 - 1/K)."""
@@ -136,7 +142,7 @@ class Gradient:
     asserted: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        positive("clip", self.clip)
+        moderate("clip", self.clip)
         if self.width != self.score.width:
             raise InvalidValue("width", self.width, "the score's width")
 

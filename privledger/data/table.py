@@ -48,12 +48,20 @@ def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     if str(path).endswith(".npz"):
         return _read_npz(Path(path), schema)
     opener = gzip.open if str(path).endswith(".gz") else open
-    with opener(path, "rt", newline="", encoding="utf-8") as file:
-        reader = csv.reader(file)
-        header = next(reader, None)
-        rows = list(reader)
+    try:
+        with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            header = next(reader, None)
+            rows = list(reader)
+    except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile):
+        raise DataError(f"{Path(path).name}: not a CSV file in UTF-8") from None
+    except (FileNotFoundError, IsADirectoryError):
+        raise DataError(f"{Path(path).name}: no such file") from None
     if header is None:
         raise DataError(f"{Path(path).name}: no header row")
+    header = [name.strip() for name in header]
+    if len(header) == 1 and ";" in header[0]:
+        raise DataError(f"{Path(path).name}: columns must be separated by commas, not semicolons")
     if any(len(row) != len(header) for row in rows):
         raise DataError(f"{Path(path).name}: rows of different lengths")
     cells = np.array(rows, dtype=object).reshape(len(rows), len(header))

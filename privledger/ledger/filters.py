@@ -50,7 +50,7 @@ class FilterRule:
         kind: `gdp`, `rdp` or `basic`.
         order: Renyi order for `rdp`, else 0.
         budget: the (epsilon, delta) it certifies.
-        cap_units: mu squared, Renyi bound or epsilon, in units of 2**-64.
+        cap_units: mu squared, Renyi bound or epsilon, in units of 2**-192.
         delta_cap_units: for `basic`, delta in units of 2**-512; else 0.
     """
 

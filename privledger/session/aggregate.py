@@ -17,6 +17,7 @@ from privledger.data import Query
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
+from privledger.rounding import moderate
 
 _MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed
 
@@ -62,7 +63,9 @@ def _gaussian(mechanism: Gaussian, query: Query, relation: str) -> tuple[Recipe,
     made = []
     for block, share in zip(query.blocks, shares, strict=True):
         bound = query.sensitivity(block, relation, 2)
+        moderate("sensitivity", bound)
         deviation = bound * mechanism.noise_multiplier / math.sqrt(share) * _MORE
+        moderate("noise", deviation)
         grid = _grid(bound, deviation)
         weight = share / mechanism.noise_multiplier**2 * _MORE
         made.append(Recipe(grid, deviation / grid, weight))
@@ -77,6 +80,8 @@ def _laplace(mechanism: Laplace, query: Query, relation: str) -> tuple[Recipe, .
             f"{mechanism.l1_sensitivity:.6g}"
         )
     scale = mechanism.scale * _MORE * _MORE
+    for bound in (*bounds, scale):
+        moderate("sensitivity or noise", bound)
     grids = [_grid(bound, scale) for bound in bounds]
     return tuple(Recipe(grid, scale / grid, 0.0) for grid in grids)
 
@@ -97,13 +102,19 @@ def cell_sums(
     n_cells: int,
     n_rows: int,
     width: int,
+    limit: float,
 ) -> NDArray[np.int64]:
-    """Exact integer sums in grid steps, shape (n_cells, width). `values` None means all ones."""
+    """Exact integer sums in grid steps, shape (n_cells, width). `values` None means all ones.
+
+    `limit` bounds every coordinate, in grid steps.
+    """
     if values is None:
         each = math.floor(1.0 / grid)
         counts = (np.array([n_rows]) if cells is None else np.bincount(cells, minlength=n_cells))
         return (counts.astype(np.int64) * each).reshape(n_cells, 1)
     steps = np.trunc(values * (1.0 / grid))
+    # Whatever float did before: no coordinate is larger than the bound allows.
+    np.clip(steps, -limit, limit, out=steps)
     if steps.ndim == 1:
         steps = steps[:, None] if width > 1 else steps
     if cells is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hmac
 import secrets
 from typing import Any
+from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
-from privledger.data import Columns
+from privledger.data import Columns, Vault
 from privledger.errors import DataError
 
 
@@ -23,6 +24,7 @@ class Identities:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._known: dict[str, dict[str, bytes]] = {}
+        self.newest: WeakValueDictionary[str, Vault] = WeakValueDictionary()
         self._rows: dict[str, int] = {}
 
     def check(self, name: str, columns: Columns, target: NDArray[Any] | None) -> None:
@@ -33,12 +35,21 @@ class Identities:
             columns.schema.features, columns.arrays, strict=True)}
         if target is not None:
             fresh[columns.schema.target.name] = self._digest(target)
+        strange = bool(known) and not set(known) & set(fresh)
         changed = [label for label, digest in fresh.items()
                    if known.setdefault(label, digest) != digest]
-        if rows != columns.n_rows or changed:
+        if rows != columns.n_rows or changed or strange:
             raise DataError(
                 f"the name {name!r} stands for another table in this ledger: give the same "
                 "records in the same order, use append for late arrivals, or choose another name")
+
+    def grow(self, name: str, vault: Vault) -> None:
+        """Late arrivals: the name now stands for the longer table, whose digests are unknown
+        until it is protected again."""
+        self.newest[name] = vault
+        if name in self._known:
+            self._known[name] = {}
+            self._rows[name] = vault._n_rows
 
     def _digest(self, array: NDArray[Any]) -> bytes:
         return hmac.digest(self._key, array.tobytes(), "sha256")

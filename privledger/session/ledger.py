@@ -40,7 +40,7 @@ from privledger.session.identity import Identities
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
-from privledger.session.session import Session
+from privledger.session.session import _KEY, Session
 from privledger.storage import MemoryStore, SQLiteStore
 
 MODES = ("private", "simulation")
@@ -192,7 +192,9 @@ class Ledger:
         check_rows(columns, target)
         if name is not None:
             self._identities.check(name, columns, target)
-        return self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}")
+        data = self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}")
+        self._identities.newest[data.identity] = data._vault
+        return data
 
     def _guard(self, columns: Columns, target: Any, schema: Schema, name: str) -> Dataset:
         body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
@@ -206,7 +208,7 @@ class Ledger:
 
         In a filter scope the new records start with their whole cap.
         """
-        if data._vault.guardian is not self._history:
+        if data._vault._guardian is not self._history:
             raise NotGranted("these records are guarded by another ledger")
         columns = encode_features(X, data.schema)
         target = None if y is None else encode_target(y, data.schema)
@@ -215,7 +217,13 @@ class Ledger:
             raise DataError("late arrivals come with a target exactly if the others did")
         if data.steps:
             raise InvalidValue("data", repr(data), "a handle straight from protect or append")
-        return Dataset(data.schema, data._vault.grown(columns, target), ledger=self)
+        if self._identities.newest.get(data.identity) is not data._vault:
+            # Two branches would put two people into one row, or one person into two.
+            raise NotGranted("late arrivals go to the newest handle of these records; "
+                             "this one was extended already")
+        vault = data._vault.grown(columns, target)
+        self._identities.grow(data.identity, vault)
+        return Dataset(data.schema, vault, ledger=self)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None) -> Session:
@@ -236,7 +244,7 @@ class Ledger:
         checked = probability("delta", delta, zero=True)
         check_node("plan", plan)
         if not isinstance(data, Dataset) or data.steps or (
-                data.ledger is not self or data._vault.guardian is not self._history):
+                data.ledger is not self or data._vault._guardian is not self._history):
             raise InvalidValue("data", type(data).__name__,
                                "a Dataset straight from this ledger's protect")
         body: dict[str, Any] = {
@@ -249,7 +257,7 @@ class Ledger:
         else:
             reserve_in_scope(self._history, body, plan, scope)
         granted = self._history.state.grants[body["grant"]]
-        return Session(plan=plan, history=self._history, data=data, source=self._source,
+        return Session(plan=plan, key=_KEY, history=self._history, data=data, source=self._source,
                        state=granted, scope=scope, on_release=self.on_release)
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,

@@ -25,7 +25,8 @@ class Line:
         share: part of the cap that this grant took from the record, 0 to 1.
         amount: the same in the filter's unit (mu squared, Renyi bound or epsilon).
         rounds: rounds the record took part in, or None if every record took part in all.
-        basis: `individual`, `whole plan` or `unfinished, worst case`.
+        basis: `individual`, `whole plan`, `not in the table yet` (a late arrival), or what an
+            unfinished grant may have taken.
     """
 
     grant: str
@@ -93,7 +94,8 @@ def _line(store: Store, state: State, grant: GrantState, row: int) -> Line:
         outside = 0.0 if scope else _outside(state, grant, cap)
         amount = 0.0 if late else float(taken[row]) * cap / RECORD_UNITS + outside
         return Line(grant.grant, body["learner"], plan, amount, cap + outside,
-                    0 if late else int(rounds[row]), "individual", scope)
+                    0 if late else int(rounds[row]),
+                    "not in the table yet" if late else "individual", scope)
     if scope:
         cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
         amount = worst_units(float(body["worst"]), cap) * cap / RECORD_UNITS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.kinds import check_query
 from privledger.data.rows import Rows
-from privledger.errors import NotGranted, UnsupportedNode
+from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
 from privledger.ledger import GrantState, History, Receipt, ScopeSpend
@@ -26,6 +27,7 @@ from privledger.ledger.log import ReleaseLog
 from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
+from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
 from privledger.session.scope import (
     Scope,
@@ -35,6 +37,7 @@ from privledger.session.scope import (
 )
 
 Answer = NDArray[np.float64]
+_KEY = object()  # who has it may make sessions: Ledger.request
 
 
 @frozen
@@ -57,6 +60,7 @@ class Session:
     """
 
     plan: Node
+    _key: object = field(alias="key")
     _history: History = field(alias="history")
     _data: Dataset = field(alias="data")
     _source: NoiseSource = field(alias="source")
@@ -76,6 +80,8 @@ class Session:
     receipt: Receipt | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
+        if self._key is not _KEY:
+            raise TypeError("sessions are made by Ledger.request")
         self._meter = Meter(self.plan)
 
     @property
@@ -88,7 +94,7 @@ class Session:
         return self._data.identity
 
     @property
-    def guardian(self) -> object:
+    def _guardian(self) -> object:
         """The history that granted."""
         return self._history
 
@@ -158,15 +164,21 @@ class Session:
                 raise NotGranted("the query asks other data than the grant covers; "
                                  "nothing was read")
             self._check_filters(query)
+            count("rollover", rollover, least=0)
             made = recipes(mechanism, query, self._relation)
             self.charge(mechanism, query.data.chain, query.label, query.cell_count)
             self._touched = True
+            failed = False
             try:
                 noisy = self._answer(mechanism, query, made, rollover)
-            except Exception as error:
+            except PrivledgerError as error:
                 # Frames below hold private arrays, and tracebacks keep frames: start afresh.
                 error.__context__ = error.__cause__ = None
                 raise error.with_traceback(None) from None
+            except Exception:
+                failed = True  # what went wrong may depend on the records: not a word about it
+            if failed:
+                raise DataError("the query failed inside the guard; its charge stands")
         if self._on_release is not None:
             self._on_release(len(self._log))
         answers = [_shape(array, query) for array in noisy]
@@ -174,7 +186,8 @@ class Session:
 
     def _answer(self, mechanism: Any, query: Query, made: tuple[Recipe, ...],
                 rollover: int) -> list[NDArray[np.float64]]:
-        with query.data._vault.open(self) as rows:
+        # Floating-point warnings would tell which records overflow, also as exceptions.
+        with query.data._vault.open(self) as rows, np.errstate(all="ignore"):
             taken = self._take(query, mechanism, made, rows, rollover)
             sums = self._sums(query, taken, made)
         return add_noise(mechanism, sums, made, self._source)
@@ -192,6 +205,8 @@ class Session:
         for step in query.data.chain:
             if step.kind == "filter" and step.token not in self._filters:
                 raise NotGranted("the handle is behind another grant's filter; nothing was read")
+            if step.kind == "filter" and step.caps != filter_caps(self._filters[step.token].node):
+                raise NotGranted("a handle whose derivation was changed; nothing was read")
 
     def _take(self, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,
               rollover: int) -> _Taken:
@@ -303,7 +318,7 @@ class Session:
         for block, recipe, values in zip(query.blocks, made, taken.values, strict=True):
             kept = values if values is None or mask is None else values[mask]
             sums.append(cell_sums(kept, recipe.grid, cells, query.cell_count, n_rows,
-                                  block.width))
+                                  block.width, math.ceil(block.clip / recipe.grid)))
         return sums
 
     def __enter__(self) -> Session:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from privledger.rounding import from_units
 from privledger.storage import SQLiteStore
 
 G = pl.Gaussian(5.0)
@@ -187,7 +188,7 @@ def test_threads_race_for_the_last_of_the_budget(tmp_path, where):
     mu = 1 / 8.0**2
     ledger = pl.Ledger.create(None if where == "memory" else tmp_path / "l.db",
                               budget=pl.Budget(2.0, 1e-6), filter="gdp")
-    room = int(ledger.state.rule.cap_units / 2**64 / mu)
+    room = int(from_units(ledger.state.rule.cap_units) / mu)
     data, granted, barrier = guard(ledger), [], threading.Barrier(8)
 
     def ask():

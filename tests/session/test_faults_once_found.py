@@ -155,3 +155,131 @@ def test_a_renyi_filter_at_an_order_off_the_grid_is_priced_at_that_order():
         pass
     assert ledger.spent > 0
     assert ledger.verify() == []
+
+
+class Stranger:
+    """Cells of a stranger's make."""
+
+    count = 1
+
+    def index(self, rows):
+        raise AssertionError("must not see the rows")
+
+
+def test_asking_again_does_not_get_past_a_refusal():
+    _, data = protected()
+    score = data.score("squared", [0.0])
+    with pytest.raises(pl.UnsupportedNode):
+        score.add(Stranger(), np.zeros(1))
+    ledger, data = protected()
+    score = data.score("squared", [0.0])
+    score.add(pl.CategoryCells("c", 9), np.zeros(9))
+    node = pl.Gaussian(5.0)
+    with ledger.request(pl.Repeat(node, 3), data) as session:
+        for _ in range(3):
+            with pytest.raises(pl.InvalidValue):
+                session.release(node, data.query((score.gradient(1.0),)))
+    assert data._vault.opened == 0
+
+
+def test_a_score_is_checked_for_each_table_it_meets():
+    """Checked where a column has two categories, used where it has three."""
+    two = pl.Schema("two", (pl.Column("c", "categorical", "feature", categories=("a", "b")),
+                            pl.Column("y", "numeric", "target", 0, 1)))
+    node = pl.Gaussian(5.0)
+    small = pl.Ledger.create(None, budget=pl.Budget(10.0, 1e-6))
+    guarded = small.protect({"c": np.array(["a", "b"])}, np.zeros(2), two)
+    score = guarded.score("squared", [0.0])
+    score.add(pl.CategoryCells("c", 3), np.zeros(3))
+    with small.request(node, guarded) as session:
+        session.release(node, guarded.query((score.gradient(1.0),)))
+    ledger, data = protected()
+    with ledger.request(node, data) as session, pytest.raises(pl.InvalidValue):
+        session.release(node, data.query((score.gradient(1.0),)))
+    assert data._vault.opened == 0
+
+
+def test_late_arrivals_make_one_chain_and_no_branches():
+    """Two branches of one table could hold one person twice, each time with a fresh cap."""
+    ledger, data = protected()
+    more = {"x": [0.5], "c": ["a"]}
+    grown = ledger.append(data, more, [0.5])
+    with pytest.raises(pl.NotGranted):
+        ledger.append(data, more, [0.5])
+    ledger.append(grown, more, [0.5])
+
+
+@pytest.mark.filterwarnings("error")
+def test_floating_point_warnings_do_not_tell_which_records_overflow():
+    ledger, data = protected()
+    node = pl.Gaussian(5.0)
+    with ledger.request(pl.Repeat(node, 2), data) as session, np.errstate(all="raise"):
+        session.release(node, data.query((pl.ColumnValue("x", 0.0, 1e-139),)))
+        score = data.score("squared", [0.0])
+        for _ in range(2):
+            score.add(pl.CategoryCells("c", 4), np.full(4, 1.7e308))
+        session.release(node, data.query((score.gradient(1.0),)))
+
+
+@pytest.mark.parametrize("clip", [1e-305, 1e-170, 1e141, 5e-324])
+def test_bounds_at_the_edge_of_floating_point_are_refused(clip):
+    _, data = protected()
+    with pytest.raises(pl.InvalidValue):
+        pl.ColumnValue("x", 0.0, 1.0, clip=clip)
+    with pytest.raises(pl.InvalidValue):
+        data.score("squared", [0.0]).gradient(clip)
+
+
+def test_a_handle_whose_steps_were_changed_is_refused_unread():
+    import attrs
+
+    ledger, data = protected()
+    node = pl.Gaussian(5.0)
+    part = data.partition(2)[0]
+    whole = attrs.evolve(part, steps=(attrs.evolve(part.steps[0], cells=None),))
+    reserved = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(node, 3))
+    with ledger.request(pl.Sequential([pl.Parallel([node, node], "iid_per_record"), reserved]),
+                        data) as session:
+        with pytest.raises(pl.NotGranted):
+            session.release(node, whole.count())
+        wide = session.filtered(pl.IndividualFilter("gdp", 1e4))
+        step = wide.steps[0]
+        caps = f"gdp:{0.01.hex()}:{0.0.hex()}"
+        forged = attrs.evolve(wide, steps=(attrs.evolve(
+            step, context=attrs.evolve(step.context, caps=caps)),))
+        with pytest.raises(pl.NotGranted):
+            session.release(node, forged.count())
+    assert data._vault.opened == 0
+
+
+def test_sessions_are_made_by_the_ledger_only():
+    _, data = protected()
+    with pytest.raises(TypeError):
+        pl.Session(plan=pl.Gaussian(1.0), key=object(), history=None, data=data, source=None,
+                   state=None)
+
+
+def test_a_stream_that_failed_does_not_take_its_records_twice():
+    from privledger_learners import SGBDTRegressor
+
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0, 1),
+                             pl.Column("y", "numeric", "target", 0, 1)))
+    X, y = {"x": np.linspace(0, 1, 50)}, np.linspace(0, 1, 50)
+    learner = SGBDTRegressor(epsilon=1.0, delta=1e-6, schema=schema, n_trees=10)
+    learner.partial_fit(X, y)
+
+    class Crash(Exception):
+        pass
+
+    def stop(releases):
+        if releases > 3:
+            raise Crash
+
+    learner.ledger_.on_release = stop
+    with pytest.raises(Crash):
+        learner.partial_fit(X, y)
+    learner.ledger_.on_release = None
+    with pytest.raises(pl.NotGranted):
+        learner.partial_fit(X, y)
+    learner.partial_fit(learner.data_)
+    assert learner.ledger_.verify() == []
