@@ -77,6 +77,18 @@ def test_local_links_resolve(page: Path) -> None:
             assert anchor in anchors_of(found), f"{name_of(page)}: {link} has no such heading"
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_shipped_example_runs(command: str, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from privledger.cli import main
+
+    folder = ROOT / "docs" / "examples"
+    done = CliRunner().invoke(main, [command, str(folder / "pay.toml"), "--data-dir", str(folder),
+                                     "--ledger", str(tmp_path / "pay.ledger")])
+    assert done.exit_code == 0, done.output
+
+
 def modules() -> list[str]:
     found = [item.name for item in pkgutil.walk_packages(privledger.__path__, "privledger.")]
     return ["privledger", *(name for name in found if not name.endswith("__main__"))]

@@ -39,8 +39,9 @@ class Commands(click.Group):
         except click.ClickException as error:
             code = _said(given, type(error).__name__, error.format_message(), error.exit_code,
                          error)
-        except BrokenPipeError:
-            # Whoever read our output stopped reading; what was done is done.
+        except (BrokenPipeError, SystemExit):
+            # Whoever read our output stopped reading; what was done is done. (click turns a
+            # closed pipe into SystemExit, and nothing else, when it is not in charge.)
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             code = CLOSED_PIPE
         if not standalone_mode:

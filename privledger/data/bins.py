@@ -15,10 +15,6 @@ from privledger.errors import InvalidValue
 from privledger.rounding import count
 
 
-def _ints(value: Any) -> tuple[int, ...]:
-    return tuple(int(item) for item in value)
-
-
 @frozen(eq=False)
 class Bins:
     """Equal-width bins over public bounds; one bin per category; one more bin for missing.

@@ -91,7 +91,8 @@ class CustomValue:
     """A function of single rows that somebody vouches for. Recorded as asserted.
 
     Attributes:
-        function: takes a dict of column arrays (features by name, target under "target") and
+        function: takes a dict of column arrays (features and target by name, the
+            target also under "target" if no feature is called that) and
             returns one number per row, shape (n_records,). It must treat every row alone.
         why: why that holds; goes into the ledger.
     """
@@ -112,7 +113,8 @@ class CustomValue:
         columns = rows.features
         table = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
         if rows.target is not None:
-            table["target"] = rows.target
+            table[columns.schema.target.name] = rows.target
+            table.setdefault("target", rows.target)
         table = {name: _read_only(column) for name, column in table.items()}
         try:
             result = np.asarray(self.function(dict(table)), dtype=np.float64)

@@ -6,7 +6,9 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from attrs import asdict
+from numpy.typing import NDArray
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import Context, Node, from_json, to_json
@@ -43,15 +45,11 @@ class ReleaseLog:
         self._question.append(asked)
         self._cells.append(cells)
 
-    def questions(self) -> dict[tuple[str, str], int]:
-        """How often each (leaf type, question) was released."""
-        leaves = [type(leaf).__name__ for _, leaf in self._nodes]
-        names = list(self._questions)
-        found: dict[tuple[str, str], int] = {}
-        for node, question in zip(self._node, self._question, strict=True):
-            key = (leaves[node], names[question])
-            found[key] = found.get(key, 0) + 1
-        return found
+    def columns(self) -> dict[str, NDArray[np.int32]]:
+        """The releases so far as NumPy columns: `node`, `question` and `cells`, one row each."""
+        return {"node": np.array(self._node, dtype=np.int32),
+                "question": np.array(self._question, dtype=np.int32),
+                "cells": np.array(self._cells, dtype=np.int32)}
 
     def bodies(self, grant: str) -> Iterator[dict[str, Any]]:
         """Bodies of the `released` entries; tables are local to each chunk."""
