@@ -85,8 +85,10 @@ def dp_ebm(schema: pl.Schema, X: Any, y: Any, epsilon: float) -> list[float] | N
     if schema.task == "regression":
         options |= {"privacy_target_min": schema.target.lower,
                     "privacy_target_max": schema.target.upper}
-    table_ = np.stack([np.asarray(X[c.name].astype(str) if c.kind != "numeric" else X[c.name],
-                                  dtype=object) for c in schema.features], axis=1)
+    filled = [X[c.name].fillna((c.lower + c.upper) / 2) if c.kind == "numeric"
+              else X[c.name].astype(object).fillna("missing").astype(str)
+              for c in schema.features]  # it takes no missing cells
+    table_ = np.stack([np.asarray(column, dtype=object) for column in filled], axis=1)
     found = []
     for train, test in KFold(5, shuffle=True, random_state=0).split(table_):
         model = (Regressor if schema.task == "regression" else Classifier)(**options)
