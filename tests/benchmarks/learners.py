@@ -78,6 +78,8 @@ def dp_ebm(schema: pl.Schema, X: Any, y: Any, epsilon: float) -> list[float] | N
         from interpret.privacy import DPExplainableBoostingRegressor as Regressor
     except ImportError:
         return None
+    if len(schema.target.categories) > 2:  # it knows two classes
+        return None
     bounds = {k: (c.lower, c.upper) for k, c in enumerate(schema.features) if c.kind == "numeric"}
     kinds = ["continuous" if c.kind == "numeric" else "nominal" for c in schema.features]
     options: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "privacy_bounds": bounds,
@@ -120,7 +122,7 @@ def goals(folder: Path, seeds: int) -> str:
             scores, fits = cross_validate(schema, X, y, epsilon, seeds)
             rows.append([label, epsilon, shown(schema, scores), GOALS[name, epsilon],
                          spread(fits, 2), PUBLISHED.get((name, epsilon), "-"),
-                         "not installed" if peer is None else shown(schema, peer),
+                         "-" if peer is None else shown(schema, peer),
                          shown(schema, [free, free]).split(" ±")[0]])
         if name == "abalone":
             for epsilon in epsilons:
