@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 import privledger as pl
 
 DELTA = 5e-8
-TUNED = {"gradient_clip": 0.2, "start_share": 0.08, "n_trees": 300, "leaf_width": 0.16}
+TUNED = {"gradient_clip": 0.15, "start_share": 0.06, "n_trees": 250, "leaf_width": 0.2}
 LITERAL = {"n_trees": 100, "sampling_rate": 0.1, "splits": "random", "leaf": "ratio",
            "count_share": 0.1, "gradient_clip": 0.3, "depth": 3, "regularization": 20.0,
            "learning_rate": 0.05}

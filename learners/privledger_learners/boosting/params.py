@@ -105,5 +105,5 @@ def make_shaping(learner: Any, schema: pl.Schema) -> Shaping:
         width=(0.20 if regression else 1.00) if width is None else width,
         depth=learner.depth, splits=learner.splits, leaf=learner.leaf,
         regularization=learner.regularization, numeric_weight=learner.numeric_weight,
-        default_clip=0.2 if regression else 0.4,
+        default_clip=0.2 if regression else 0.4, fixed_width=width is not None,
     )

@@ -44,6 +44,7 @@ class Shaping:
     regularization: float
     numeric_weight: float
     default_clip: float
+    fixed_width: bool
     clip_factor: float = 0.7
     depth_offset: float = 1.0
     one_first: float = 0.70
@@ -270,7 +271,7 @@ class Grower:
         classes = len(self.model.start.score)
         h_max = {"squared": 1.0, "logistic": 0.25}.get(loss, (1 - 1 / classes) / 2)
         mass, unsure = h_max * mass, h_max**2 * unsure
-        tau = shaping.width * clip if loss == "squared" else shaping.width
+        tau = shaping.width * clip if loss == "squared" else self._class_width()
         extra = shaping.sampling * (0.25 * clip * clip if loss == "squared" else 1.0)
         shift = 0.0
         if loss == "squared":
@@ -280,6 +281,14 @@ class Grower:
         values = posterior_values(mass, unsure, S, sd_s=sd_s, tau=tau, rate=shaping.rate,
                                   extra=extra, correlation=shaping.neighbour if ordered else 0.0)
         return values + shift, S
+
+    def _class_width(self) -> float:
+        """Prior width of a leaf on the score's scale: a little less where signal is plenty."""
+        width = self.shaping.width
+        if self.shaping.fixed_width:
+            return width
+        signal = math.log2(max(self.model.start.n_hat / self.priced.noise, 1.0))
+        return width * (1 - 0.1 * min(max(signal - 9, 0.0), 2.0))
 
     def _follow_total(self, H: np.ndarray, sd_h: float) -> None:
         """Kalman filter for the total mass; under a curved loss it drifts from tree to tree."""
