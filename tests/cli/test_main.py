@@ -56,7 +56,6 @@ def test_texts_and_numbers_are_made_safe():
 
 
 def test_the_demo_tells_the_whole_story(call, as_json, tmp_path):
-    pytest.importorskip("privledger_learners.sgbdt")
     page = call("demo", "--ledger", tmp_path / "demo.ledger")
     assert page.exit_code == 0, page.output
     for words in ("before any data is opened", "majority class", "confidential",
@@ -68,7 +67,6 @@ def test_the_demo_tells_the_whole_story(call, as_json, tmp_path):
 
 
 def test_the_demo_as_json(as_json, tmp_path):
-    pytest.importorskip("privledger_learners.sgbdt")
     found = as_json("demo", "--ledger", tmp_path / "demo.ledger")
     scores = found["evaluation"]
     assert scores["model"]["accuracy"] > scores["baseline"]["accuracy"]
