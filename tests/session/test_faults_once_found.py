@@ -283,3 +283,15 @@ def test_a_stream_that_failed_does_not_take_its_records_twice():
         learner.partial_fit(X, y)
     learner.partial_fit(learner.data_)
     assert learner.ledger_.verify() == []
+
+
+def test_a_vault_opens_for_grants_of_its_own_history_only():
+    """Two ledgers may know tables under one name; a grant of one is none of the other."""
+    _, data = protected()
+
+    class Permission:
+        covers, active, _guardian = data.identity, True, object()
+
+    with pytest.raises(pl.NotGranted), data._vault.open(Permission()):
+        raise AssertionError("must not open")
+    assert data._vault.opened == 0
