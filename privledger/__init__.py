@@ -47,6 +47,8 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.graph import (
+    AsReplaceOne,
+    FixedSizeSample,
     Group,
     IndividualFilter,
     Node,
@@ -56,6 +58,7 @@ from privledger.graph import (
     Public,
     Repeat,
     Sequential,
+    Tuning,
     calibrate,
     certify,
     delta,
@@ -64,25 +67,33 @@ from privledger.graph import (
     graphml,
     label,
     rdp,
+    rdp_per_record,
     to_json,
     view,
 )
 from privledger.ledger import Budget, Receipt
 from privledger.mechanisms import (
     Asserted,
+    AssertedZCDP,
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
+    PermuteAndFlip,
     RandomizedResponse,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
 )
 from privledger.plugins import ClaimStep, Learner, LearnerInfo, learner_names, load_learner
 from privledger.session import Ledger, RecordSpend, Scope, Session
 
 __version__ = "0.1.0"
 __all__ = [
+    "AsReplaceOne",
     "Asserted",
+    "AssertedZCDP",
     "Bins",
     "Budget",
     "BudgetExceeded",
@@ -98,6 +109,7 @@ __all__ = [
     "DiscreteLaplace",
     "Exponential",
     "Finding",
+    "FixedSizeSample",
     "Gaussian",
     "Group",
     "IndividualFilter",
@@ -120,6 +132,7 @@ __all__ = [
     "Ones",
     "Parallel",
     "Partition",
+    "PermuteAndFlip",
     "PoissonSample",
     "PostProcess",
     "PrivledgerError",
@@ -130,6 +143,7 @@ __all__ = [
     "RecordSpend",
     "RelationMismatch",
     "Repeat",
+    "ReportNoisyMax",
     "ResidualCells",
     "Schema",
     "SchemaError",
@@ -137,8 +151,11 @@ __all__ = [
     "Score",
     "Sequential",
     "Session",
+    "SparseVector",
     "Test",
+    "TopK",
     "TreeCells",
+    "Tuning",
     "UnsupportedNode",
     "calibrate",
     "certify",
@@ -152,6 +169,7 @@ __all__ = [
     "load_learner",
     "probabilities",
     "rdp",
+    "rdp_per_record",
     "read_table",
     "to_json",
     "view",

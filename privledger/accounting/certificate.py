@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privledger.accounting.convert import delta_from_rdp, epsilon_from_rdp
 from privledger.accounting.cost import Cost
 from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
+from privledger.accounting.pld import Price, delta_by_pld, epsilon_by_pld, epsilon_lower_by_pld
 from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.rounding import non_negative, probability, up
+from privledger.rounding import down, non_negative, probability, up
 
-ACCOUNTANTS: tuple[str, ...] = ("best", "pure", "gdp", "rdp")
+ACCOUNTANTS: tuple[str, ...] = ("best", "pure", "gdp", "rdp", "pld")
 
 PURE = "pure composition (Dwork, Roth 2014, Theorem 3.16)"
 PURE_AT_DELTA = "pure composition and Kairouz, Oh, Viswanath 2015, section 3"
 GAUSSIAN = "Gaussian DP, exact (Balle, Wang 2018, Theorem 8; Dong, Roth, Su 2019)"
 GAUSSIAN_BOUND = "Gaussian DP, pure parts as Gaussians (Dong, Roth, Su 2019, Theorem 3.2)"
 RENYI = "Renyi DP (Canonne, Kamath, Steinke 2020, Proposition 12)"
+PLD = ("privacy-loss distributions, connect-the-dots (Zhu, Dong, Wang 2022, Theorem 10; "
+       "Doroshenko et al. 2022); docs/proofs/privacy-loss.md")
+
+_SETTLED = 1e-3  # if the mesh adds less than this, no other accountant can do much better
 
 
 @frozen
@@ -30,8 +35,9 @@ class Certificate:
         epsilon: nats.
         delta: probability, 0 for pure DP.
         theorem: what the number rests on, for a reader.
-        accountant: "gdp", "rdp" or "pure".
+        accountant: "gdp", "rdp", "pld" or "pure".
         order: Renyi order, for "rdp"; None otherwise.
+        pld: mesh, size, tilt and direction, for "pld"; None otherwise.
     """
 
     epsilon: float
@@ -39,6 +45,7 @@ class Certificate:
     theorem: str
     accountant: str
     order: float | None = None
+    pld: Price | None = None
 
 
 def _pure_epsilon(cost: Cost, delta: float) -> Certificate | None:
@@ -65,8 +72,11 @@ def _pure_delta(cost: Cost, epsilon: float) -> Certificate | None:
 
 
 def _gaussian_theorem(cost: Cost) -> str:
-    exact = cost.mu_squared is not None and cost.gdp() == cost.mu_squared
-    return GAUSSIAN if exact else GAUSSIAN_BOUND
+    return GAUSSIAN if _exactly_gaussian(cost) else GAUSSIAN_BOUND
+
+
+def _exactly_gaussian(cost: Cost) -> bool:
+    return cost.mu_squared is not None and cost.gdp() == cost.mu_squared
 
 
 def _root_up(square: float) -> float:
@@ -103,22 +113,61 @@ def _rdp_delta(cost: Cost, epsilon: float) -> Certificate | None:
     return Certificate(epsilon, delta, RENYI, "rdp", order)
 
 
+def _pld_epsilon(cost: Cost, delta: float) -> Certificate | None:
+    if cost.losses is None or delta == 0:
+        return None
+    price = epsilon_by_pld(cost.losses, delta)
+    if not price.value < math.inf:
+        return None
+    return Certificate(price.value, delta, PLD, "pld", pld=price)
+
+
+def _pld_delta(cost: Cost, epsilon: float) -> Certificate | None:
+    if cost.losses is None:
+        return None
+    price = delta_by_pld(cost.losses, epsilon)
+    return Certificate(epsilon, price.value, PLD, "pld", pld=price) if price.value < 1 else None
+
+
 _Price = Callable[[Cost, float], Certificate | None]
-_EPSILON: dict[str, _Price] = {"pure": _pure_epsilon, "gdp": _gdp_epsilon, "rdp": _rdp_epsilon}
-_DELTA: dict[str, _Price] = {"pure": _pure_delta, "gdp": _gdp_delta, "rdp": _rdp_delta}
+_EPSILON: dict[str, _Price] = {
+    "pure": _pure_epsilon, "gdp": _gdp_epsilon, "pld": _pld_epsilon, "rdp": _rdp_epsilon}
+_DELTA: dict[str, _Price] = {
+    "pure": _pure_delta, "gdp": _gdp_delta, "pld": _pld_delta, "rdp": _rdp_delta}
+_BESIDES_FAILURE = ("pure", "gdp", "rdp")  # these speak of what happens unless a part fails
+
+
+def _check(cost: object, accountant: object) -> None:
+    if not isinstance(cost, Cost):
+        raise InvalidValue("cost", cost, "a Cost")
+    if not isinstance(accountant, str) or accountant not in ACCOUNTANTS:
+        raise InvalidValue("accountant", accountant, "one of " + ", ".join(ACCOUNTANTS))
+
+
+def _order_of_trial(cost: Cost, accountant: str) -> tuple[str, ...]:
+    if accountant != "best":
+        return (accountant,)
+    return ("pure", "gdp") if _exactly_gaussian(cost) else tuple(_EPSILON)
+
+
+def _settled(found: Certificate, value: float) -> bool:
+    """A distribution that is attained and finely meshed leaves nothing to other accountants."""
+    price = found.pld
+    return price is not None and price.tight and price.added <= _SETTLED * value
 
 
 def _candidates(
-    prices: dict[str, _Price], cost: Cost, at: float, accountant: object
+    prices: dict[str, _Price], cost: Cost, accountant: str, at: Callable[[str], float | None],
 ) -> list[Certificate]:
-    if not isinstance(cost, Cost):
-        raise InvalidValue("cost", cost, "a Cost")
-    if accountant == "pld":
-        raise UnsupportedNode("privacy-loss distributions are not in this version")
-    if not isinstance(accountant, str) or accountant not in ACCOUNTANTS:
-        raise InvalidValue("accountant", accountant, "one of " + ", ".join(ACCOUNTANTS))
-    chosen = prices.values() if accountant == "best" else (prices[accountant],)
-    return [found for price in chosen if (found := price(cost, at)) is not None]
+    found = []
+    for name in _order_of_trial(cost, accountant):
+        where = at(name)
+        certificate = None if where is None else prices[name](cost, where)
+        if certificate is not None:
+            found.append(certificate)
+            if _settled(certificate, certificate.epsilon):
+                break
+    return found
 
 
 def epsilon_at(cost: Cost, delta: float, accountant: str = "best") -> Certificate:
@@ -126,7 +175,7 @@ def epsilon_at(cost: Cost, delta: float, accountant: str = "best") -> Certificat
 
     Args:
         delta: in [0, 1); 0 asks for pure DP.
-        accountant: "best" for the smallest, or "pure", "gdp", "rdp" to insist on one.
+        accountant: "best" for the smallest, or "pure", "gdp", "rdp", "pld" to insist on one.
 
     Raises:
         InvalidValue: delta is 0 and the node has no pure epsilon; or a bad parameter.
@@ -135,15 +184,37 @@ def epsilon_at(cost: Cost, delta: float, accountant: str = "best") -> Certificat
     References:
         Balle, Wang 2018 (arXiv:1805.06530v2), Theorem 8; Dong, Roth, Su 2019
         (arXiv:1905.02383v3), Theorem 3.2; Canonne, Kamath, Steinke 2020
-        (arXiv:2004.00010v4), Proposition 12.
+        (arXiv:2004.00010v4), Proposition 12; Zhu, Dong, Wang 2022 (arXiv:2106.08567).
     """
     chance = probability("delta", delta, zero=True)
-    found = _candidates(_EPSILON, cost, chance, accountant)
-    if not found and chance == 0:
-        raise InvalidValue("delta", delta, "above 0 for this node and accountant")
+    _check(cost, accountant)
+    left = _without_failure(chance, cost.failure)
+
+    def at(name: str) -> float | None:
+        return left if name in _BESIDES_FAILURE else chance
+
+    found = _candidates(_EPSILON, cost, accountant, at)
+    if not found and (chance == 0 or left is None):
+        raise InvalidValue("delta", delta, "above 0 (and above what is asserted) for this node "
+                                           "and accountant")
     if not found:
-        raise UnsupportedNode(f"accountant {accountant!r} proves no finite epsilon here")
-    return min(found, key=lambda certificate: certificate.epsilon)
+        raise UnsupportedNode(_nothing(cost, accountant, "epsilon"))
+    best = min(found, key=lambda certificate: certificate.epsilon)
+    return best if best.delta == chance else evolve(best, delta=chance)
+
+
+def _without_failure(delta: float, failure: float) -> float | None:
+    """What is left of delta beside the failure probability; None if nothing is."""
+    if failure == 0:
+        return delta
+    left = down(delta - failure)
+    return left if left > 0 else None
+
+
+def _nothing(cost: Cost, accountant: str, what: str) -> str:
+    if accountant == "pld" and cost.losses is None:
+        return f"no privacy-loss distribution: {cost.no_losses}"
+    return f"accountant {accountant!r} proves no finite {what} here"
 
 
 def delta_at(cost: Cost, epsilon: float, accountant: str = "best") -> Certificate:
@@ -158,7 +229,25 @@ def delta_at(cost: Cost, epsilon: float, accountant: str = "best") -> Certificat
         UnsupportedNode: the accountant proves nothing for this node.
     """
     target = non_negative("epsilon", epsilon)
-    found = _candidates(_DELTA, cost, target, accountant)
+    _check(cost, accountant)
+    found = [
+        certificate if certificate.accountant not in _BESIDES_FAILURE or cost.failure == 0
+        else evolve(certificate, delta=min(1.0, up(certificate.delta + cost.failure)))
+        for certificate in _candidates(_DELTA, cost, accountant, lambda _: target)
+    ]
     if not found:
-        raise UnsupportedNode(f"accountant {accountant!r} proves no delta here")
+        raise UnsupportedNode(_nothing(cost, accountant, "delta"))
     return min(found, key=lambda certificate: certificate.delta)
+
+
+def epsilon_at_least(cost: Cost, delta: float) -> float:
+    """No accountant can prove less than this, in nats; 0 if nothing is known.
+
+    Exact for Gaussians; otherwise a dominated privacy-loss distribution, where every part is
+    attained by some pair of neighbouring tables.
+    """
+    chance = probability("delta", delta)
+    if _exactly_gaussian(cost):
+        certificate = _gdp_epsilon(cost, chance)
+        return 0.0 if certificate is None else certificate.epsilon * (1 - 1e-11)
+    return 0.0 if cost.losses is None else epsilon_lower_by_pld(cost.losses, chance)

@@ -1,7 +1,8 @@
 """What a node costs in every currency at once, and how costs combine.
 
-A cost holds a pure epsilon, a Gaussian-DP bound and a Renyi curve side by side. Each currency
-composes by its own theorem, and only `epsilon_at` and `delta_at` turn one into a guarantee.
+A cost holds a pure epsilon, a Gaussian-DP bound, a Renyi curve and privacy losses side by side.
+Each currency composes by its own theorem, and only `epsilon_at` and `delta_at` turn one into a
+guarantee.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from attrs import Factory, evolve, field, frozen
 
 from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_aligned, sum_curves
 from privledger.accounting.gaussian import mu_from_pure
+from privledger.accounting.pld import NOTHING, Losses, dearest, moved, together
 from privledger.accounting.relation import Relation, check_relation
 from privledger.errors import InvalidCurve, InvalidValue, RelationMismatch
 from privledger.rounding import add_up, multiply_up, non_negative, up
@@ -38,6 +40,9 @@ def _squared(mu: float) -> float:
     return multiply_up(mu, mu)
 
 
+LazyCurve = Callable[[], RdpCurve]
+
+
 @frozen
 class Cost:
     """The cost of a node, stated for one neighbouring relation.
@@ -47,9 +52,13 @@ class Cost:
         pure: pure epsilon in nats; infinity if there is none.
         mu_squared: squared Gaussian-DP parameter, exact, if everything inside is an unsampled
             Gaussian; None otherwise.
-        curve: Renyi bounds in nats.
+        curve: Renyi bounds in nats. May be given as a function that is called when needed.
         gdp_squared: squared Gaussian-DP parameter that is proved, infinity if none. Adds up
             under sequential composition. Found from the other fields if left out.
+        losses: dominating pairs; None if there are none for some part.
+        no_losses: why there are none, for a reader.
+        failure: probability with which nothing is promised; `pure`, `gdp_squared` and `curve`
+            hold outside of it, `losses` include it.
 
     Raises:
         InvalidValue: a field is negative, NaN, subnormal or not a number.
@@ -58,8 +67,11 @@ class Cost:
     relation: Relation
     pure: float
     mu_squared: float | None
-    curve: RdpCurve
+    _curve: RdpCurve | LazyCurve = field(alias="curve", repr=False)
     gdp_squared: float = field(default=Factory(_gdp_of, takes_self=True))
+    losses: Losses | None = field(default=None, eq=False, repr=False)
+    no_losses: str = field(default="no dominating pair was given", eq=False, repr=False)
+    failure: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         check_relation(self.relation)
@@ -67,13 +79,26 @@ class Cost:
         if self.mu_squared is not None:
             non_negative("mu_squared", self.mu_squared)
         _or_infinite("gdp_squared", self.gdp_squared)
-        if not isinstance(self.curve, RdpCurve):
-            raise InvalidCurve("curve", self.curve, "an RdpCurve")
+        non_negative("failure", self.failure)
+        if not isinstance(self._curve, RdpCurve) and not callable(self._curve):
+            raise InvalidCurve("curve", self._curve, "an RdpCurve")
 
     @classmethod
     def zero(cls, relation: Relation, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Cost:
         """The cost of a release that depends on no record."""
-        return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0)
+        return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0, NOTHING)
+
+    @property
+    def curve(self) -> RdpCurve:
+        """Renyi bounds in nats; computed at the first question."""
+        if not isinstance(self._curve, RdpCurve):
+            object.__setattr__(self, "_curve", self._curve())
+        assert isinstance(self._curve, RdpCurve)
+        return self._curve
+
+    @property
+    def curve_is_known(self) -> bool:
+        return isinstance(self._curve, RdpCurve)
 
     def gdp(self) -> float:
         """The smallest squared mu that is proved; infinity if none is."""
@@ -122,9 +147,25 @@ def sequential(costs: Sequence[Cost]) -> Cost:
         relation,
         add_up(cost.pure for cost in costs),
         _exact(costs, add_up),
-        sum_curves(cost.curve for cost in costs),
+        _later(costs, lambda: sum_curves(cost.curve for cost in costs)),
         add_up(cost.gdp_squared for cost in costs),
+        *_losses(costs, lambda known: together([(part, 1) for part in known])),
+        add_up(cost.failure for cost in costs),
     )
+
+
+def _later(costs: Sequence[Cost], curve: LazyCurve) -> RdpCurve | LazyCurve:
+    """Put off what nobody may ask for, but do not pile up what is cheap."""
+    return curve() if all(cost.curve_is_known for cost in costs) else curve
+
+
+def _losses(
+    costs: Sequence[Cost], combine: Callable[[list[Losses]], Losses]
+) -> tuple[Losses | None, str]:
+    known = [cost.losses for cost in costs if cost.losses is not None]
+    if len(known) == len(costs):
+        return combine(known), ""
+    return None, next(cost.no_losses for cost in costs if cost.losses is None)
 
 
 def repeat(cost: Cost, count: int) -> Cost:
@@ -144,8 +185,10 @@ def repeat(cost: Cost, count: int) -> Cost:
         cost,
         pure=multiply_up(cost.pure, times),
         mu_squared=None if squared is None else multiply_up(squared, times),
-        curve=cost.curve.times(repeats),
+        curve=_later((cost,), lambda: cost.curve.times(repeats)),
         gdp_squared=multiply_up(cost.gdp_squared, times),
+        losses=None if cost.losses is None else together([(cost.losses, repeats)]),
+        failure=multiply_up(cost.failure, times),
     )
 
 
@@ -161,17 +204,23 @@ def maximum(costs: Sequence[Cost]) -> Cost:
     """
     costs = tuple(costs)
     relation = _same_relation(costs)
-    check_aligned(*(cost.curve for cost in costs))
-    curve = costs[0].curve
-    if len(costs) > 1:
-        bounds = np.maximum.reduce([cost.curve.as_array() for cost in costs])
-        curve = RdpCurve.from_array(curve.orders, bounds)
+    distinct = list({id(cost): cost for cost in costs}.values())
+    if len(distinct) == 1:
+        return distinct[0]
+
+    def curve() -> RdpCurve:
+        orders = check_aligned(*(cost.curve for cost in distinct))
+        bounds = np.maximum.reduce([cost.curve.as_array() for cost in distinct])
+        return RdpCurve.from_array(orders, bounds)
+
     return Cost(
         relation,
         max(cost.pure for cost in costs),
         _exact(costs, max),
-        curve,
+        _later(distinct, curve),
         max(cost.gdp_squared for cost in costs),
+        *_losses(distinct, dearest),
+        max(cost.failure for cost in costs),
     )
 
 
@@ -215,6 +264,8 @@ def pairwise_parallel(
         None if squared is None or exact is None else max(squared, exact),
         staying.curve.maximum(first + second),
         max(staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move])),
+        *_losses([*stay, *move], lambda known: moved(known[: len(stay)], known[len(stay):])),
+        max(staying.failure, _two_largest([cost.failure for cost in move])),
     )
 
 

@@ -24,7 +24,8 @@ def _default_orders() -> tuple[float, ...]:
     middle = [2 + step / 5 for step in range(20)] + [6 + step / 4 for step in range(12)]
     middle += [float(order) for order in range(2, 65)]
     # Whole numbers, because the sampled Gaussian is cheapest there.
-    high = [float(round(64 * (1e6 / 64) ** (step / 56))) for step in range(1, 57)]
+    high = [float(round(64 * 64 ** (step / 84))) for step in range(1, 85)]  # to 4096, by 5 %
+    high += [float(round(4096 * (1e6 / 4096) ** (step / 32))) for step in range(1, 33)]
     return tuple(sorted({*low, *middle, *high}))
 
 

@@ -51,11 +51,10 @@ def zcdp_rdp(zcdp_rho: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Rdp
         return RdpCurve.from_array(orders, raise_bounds(np.array(orders) * rho))
 
 
-def _capped(log_moment_over_beta: Array, epsilon: float, orders: tuple[float, ...]) -> RdpCurve:
+def _below(log_moment_over_beta: Array, epsilon: Array) -> Array:
     """At most the pure bound itself; an underflow may not become "costs nothing"."""
-    least = np.finfo(np.float64).tiny if epsilon > 0 else 0.0
-    raised = raise_bounds(np.maximum(log_moment_over_beta, least))
-    return RdpCurve.from_array(orders, np.minimum(raised, epsilon))
+    least = np.where(epsilon > 0, np.finfo(np.float64).tiny, 0.0)
+    return np.minimum(raise_bounds(np.maximum(log_moment_over_beta, least)), epsilon)
 
 
 def laplace_rdp(epsilon: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> RdpCurve:
@@ -73,6 +72,11 @@ def laplace_rdp(epsilon: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> R
     pure = non_negative("epsilon", epsilon)
     orders = check_orders(orders)
     order = np.array(orders)
+    return RdpCurve.from_array(orders, laplace_bounds(np.full(len(order), pure), order))
+
+
+def laplace_bounds(pure: Array, order: Array) -> Array:
+    """`laplace_rdp` for each pair of epsilon >= 0 and order, shapes (n,), without any check."""
     beta = order - 1
     rising = beta * pure
     safe = np.where(rising > _LARGE, 0.0, rising)
@@ -80,7 +84,7 @@ def laplace_rdp(epsilon: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> R
     moment = (order * excess(safe) + beta * excess(-order * pure)) / (2 * order - 1)
     large = rising + np.log(order / (2 * order - 1)) + beta / order * np.exp(
         -np.minimum((2 * order - 1) * pure, _LARGE))
-    return _capped(np.where(rising > _LARGE, large, np.log1p(moment)) / beta, pure, orders)
+    return _below(np.where(rising > _LARGE, large, np.log1p(moment)) / beta, pure)
 
 
 def pure_rdp(epsilon: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> RdpCurve:
@@ -94,17 +98,22 @@ def pure_rdp(epsilon: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> RdpC
     """
     pure = non_negative("epsilon", epsilon)
     orders = check_orders(orders)
-    beta = np.array(orders) - 1
+    order = np.array(orders)
+    return RdpCurve.from_array(orders, pure_bounds(np.full(len(order), pure), order))
+
+
+def pure_bounds(pure: Array, order: Array) -> Array:
+    """`pure_rdp` for each pair of epsilon >= 0 and order, shapes (n,), without any check."""
+    beta = order - 1
     rising = beta * pure
-    heavy = (rising > _LARGE) | (np.full_like(beta, pure) > _LARGE)
+    heavy = (rising > _LARGE) | (pure > _LARGE)
     loss = np.where(heavy, 0.0, pure)
     likely = 1 / (1 + np.exp(-loss))
     moment = likely * gain(loss, beta) + np.exp(-loss) * likely * gain(-loss, beta)
     # log[p exp(beta eps) + (1-p) exp(-beta eps)] / beta, all terms of one sign here.
     tails = np.log1p(np.exp(-np.minimum((2 * beta + 1) * pure, _LARGE)))
-    large = pure - (np.log1p(np.exp(-min(pure, _LARGE))) - tails) / beta
-    bounds = np.where(heavy, np.maximum(large, 0.0), np.log1p(moment) / beta)
-    return _capped(bounds, pure, orders)
+    large = pure - (np.log1p(np.exp(-np.minimum(pure, _LARGE))) - tails) / beta
+    return _below(np.where(heavy, np.maximum(large, 0.0), np.log1p(moment) / beta), pure)
 
 
 def bounded_range_rdp(eta: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> RdpCurve:
@@ -137,7 +146,8 @@ def bounded_range_rdp(eta: float, orders: tuple[float, ...] = DEFAULT_ORDERS) ->
     small = (beta * width <= 1) & (np.full_like(beta, width) <= 1)
     moment = _two_point_moment(min(width, 1.0), np.where(small, beta, 1.0))
     exact = np.where(small, np.log1p(moment) / beta, _two_point_log(width, beta))
-    return _capped(np.minimum(exact, concentrated), width, orders)
+    return RdpCurve.from_array(
+        orders, _below(np.minimum(exact, concentrated), np.full(1, width)))
 
 
 def _log_ratio(value: Array) -> Array:

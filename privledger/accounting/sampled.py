@@ -35,11 +35,15 @@ _ROUNDS = 6
 
 @frozen
 class _Pair:
-    """The two distributions: q, s, and the orders as an array."""
+    """The pairs of distributions: q, and for each task a noise s and an order, shape (n,)."""
 
     rate: float
-    noise: float
+    noise: Array
     order: Array
+
+    def at(self, tasks: NDArray[np.int64]) -> _Pair:
+        """Some of the tasks, in the given order, with repeats."""
+        return _Pair(self.rate, self.noise[tasks], self.order[tasks])
 
     def loss(self, x: Array) -> Array:
         """log(1 - q + q exp(w)), relative to its own size."""
@@ -65,10 +69,11 @@ class _Pair:
         return np.asarray(order * self.loss(x) - 0.5 * x * x - _LOG_ROOT_TWO_PI)
 
 
-def log_moment_minus_one(sampling_rate: float, noise_multiplier: float, order: Array) -> Array:
-    """An upper bound on log E[F] for each order, tight to about 1e-11.
+def log_moment_minus_one(sampling_rate: float, noise_multiplier: Array, order: Array) -> Array:
+    """An upper bound on log E[F] for each pair of noise and order, tight to about 1e-11.
 
     Needs 1e-100 <= sampling_rate < 1 and SMALLEST_NOISE <= noise_multiplier <= 1e50.
+    The two arrays have shape (n,).
     """
     pair = _Pair(sampling_rate, noise_multiplier, order)
     digits = _digits(pair)
@@ -78,7 +83,7 @@ def log_moment_minus_one(sampling_rate: float, noise_multiplier: float, order: A
     result = np.full(len(order), np.inf)
     todo = np.arange(len(order))
     for _ in range(_ROUNDS):
-        part = _Pair(sampling_rate, noise_multiplier, order[todo])
+        part = pair.at(todo)
         windows = _windows(part, first[todo], last[todo], width[todo], step[todo])
         total, left_out = _sum_windows(part, windows, step[todo])
         lost = np.logaddexp(left_out, error[todo])
@@ -92,9 +97,9 @@ def log_moment_minus_one(sampling_rate: float, noise_multiplier: float, order: A
 
 def _digits(pair: _Pair) -> Array:
     """Nats of accuracy that the trapezoid rule needs: E[F] may be far below 1."""
-    spread = min(1 / pair.noise**2, 600.0)
+    spread = np.minimum(1 / pair.noise**2, 600.0)
     log_moment = (np.log(pair.order) + np.log(pair.order - 1) - math.log(2)
-                  + 2 * math.log(pair.rate) + math.log(math.expm1(spread)))
+                  + 2 * math.log(pair.rate) + np.log(np.expm1(spread)))
     return np.asarray(33 + np.maximum(0.0, -log_moment) + np.log1p(pair.order * pair.rate))
 
 
@@ -184,8 +189,7 @@ def _sum_windows(
     per_order = sizes.sum(axis=1)
     h = np.repeat(step, per_order)
     x = (np.repeat(starts.T.ravel(), flat) + inside) * h
-    order = np.repeat(pair.order, per_order)
-    values = _log_terms(pair, x, order)
+    values = _log_terms(pair.at(np.repeat(np.arange(len(per_order)), per_order)), x)
     offsets = np.cumsum(per_order) - per_order
     top = np.maximum.reduceat(values, offsets)
     scaled = np.add.reduceat(np.exp(values - np.repeat(top, per_order)), offsets)
@@ -193,8 +197,9 @@ def _sum_windows(
     return total, _left_out(pair, starts, stops, step)
 
 
-def _log_terms(pair: _Pair, x: Array, order: Array) -> Array:
+def _log_terms(pair: _Pair, x: Array) -> Array:
     """log of exp(-x^2 / 2) F(x), moved up by what rounding may have taken."""
+    order = pair.order
     loss = pair.loss(x)
     size = np.abs(x) / pair.noise + 0.5 / pair.noise**2
     sensitive = 2 + order * pair.share(x)

@@ -70,18 +70,35 @@ def poisson_gaussian_rdp(
     rate = probability("sampling_rate", sampling_rate, zero=True, one=True)
     noise = positive("noise_multiplier", noise_multiplier)
     orders = check_orders(orders)
-    whole = gaussian_rdp(noise, orders)
     if rate == 0:
         return RdpCurve.zero(orders)
     if rate == 1:
-        return whole
+        return gaussian_rdp(noise, orders)
     order = np.array(orders)
-    bounds = np.minimum(whole.as_array(), _minkowski(rate, noise, order))
-    if SMALLEST_NOISE <= noise <= 1e50 and rate >= 1e-100:
-        log_moment = log_moment_minus_one(rate, noise, order)
-        exact = np.logaddexp(0.0, log_moment) / (order - 1)
-        bounds = np.minimum(bounds, raise_bounds(exact))
-    return RdpCurve.from_array(orders, bounds)
+    return RdpCurve.from_array(
+        orders, sampled_gaussian_bounds(rate, np.full(len(order), noise), order))
+
+
+def sampled_gaussian_bounds(sampling_rate: float, noise: Array, order: Array) -> Array:
+    """`poisson_gaussian_rdp` for each pair of noise multiplier and order, without any check.
+
+    Args:
+        sampling_rate: strictly between 0 and 1.
+        noise: noise multipliers above 0, shape (n,).
+        order: orders above 1, shape (n,).
+
+    Returns:
+        Bounds in nats, shape (n,).
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        whole = np.maximum(order * 0.5 / noise / noise, np.finfo(np.float64).tiny)
+    bounds = np.minimum(raise_bounds(whole), _minkowski(sampling_rate, noise, order))
+    exact = (noise >= SMALLEST_NOISE) & (noise <= 1e50) & (sampling_rate >= 1e-100)
+    if exact.any():
+        log_moment = log_moment_minus_one(sampling_rate, noise[exact], order[exact])
+        moment = raise_bounds(np.logaddexp(0.0, log_moment) / (order[exact] - 1))
+        bounds[exact] = np.minimum(bounds[exact], moment)
+    return bounds
 
 
 def _log_mixture(rate: float, exponent: Array) -> Array:
@@ -94,7 +111,7 @@ def _log_mixture(rate: float, exponent: Array) -> Array:
     return raise_bounds(np.where(exponent > 30.0, large, small))
 
 
-def _minkowski(rate: float, noise: float, order: Array) -> Array:
+def _minkowski(rate: float, noise: Array, order: Array) -> Array:
     """The norm of a mixture is at most the mixture of the norms."""
     with np.errstate(over="ignore", under="ignore"):
         norm = raise_bounds((order - 1) * 0.5 / noise / noise)

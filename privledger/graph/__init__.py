@@ -1,9 +1,13 @@
 """The typed composition graph: nodes, their prices, and views of them."""
 
+# These two add their rules to the fold.
+from privledger.graph import fold_relations, fold_sampling  # noqa: F401
 from privledger.graph.codec import canonical, from_json, to_json
 from privledger.graph.fold import cost_of
 from privledger.graph.meter import Context, Meter
 from privledger.graph.nodes import (
+    AsReplaceOne,
+    FixedSizeSample,
     Group,
     IndividualFilter,
     Node,
@@ -13,14 +17,18 @@ from privledger.graph.nodes import (
     Public,
     Repeat,
     Sequential,
+    Tuning,
     children,
     holds,
 )
+from privledger.graph.per_record import rdp_per_record
 from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
 from privledger.graph.view import graphml, label, view
 
 __all__ = [
+    "AsReplaceOne",
     "Context",
+    "FixedSizeSample",
     "Group",
     "IndividualFilter",
     "Meter",
@@ -31,6 +39,7 @@ __all__ = [
     "Public",
     "Repeat",
     "Sequential",
+    "Tuning",
     "calibrate",
     "canonical",
     "certify",
@@ -43,6 +52,7 @@ __all__ = [
     "holds",
     "label",
     "rdp",
+    "rdp_per_record",
     "to_json",
     "view",
 ]

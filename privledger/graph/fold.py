@@ -1,6 +1,7 @@
 """Graph -> cost, bottom up. One short rule per node type; unknown types are refused.
 
-The rules and their sources are in docs/proofs/composition.md.
+The rules and their sources are in docs/proofs/composition.md; samples are in `fold_sampling`,
+changes of what counts as a neighbour in `fold_relations`.
 """
 
 from __future__ import annotations
@@ -16,33 +17,29 @@ from privledger.accounting import (
     check_relation,
     maximum,
     pairwise_parallel,
-    poisson_gaussian_rdp,
-    poisson_generic_rdp,
-    poisson_pure_epsilon,
-    pure_rdp,
     repeat,
     sequential,
 )
-from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.accounting.pld import GaussianPair, both_ways
+from privledger.errors import RelationMismatch
 from privledger.graph.nodes import (
-    Group,
     IndividualFilter,
     Node,
     Parallel,
-    PoissonSample,
     PostProcess,
     Public,
     Repeat,
     Sequential,
     check_node,
-    holds,
 )
 from privledger.mechanisms import leaf_cost
-from privledger.rounding import down, multiply_up
+from privledger.rounding import multiply_up, up
+
+Orders = tuple[float, ...]
 
 
 def cost_of(
-    node: Node, relation: Relation = "add_remove", orders: tuple[float, ...] = DEFAULT_ORDERS
+    node: Node, relation: Relation = "add_remove", orders: Orders = DEFAULT_ORDERS
 ) -> Cost:
     """Price `node` for one neighbouring relation.
 
@@ -55,87 +52,58 @@ def cost_of(
 
 
 @lru_cache(maxsize=4096)
-def _cached(node: Node, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _cached(node: Node, relation: Relation, orders: Orders) -> Cost:
     return fold(node, relation, orders)
 
 
 @singledispatch
-def fold(node: object, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def fold(node: object, relation: Relation, orders: Orders) -> Cost:
     """Leaves are priced by the mechanism register."""
     return leaf_cost(node, relation, orders)
 
 
 @fold.register
-def _(node: PostProcess, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(node: PostProcess, relation: Relation, orders: Orders) -> Cost:
     return Cost.zero(relation, orders)
 
 
 @fold.register
-def _(node: Public, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(node: Public, relation: Relation, orders: Orders) -> Cost:
     return Cost.zero(relation, orders)
 
 
 @fold.register
-def _(node: Sequential, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(node: Sequential, relation: Relation, orders: Orders) -> Cost:
     if not node.nodes:
         return Cost.zero(relation, orders)
     return sequential([cost_of(child, relation, orders) for child in node.nodes])
 
 
 @fold.register
-def _(node: Repeat, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(node: Repeat, relation: Relation, orders: Orders) -> Cost:
     return repeat(cost_of(node.node, relation, orders), node.count)
 
 
 @fold.register
-def _(node: Parallel, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(node: Parallel, relation: Relation, orders: Orders) -> Cost:
     """Add-or-remove: the dearest part. Replace-one: a record may leave one part for another."""
+    distinct = tuple(dict.fromkeys(node.nodes))
     if relation == "add_remove":
         if node.certificate == "index":
             raise RelationMismatch("parts by index are a partition for replace_one only")
-        return maximum([cost_of(child, relation, orders) for child in node.nodes])
-    replaced = [cost_of(child, "replace_one", orders) for child in node.nodes]
+        return maximum([cost_of(child, relation, orders) for child in distinct])
     if node.certificate == "index":
-        return maximum(replaced)
+        return maximum([cost_of(child, "replace_one", orders) for child in distinct])
+    # A record moves between two parts, which may be alike: two of each kind say it all.
+    twice = [child for child in distinct for _ in range(min(2, node.nodes.count(child)))]
     return pairwise_parallel(
-        replaced, [cost_of(child, "add_remove", orders) for child in node.nodes]
+        [cost_of(child, "replace_one", orders) for child in twice],
+        [cost_of(child, "add_remove", orders) for child in twice],
     )
 
 
 @fold.register
-def _(node: PoissonSample, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    """Exact for Gaussians (they merge into one on the same sample); generic bound otherwise."""
-    if relation != "add_remove":
-        raise RelationMismatch("Poisson subsampling is priced under add_remove only")
-    if holds(node.node, IndividualFilter):
-        # The filter must act before the sample is drawn, so that cost follows the record.
-        raise UnsupportedNode("an individual filter inside a Poisson sample has no proof here; "
-                              "put the sample inside the filter")
-    if holds(node.node, Group):
-        raise UnsupportedNode("rows are sampled one by one: a group inside a Poisson sample has "
-                              "no proof here")
-    inner = cost_of(node.node, relation, orders)
-    if node.rate == 1:
-        return inner
-    if inner.mu_squared is not None:
-        if inner.mu_squared == 0:
-            return inner
-        multiplier = down(1 / math.sqrt(inner.mu_squared))
-        curve = poisson_gaussian_rdp(node.rate, multiplier, orders)
-        # A sampled Gaussian is no better than its unsampled one as a Gaussian-DP statement.
-        return Cost(relation, math.inf, None, curve, inner.mu_squared)
-    if math.isfinite(inner.pure):
-        epsilon = poisson_pure_epsilon(node.rate, inner.pure)
-        return Cost(relation, epsilon, None, pure_rdp(epsilon, orders))
-    curve = poisson_generic_rdp(
-        node.rate, lambda order: cost_of(node.node, relation, (float(order),)).curve.bounds[0],
-        orders,
-    )
-    return Cost(relation, math.inf, None, curve, inner.gdp_squared)
-
-
-@fold.register
-def _(node: IndividualFilter, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(node: IndividualFilter, relation: Relation, orders: Orders) -> Cost:
     """A Gaussian-DP filter costs one Gaussian; a Renyi filter is a statement at its order only.
 
     Orders below the filter's follow because a Renyi divergence grows with its order.
@@ -143,28 +111,14 @@ def _(node: IndividualFilter, relation: Relation, orders: tuple[float, ...]) -> 
     if relation != "add_remove":
         raise RelationMismatch("individual filters are proved for add_remove only")
     if node.kind == "gdp":
+        mu = up(math.sqrt(node.cap))
         return Cost(
             relation, math.inf, node.cap,
             RdpCurve(orders, tuple(multiply_up(node.cap / 2, order) for order in orders)),
             node.cap,
+            both_ways(GaussianPair(mu)) if 1e-12 <= mu <= 1e4 else None,
         )
     bounds = tuple(node.cap if order <= node.order else math.inf for order in orders)
-    return Cost(relation, math.inf, None, RdpCurve(orders, bounds), math.inf)
+    return Cost(relation, math.inf, None, RdpCurve(orders, bounds), math.inf,
+                no_losses="a Renyi filter bounds one order only")
 
-
-@fold.register
-def _(node: Group, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    """k rows: pure k * epsilon; Gaussian DP k * mu (Dong, Roth, Su 2019, Theorem 2.14)."""
-    inner = cost_of(node.node, relation, orders)
-    if node.rows == 1:
-        return inner
-    squared = multiply_up(inner.gdp_squared, float(node.rows) ** 2)
-    exact = squared if inner.mu_squared is not None else None
-    pure = multiply_up(inner.pure, float(node.rows))
-    if exact is not None:
-        bounds = tuple(multiply_up(squared / 2, order) for order in orders)
-    elif math.isfinite(pure):
-        bounds = pure_rdp(pure, orders).bounds
-    else:
-        raise UnsupportedNode("group cost is known for pure DP and for unsampled Gaussians only")
-    return Cost(relation, pure, exact, RdpCurve(orders, bounds), squared)

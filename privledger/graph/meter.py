@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from privledger.errors import NotGranted
 from privledger.graph.nodes import (
+    AsReplaceOne,
     Group,
     IndividualFilter,
     Node,
@@ -64,7 +65,7 @@ def flatten(node: Node | None, times: int, counts: dict[Unit, int]) -> None:
             flatten(child, times, counts)
     elif isinstance(node, Repeat):
         flatten(node.node, times * node.count, counts)
-    elif isinstance(node, Group):
+    elif isinstance(node, Group | AsReplaceOne):
         flatten(node.node, times, counts)
     else:
         counts[node] = counts.get(node, 0) + times

@@ -13,14 +13,19 @@ from attrs import field, frozen
 from privledger.errors import InvalidMechanism
 from privledger.mechanisms import (
     Asserted,
+    AssertedZCDP,
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
+    PermuteAndFlip,
     RandomizedResponse,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
 )
-from privledger.rounding import count, plain_float, plain_int, positive, probability
+from privledger.rounding import count, number, plain_float, plain_int, positive, probability
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
@@ -143,6 +148,78 @@ class Group:
 
 
 @frozen(cache_hash=True)
+class FixedSizeSample:
+    """`size` of exactly `out_of` records, drawn without replacement, then `node` runs.
+
+    For replace-one, where the number of records is public. Assumes a fresh sample for this
+    node, whose membership is never published, and a `node` that ignores the order of rows.
+    """
+
+    size: int = field(converter=plain_int)
+    out_of: int = field(converter=plain_int)
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        count("FixedSizeSample size", self.size)
+        count("FixedSizeSample out_of", self.out_of)
+        if self.size > self.out_of:
+            raise InvalidMechanism("FixedSizeSample size", self.size, "at most out_of")
+        check_node("FixedSizeSample node", self.node)
+
+
+@frozen(cache_hash=True)
+class AsReplaceOne:
+    """`node`, whose sensitivities are stated for add_remove, in a replace_one history.
+
+    To replace a record is to remove one and add another. The reverse, from replace_one to
+    add_remove, has no price: under replace-one the row count is public.
+    """
+
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        check_node("AsReplaceOne node", self.node)
+
+
+@frozen(cache_hash=True)
+class Tuning:
+    """The best of a random number of runs of `node`, chosen by what the runs released.
+
+    Only the winner is published: the number of runs, the others' outputs and the running time
+    stay secret (docs/proofs/tuning.md).
+
+    Attributes:
+        distribution: `negative_binomial` (at least one run; shape 1 is geometric, shape 0
+            logarithmic) or `poisson` (possibly no run: then a fixed public answer).
+        shape: above -1, for `negative_binomial`. success: in (0, 1), likewise; the smaller,
+            the more runs.
+        mean: of `poisson`, above 0; else 0.
+    """
+
+    node: Node
+    distribution: Literal["negative_binomial", "poisson"] = "negative_binomial"
+    shape: float = field(default=1.0, converter=plain_float)
+    success: float = field(default=0.0, converter=plain_float)
+    mean: float = field(default=0.0, converter=plain_float)
+
+    def __attrs_post_init__(self) -> None:
+        check_node("Tuning node", self.node)
+        if self.distribution == "negative_binomial":
+            probability("Tuning success", self.success)
+            if not -1 < number("Tuning shape", self.shape) <= 1000:
+                raise InvalidMechanism("Tuning shape", self.shape, "above -1, at most 1000")
+            if self.mean != 0:
+                raise InvalidMechanism("Tuning mean", self.mean, "0 for negative_binomial")
+        elif self.distribution == "poisson":
+            positive("Tuning mean", self.mean)
+            if self.success != 0:
+                raise InvalidMechanism("Tuning success", self.success, "0 for poisson")
+        else:
+            raise InvalidMechanism("Tuning distribution", self.distribution,
+                                   "negative_binomial or poisson")
+
+
+@frozen(cache_hash=True)
 class PostProcess:
     """A function of released and public values only. Costs nothing."""
 
@@ -162,23 +239,35 @@ Node: TypeAlias = (
     | DiscreteLaplace
     | DiscreteGaussian
     | Exponential
+    | PermuteAndFlip
+    | ReportNoisyMax
+    | TopK
+    | SparseVector
     | RandomizedResponse
     | Asserted
+    | AssertedZCDP
     | Sequential
     | Repeat
     | Parallel
     | PoissonSample
+    | FixedSizeSample
     | IndividualFilter
     | Group
+    | AsReplaceOne
+    | Tuning
     | PostProcess
     | Public
 )
 
 LEAF_TYPES = (
-    Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, Exponential, RandomizedResponse,
-    Asserted, PostProcess, Public,
+    Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, Exponential, PermuteAndFlip,
+    ReportNoisyMax, TopK, SparseVector, RandomizedResponse, Asserted, AssertedZCDP,
+    PostProcess, Public,
 )
-COMPOSITE_TYPES = (Sequential, Repeat, Parallel, PoissonSample, IndividualFilter, Group)
+COMPOSITE_TYPES = (
+    Sequential, Repeat, Parallel, PoissonSample, FixedSizeSample, IndividualFilter, Group,
+    AsReplaceOne, Tuning,
+)
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
 
@@ -186,7 +275,7 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
     if isinstance(node, Sequential | Parallel):
         return node.nodes
-    if isinstance(node, Repeat | PoissonSample | Group):
+    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | Group | AsReplaceOne | Tuning):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
         return (node.node,)

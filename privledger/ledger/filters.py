@@ -11,6 +11,7 @@ not allowed: the theorem is fixed before the first release (docs/proofs/filters.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -78,6 +79,9 @@ class FilterRule:
 
     def price(self, cost: Cost, delta: float) -> tuple[int, int]:
         """Units and delta units that a plan of `cost` takes, rounded up."""
+        if cost.failure and self.kind != "basic":
+            raise UnsupportedNode("a plan with a delta of its own needs a ledger with "
+                                  "filter='basic'")
         if self.kind == "gdp":
             if not math.isfinite(cost.gdp_squared):
                 raise UnsupportedNode("this plan has no Gaussian-DP price; "
@@ -88,9 +92,11 @@ class FilterRule:
             if not math.isfinite(bound):
                 raise UnsupportedNode(f"this plan has no Renyi bound at order {self.order:g}")
             return units_up(bound), 0
-        if math.isfinite(cost.pure):
+        if cost.failure == 0 and cost.pure <= self.budget.epsilon:
             return units_up(cost.pure), 0
         share = delta if delta > 0 else self.budget.delta
+        if math.isfinite(cost.pure) and cost.failure == 0 and not share > 0:
+            return units_up(cost.pure), 0
         if not share > 0:
             raise UnsupportedNode("this plan is not pure DP and the budget has delta 0")
         return units_up(epsilon_at(cost, share).epsilon), delta_units_up(share)
@@ -138,19 +144,36 @@ def fixed_filter(kind: str, budget: Budget, order: float | None = None) -> Filte
     return FilterRule("rdp", chosen, budget, units_down(cap_bound))
 
 
-def best_order(budget: Budget) -> float:
+def best_order(budget: Budget, orders: Sequence[float] = DEFAULT_ORDERS) -> float:
     """The order at which most Gaussian noise-free rounds fit: the largest cap / order."""
-    return max(DEFAULT_ORDERS, key=lambda order: rdp_cap(budget.epsilon, budget.delta, order)
-               / order)
+    return max(orders, key=lambda order: rdp_cap(budget.epsilon, budget.delta, order) / order)
 
 
 def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
-    """`auto`: fixed by the first plan, which is chosen before anything private was seen."""
-    if budget.delta == 0 or (cost.mu_squared is None and math.isfinite(cost.pure)):
+    """`auto`: fixed by the first plan, which is chosen before anything private was seen.
+
+    Gaussian plans take the exact filter, pure ones that fit the sum of epsilons, others a Renyi
+    filter, under which later plans compose well. Only a plan that does not fit there but
+    does by its privacy-loss distribution takes `basic`, which charges whole plans.
+    """
+    if budget.delta == 0 or (cost.mu_squared is None and cost.pure <= budget.epsilon):
         return fixed_filter("basic", budget)
     if cost.mu_squared is not None:
         return fixed_filter("gdp", budget)
-    _, order = epsilon_from_rdp(cost.curve, budget.delta)
-    if order is None or not rdp_cap(budget.epsilon, budget.delta, order) > 0:
-        order = best_order(budget)
+    epsilon, order = epsilon_from_rdp(cost.curve, budget.delta)
+    if epsilon > budget.epsilon and _fits_as_a_whole(cost, budget):
+        return fixed_filter("basic", budget)
+    if not rdp_cap(budget.epsilon, budget.delta, order) > 0:
+        usable = [o for o, bound in zip(cost.curve.orders, cost.curve.bounds, strict=True)
+                  if bound < math.inf]
+        order = best_order(budget, usable) if usable else order
+    if not rdp_cap(budget.epsilon, budget.delta, order) > 0:
+        return fixed_filter("basic", budget)
     return fixed_filter("rdp", budget, order)
+
+
+def _fits_as_a_whole(cost: Cost, budget: Budget) -> bool:
+    try:
+        return epsilon_at(cost, budget.delta).epsilon <= budget.epsilon
+    except (InvalidValue, UnsupportedNode):
+        return False

@@ -1,17 +1,30 @@
 """What one mechanism call promises: frozen records and how each is priced."""
 
 from privledger.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from privledger.mechanisms.asserted import Asserted, AssertedZCDP
 from privledger.mechanisms.register import Mechanism, leaf_cost
-from privledger.mechanisms.selection import Asserted, Exponential, RandomizedResponse
+from privledger.mechanisms.selection import (
+    Exponential,
+    PermuteAndFlip,
+    RandomizedResponse,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
+)
 
 __all__ = [
     "Asserted",
+    "AssertedZCDP",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "PermuteAndFlip",
     "RandomizedResponse",
+    "ReportNoisyMax",
+    "SparseVector",
+    "TopK",
     "leaf_cost",
 ]

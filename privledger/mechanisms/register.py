@@ -15,9 +15,28 @@ from privledger.accounting import (
     pure_rdp,
     zcdp_rdp,
 )
+from privledger.accounting.pld import (
+    AtomPair,
+    BoundedRangePair,
+    GaussianPair,
+    LaplacePair,
+    both_ways,
+    discrete_gaussian_pair,
+    discrete_laplace_pair,
+    pure_pair,
+    response_pair,
+)
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from privledger.mechanisms.selection import Asserted, Exponential, RandomizedResponse
+from privledger.mechanisms.asserted import Asserted, AssertedZCDP
+from privledger.mechanisms.selection import (
+    Exponential,
+    PermuteAndFlip,
+    RandomizedResponse,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
+)
 from privledger.rounding import multiply_up, up
 
 Mechanism = (
@@ -26,67 +45,156 @@ Mechanism = (
     | DiscreteLaplace
     | DiscreteGaussian
     | Exponential
+    | PermuteAndFlip
+    | ReportNoisyMax
+    | TopK
+    | SparseVector
     | RandomizedResponse
     | Asserted
+    | AssertedZCDP
 )
+
+Orders = tuple[float, ...]
+_LARGEST_LOSS = 1e6  # nats; a larger pure epsilon is not worth a distribution
 
 
 @singledispatch
-def leaf_cost(mechanism: object, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def leaf_cost(mechanism: object, relation: Relation, orders: Orders) -> Cost:
     """Cost of one call, for the relation its sensitivity is stated for."""
     raise UnsupportedNode(f"no accountant for {type(mechanism).__name__}; it is refused")
 
 
-def _pure(epsilon: float, curve: RdpCurve, relation: Relation) -> Cost:
-    return Cost(relation, epsilon, None, curve)
+def _pure(
+    epsilon: float, curve: RdpCurve, relation: Relation, pair: LaplacePair | BoundedRangePair
+    | AtomPair | None, failure: float = 0.0,
+) -> Cost:
+    if pair is None or not 1e-12 <= epsilon <= _LARGEST_LOSS:
+        why = "the pure epsilon lies outside 1e-12 to 1e6, or has too many losses to list"
+        return Cost(relation, epsilon, None, curve, no_losses=why, failure=failure)
+    return Cost(relation, epsilon, None, curve, losses=both_ways(pair), failure=failure)
+
+
+def _any_pure(epsilon: float, relation: Relation, orders: Orders) -> Cost:
+    """A pure bound and nothing more: randomized response is the worst such mechanism."""
+    return _pure(epsilon, pure_rdp(epsilon, orders), relation, pure_pair(epsilon, tight=False))
+
+
+def _bounded(eta: float, relation: Relation, orders: Orders) -> Cost:
+    return _pure(eta, bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta))
 
 
 @leaf_cost.register
-def _(mechanism: Laplace, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
     epsilon = up(mechanism.l1_sensitivity / mechanism.scale)
-    return _pure(epsilon, laplace_rdp(epsilon, orders), relation)
+    return _pure(epsilon, laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon))
 
 
 @leaf_cost.register
-def _(mechanism: Gaussian, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
     """Exactly 1/noise_multiplier-GDP; Dong, Roth, Su 2019 (arXiv:1905.02383v3), Theorem 2.7."""
-    squared = up(up(1 / mechanism.noise_multiplier) ** 2)
+    mu = up(1 / mechanism.noise_multiplier)
     curve = gaussian_rdp(mechanism.noise_multiplier, orders)
-    return Cost(relation, math.inf, squared, curve, squared)
+    if not 1e-12 <= mu <= 1e4:
+        return Cost(relation, math.inf, up(mu**2), curve, up(mu**2),
+                    no_losses="a Gaussian of mu outside 1e-12 to 1e4")
+    return Cost(relation, math.inf, up(mu**2), curve, up(mu**2), both_ways(GaussianPair(mu)))
 
 
 @leaf_cost.register
-def _(mechanism: DiscreteLaplace, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
+    """Integer noise: the losses of one integer query, docs/proofs/privacy-loss.md, lemma 7."""
     epsilon = multiply_up(mechanism.parameter, mechanism.sensitivity)
-    return _pure(epsilon, pure_rdp(epsilon, orders), relation)
+    pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
+    return _pure(epsilon, pure_rdp(epsilon, orders), relation, pair)
 
 
 @leaf_cost.register
-def _(mechanism: DiscreteGaussian, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4: the zCDP curve only."""
+def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
+    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4, for the Renyi curve."""
     ratio = up(mechanism.sensitivity / mechanism.sigma)
-    return Cost(relation, math.inf, None, zcdp_rdp(up(ratio * ratio / 2), orders), math.inf)
+    pair = discrete_gaussian_pair(mechanism.sigma, mechanism.sensitivity)
+    curve = zcdp_rdp(up(ratio * ratio / 2), orders)
+    return Cost(relation, math.inf, None, curve, math.inf,
+                None if pair is None else both_ways(pair),
+                "a discrete Gaussian this wide has too many losses to list")
 
 
 @leaf_cost.register
-def _(mechanism: Exponential, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    """Bounded range: Dong, Durfee, Rogers 2020; docs/proofs/selection.md."""
-    return _pure(mechanism.epsilon, bounded_range_rdp(mechanism.epsilon, orders), relation)
+def _(mechanism: Exponential, relation: Relation, orders: Orders) -> Cost:
+    """Bounded range: Dong, Durfee, Rogers 2020; docs/proofs/bounded-range.md."""
+    exact = mechanism.score_change == (-1.0, 1.0)
+    return _bounded(mechanism.range if exact else up(mechanism.range), relation, orders)
 
 
 @leaf_cost.register
-def _(mechanism: RandomizedResponse, relation: Relation, orders: tuple[float, ...]) -> Cost:
+def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:
+    return _any_pure(mechanism.epsilon, relation, orders)
+
+
+@leaf_cost.register
+def _(mechanism: ReportNoisyMax, relation: Relation, orders: Orders) -> Cost:
+    price = _bounded if mechanism.noise == "gumbel" else _any_pure
+    return price(mechanism.epsilon, relation, orders)
+
+
+@leaf_cost.register
+def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:
+    price = _bounded if mechanism.noise == "gumbel" else _any_pure
+    return price(mechanism.epsilon, relation, orders)
+
+
+@leaf_cost.register
+def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
+    """docs/proofs/sparse-vector.md; Lyu, Su, Li 2017 (arXiv:1603.01699), Algorithm 1."""
+    first = up(mechanism.sensitivity / mechanism.threshold_scale)
+    each = up(mechanism.sensitivity / mechanism.query_scale) * (1 if mechanism.monotone else 2)
+    found = multiply_up(each, float(mechanism.cutoff))
+    epsilon = up(first + found)
+    threshold = laplace_rdp(first, orders).as_array()
+    bounds = [min(whole, up(part + found)) for whole, part in
+              zip(pure_rdp(epsilon, orders).bounds, threshold.tolist(), strict=True)]
+    return _pure(epsilon, RdpCurve(orders, tuple(bounds)), relation,
+                 pure_pair(epsilon, tight=False))
+
+
+@leaf_cost.register
+def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost:
     if relation != "replace_one":
         raise RelationMismatch("RandomizedResponse is stated for the replace_one relation")
     noise, buckets = mechanism.noise_parameter, mechanism.num_buckets
     epsilon = math.log1p(buckets * (1 - noise) / noise)
     epsilon = up(up(epsilon)) if epsilon > 0 else 0.0
-    return _pure(epsilon, pure_rdp(epsilon, orders), relation) if epsilon else Cost.zero(
-        relation, orders
-    )
+    if epsilon == 0:
+        return Cost.zero(relation, orders)
+    pair = response_pair(noise, buckets)
+    return _pure(epsilon, _response_rdp(pair, epsilon, orders), relation, pair)
+
+
+def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
+    """Exact from the two or three losses; at most what any pure mechanism has."""
+    pure = pure_rdp(epsilon, orders)
+    if len(pair.loss) == 2:
+        return pure
+    share = pair.p[0] + pair.p[2]
+    # The middle answer says nothing: a coin of this epsilon, shown with probability `share`.
+    beta = [order - 1 for order in orders]
+    bounds = [min(whole, up(math.log1p(share * math.expm1(b * whole)) / b * (1 + 1e-13)))
+              if b * whole < 600 else whole
+              for b, whole in zip(beta, pure.bounds, strict=True)]
+    return RdpCurve(orders, tuple(bounds))
 
 
 @leaf_cost.register
-def _(mechanism: Asserted, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    return _pure(mechanism.epsilon, pure_rdp(mechanism.epsilon, orders), relation)
+def _(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
+    """Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3, for delta above 0."""
+    curve = pure_rdp(mechanism.epsilon, orders)
+    pair = pure_pair(mechanism.epsilon, mechanism.delta, tight=False)
+    return _pure(mechanism.epsilon, curve, relation, pair, mechanism.delta)
+
+
+@leaf_cost.register
+def _(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:
+    """Bun, Steinke 2016 (arXiv:1605.02065v1), Definition 1.1: a Renyi curve and no more."""
+    return Cost(relation, math.inf, None, zcdp_rdp(mechanism.rho, orders), math.inf,
+                no_losses="zero-concentrated DP bounds Renyi divergences only")

@@ -1,25 +1,129 @@
-"""Mechanisms that choose, and a cost that somebody vouches for."""
+"""Mechanisms that choose."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
-from privledger.rounding import count, plain_float, plain_int, positive, probability
+from privledger.rounding import count, number, plain_float, plain_int, positive, probability
+
+
+def _pair_of_floats(value: object) -> tuple[float, ...]:
+    return tuple(plain_float(item) for item in value)  # type: ignore[attr-defined]
 
 
 @frozen(cache_hash=True)
 class Exponential:
     """Selection with probability proportional to exp(epsilon * score / (2 * sensitivity)).
 
-    Bounded range `epsilon`: log-probabilities of any two outcomes move apart by at most
-    epsilon (Durfee and Rogers 2019). Candidates must be public.
+    Candidates must be public.
+
+    Attributes:
+        epsilon: no unit.
+        score_change: the smallest and largest amount by which one record may change any score,
+            in units of the sensitivity. Log-probabilities of two outcomes move apart by at
+            most `range` = epsilon (high - low) / 2: epsilon for any score, half of it for
+            monotone ones, (0, 1) (docs/proofs/bounded-range.md).
+    """
+
+    epsilon: float = field(converter=plain_float)
+    score_change: tuple[float, ...] = field(default=(-1.0, 1.0), converter=_pair_of_floats)
+
+    def __attrs_post_init__(self) -> None:
+        positive("Exponential epsilon", self.epsilon)
+        ends = [number("Exponential score_change", end) for end in self.score_change]
+        if not (len(ends) == 2 and -1 <= ends[0] < ends[1] <= 1):
+            raise InvalidMechanism("Exponential score_change", self.score_change,
+                                   "two rising numbers from -1 to 1")
+
+    @property
+    def range(self) -> float:
+        """Bounded range, nats."""
+        return self.epsilon * (self.score_change[1] - self.score_change[0]) / 2
+
+
+@frozen(cache_hash=True)
+class PermuteAndFlip:
+    """Candidates in random order, each accepted with probability exp(c (score - best)).
+
+    c = epsilon / (2 * sensitivity), or epsilon / sensitivity for monotone scores. Pure DP at
+    `epsilon`, without the bounded range of the exponential mechanism (docs/proofs/
+    bounded-range.md has a counterexample).
     """
 
     epsilon: float = field(converter=plain_float)
 
     def __attrs_post_init__(self) -> None:
-        positive("Exponential epsilon", self.epsilon)
+        positive("PermuteAndFlip epsilon", self.epsilon)
+
+
+NOISES = ("exponential", "laplace", "gumbel")
+
+
+@frozen(cache_hash=True)
+class ReportNoisyMax:
+    """The candidate whose score plus noise is largest. Pure DP at `epsilon`.
+
+    Noise of scale 2 * sensitivity / epsilon on each score, or sensitivity / epsilon for
+    monotone scores. With `gumbel` noise this is the exponential mechanism, and priced as such;
+    `exponential` is permute-and-flip.
+    """
+
+    epsilon: float = field(converter=plain_float)
+    noise: Literal["exponential", "laplace", "gumbel"] = "exponential"
+
+    def __attrs_post_init__(self) -> None:
+        positive("ReportNoisyMax epsilon", self.epsilon)
+        if self.noise not in NOISES:
+            raise InvalidMechanism("ReportNoisyMax noise", self.noise, ", ".join(NOISES))
+
+
+@frozen(cache_hash=True)
+class TopK:
+    """The canonical Lipschitz mechanism's unordered set of `k` of the candidates.
+
+    Pure DP at `epsilon` for all k together. With `gumbel` noise on the utility classes it is
+    the exponential mechanism over sets, and priced by its bounded range.
+    """
+
+    k: int = field(converter=plain_int)
+    epsilon: float = field(converter=plain_float)
+    noise: Literal["exponential", "gumbel"] = "exponential"
+
+    def __attrs_post_init__(self) -> None:
+        count("TopK k", self.k)
+        positive("TopK epsilon", self.epsilon)
+        if self.noise not in ("exponential", "gumbel"):
+            raise InvalidMechanism("TopK noise", self.noise, "exponential or gumbel")
+
+
+@frozen(cache_hash=True)
+class SparseVector:
+    """Which of a stream of queries is above a threshold, until `cutoff` of them were.
+
+    Laplace noise of `threshold_scale` on the threshold, drawn once, and of `query_scale` on
+    every query; no numeric answers (docs/proofs/sparse-vector.md).
+
+    Attributes:
+        sensitivity: L1 sensitivity of each query.
+        monotone: whether one record moves all queries in the same direction.
+    """
+
+    threshold_scale: float = field(converter=plain_float)
+    query_scale: float = field(converter=plain_float)
+    cutoff: int = field(default=1, converter=plain_int)
+    sensitivity: float = field(default=1.0, converter=plain_float)
+    monotone: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        positive("SparseVector threshold_scale", self.threshold_scale)
+        positive("SparseVector query_scale", self.query_scale)
+        count("SparseVector cutoff", self.cutoff)
+        positive("SparseVector sensitivity", self.sensitivity)
+        if not isinstance(self.monotone, bool):
+            raise InvalidMechanism("SparseVector monotone", self.monotone, "True or False")
 
 
 @frozen(cache_hash=True)
@@ -35,16 +139,3 @@ class RandomizedResponse:
     def __attrs_post_init__(self) -> None:
         probability("RandomizedResponse noise_parameter", self.noise_parameter, one=True)
         count("RandomizedResponse num_buckets", self.num_buckets, least=2)
-
-
-@frozen(cache_hash=True)
-class Asserted:
-    """A pure-DP cost that somebody vouches for. Marked as asserted wherever it appears."""
-
-    epsilon: float = field(converter=plain_float)
-    why: str
-
-    def __attrs_post_init__(self) -> None:
-        positive("Asserted epsilon", self.epsilon)
-        if not isinstance(self.why, str) or not self.why.strip():
-            raise InvalidMechanism("Asserted why", self.why, "a sentence")

@@ -24,7 +24,7 @@ def curve(bounds: list[float]) -> RdpCurve:
 def test_default_orders_cover_both_ends() -> None:
     assert DEFAULT_ORDERS[0] == 1.01
     assert DEFAULT_ORDERS[-1] == 1e6
-    assert 140 <= len(DEFAULT_ORDERS) <= 170
+    assert 200 <= len(DEFAULT_ORDERS) <= 240
     assert all(float(k) in DEFAULT_ORDERS for k in range(2, 65))
 
 

@@ -76,9 +76,12 @@ def test_many_releases_on_one_sample_cost_more_than_on_many_samples():
     (pl.RandomizedResponse(0.5), "add_remove"),
     (pl.PoissonSample(0.1, pl.IndividualFilter("gdp", 1.0)), "add_remove"),
     (pl.PoissonSample(0.1, pl.Repeat(pl.IndividualFilter("renyi", 1.0, 4.0), 2)), "add_remove"),
-    (pl.Group(2, pl.PoissonSample(0.1, G)), "add_remove"),
     (pl.PoissonSample(0.1, pl.Group(2, G)), "add_remove"),
-    (pl.Group(2, pl.DiscreteGaussian(1.0)), "add_remove"),
+    (pl.Group(2, pl.IndividualFilter("renyi", 1.0, 4.0)), "add_remove"),
+    (pl.FixedSizeSample(1, 10, G), "add_remove"), (pl.AsReplaceOne(G), "add_remove"),
+    (pl.FixedSizeSample(1, 10, pl.Group(2, G)), "replace_one"),
+    (pl.AsReplaceOne(pl.IndividualFilter("gdp", 1.0)), "replace_one"),
+    (pl.Tuning(pl.Asserted(1.0, "why", 1e-6), success=0.1), "add_remove"),
 ])
 def test_no_proof_means_refused(node, relation):
     with pytest.raises(pl.UnsupportedNode):
@@ -101,7 +104,7 @@ def test_group_prices():
     assert pl.Group(1, G) != G and pl.epsilon(pl.Group(1, G), 1e-6) == pl.epsilon(G, 1e-6)
 
 
-@pytest.mark.parametrize("accountant", ["pld", "exact", "", None, 1])
+@pytest.mark.parametrize("accountant", ["prv", "exact", "", None, 1])
 def test_unknown_accountant_is_refused(accountant):
     with pytest.raises(pl.PrivledgerError):
         pl.epsilon(G, 1e-6, accountant=accountant)

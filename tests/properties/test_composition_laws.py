@@ -55,6 +55,9 @@ def bounds(node):
     return pl.rdp(node, ORDERS)
 
 
+MESH = 1 + 1e-5  # a distribution is computed on a mesh: two prices may differ by that much
+
+
 def no_more(left, right, slack=1e-12):
     return bool(np.all(left <= right * (1 + slack)))
 
@@ -125,8 +128,7 @@ def test_repeating_is_a_sequence_of_equals(node, times):
 def test_adding_a_node_never_costs_less(first, second):
     assert no_more(bounds(first), bounds(pl.Sequential([first, second])))
     delta = 1e-6
-    assert pl.epsilon(first, delta) <= pl.epsilon(pl.Sequential([first, second]), delta) * (
-        1 + 1e-12)
+    assert pl.epsilon(first, delta) <= pl.epsilon(pl.Sequential([first, second]), delta) * MESH
 
 
 @QUICK
@@ -145,7 +147,7 @@ def test_best_is_no_worse_than_any_accountant(node, delta):
             other = pl.epsilon(node, delta, accountant=accountant)
         except pl.PrivledgerError:
             continue
-        assert best <= other
+        assert best <= other * MESH
 
 
 # A plan of small alphabets, so that random releases often match.

@@ -1,0 +1,64 @@
+"""Privacy-loss distributions: certified bounds on epsilon and delta of fixed compositions.
+
+    pairs, sampled, grid    dominating pairs
+    losses                  how a node is built of pairs, one lane for each direction
+    probe, lattice          where to compute: tilt, window, mesh
+    moments                 Renyi bounds of a pair
+    masses                  a pair on a lattice, above it or below it
+    compose, solve          the sum of losses by FFT, and what it proves
+    price                   the questions
+
+Proofs: docs/proofs/privacy-loss.md.
+"""
+
+from privledger.accounting.pld.losses import (
+    NOTHING,
+    Losses,
+    both_ways,
+    dearest,
+    fixed_size,
+    moved,
+    poisson,
+    together,
+)
+from privledger.accounting.pld.moments import losses_rdp
+from privledger.accounting.pld.pairs import (
+    AtomPair,
+    BoundedRangePair,
+    GaussianPair,
+    LaplacePair,
+    discrete_gaussian_pair,
+    discrete_laplace_pair,
+    pure_pair,
+    response_pair,
+)
+from privledger.accounting.pld.price import (
+    Price,
+    delta_by_pld,
+    epsilon_by_pld,
+    epsilon_lower_by_pld,
+)
+
+__all__ = [
+    "NOTHING",
+    "AtomPair",
+    "BoundedRangePair",
+    "GaussianPair",
+    "LaplacePair",
+    "Losses",
+    "Price",
+    "both_ways",
+    "dearest",
+    "delta_by_pld",
+    "discrete_gaussian_pair",
+    "discrete_laplace_pair",
+    "epsilon_by_pld",
+    "epsilon_lower_by_pld",
+    "fixed_size",
+    "losses_rdp",
+    "moved",
+    "poisson",
+    "pure_pair",
+    "response_pair",
+    "together",
+]

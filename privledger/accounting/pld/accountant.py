@@ -1,0 +1,102 @@
+"""Certified epsilon and delta of a composition of pairs, one lane (direction) at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import frozen
+
+from privledger.accounting.pld.compose import Composed, compose
+from privledger.accounting.pld.lattice import HARD_SIZE, SOFT_SIZE, Lattice, choose
+from privledger.accounting.pld.masses import Masses, lower_masses, upper_masses
+from privledger.accounting.pld.pairs import Pair
+from privledger.accounting.pld.probe import Probe, tilt_for_delta, tilt_for_epsilon
+from privledger.accounting.pld.solve import Profile, profile
+
+Items = tuple[tuple[Pair, int], ...]
+TOLERANCE = 2e-6
+_LOST = 1e-7  # share of delta that cutting off the far tail may cost
+
+
+@frozen
+class Found:
+    """A bound with the lattice that it was computed on."""
+
+    value: float
+    lattice: Lattice
+    tight: bool = True
+
+
+def _ranges(probe: Probe, items: Items, lattice: Lattice, delta: float) -> list[tuple[int, int]]:
+    """Lattice numbers that each item's masses are computed on."""
+    sizes = np.diff(np.append(probe.starts, len(probe.loss)))
+    total = float(probe.counts.sum())
+    found = []
+    for (pair, _), start, size in zip(items, probe.starts, sizes, strict=True):
+        order = np.argsort(probe.loss[start:start + size], kind="stable")
+        loss = probe.loss[start:start + size][order]
+        log_p = probe.log_p[start:start + size][order]
+        with np.errstate(under="ignore"):
+            above = np.cumsum(np.exp(log_p)[::-1])[::-1] - np.exp(log_p)
+            weight = np.exp(log_p + lattice.tilt * loss - np.max(log_p + lattice.tilt * loss))
+        below = np.cumsum(weight) / weight.sum()
+        enough = above * total <= _LOST * delta
+        high = loss[int(np.argmax(enough))] if bool(enough.any()) else loss[-1]
+        high = pair.top if pair.top <= high + 2 * lattice.step + 1 else float(high)
+        if pair.top < math.inf and (pair.top - high) < lattice.size * lattice.step:
+            high = pair.top
+        low = float(loss[max(0, int(np.argmax(below > 1e-10 / total)) - 1)])
+        first = math.floor(low / lattice.step) - 1
+        last = max(first + 1, math.ceil(high / lattice.step * (1 - 1e-15) - 1e-9))
+        found.append((first, min(last, first + 8 * HARD_SIZE)))
+    return found
+
+
+def _compose(
+    probe: Probe, items: Items, lattice: Lattice, delta: float, *, upper: bool
+) -> Composed:
+    parts: list[tuple[Masses, int]] = []
+    for (pair, count), (first, last) in zip(
+            items, _ranges(probe, items, lattice, delta), strict=True):
+        if upper:
+            masses = upper_masses(pair, lattice.step, first, last)
+        else:
+            masses = lower_masses(pair, lattice.step, first, last)
+        parts.append((masses, count))
+    return compose(parts, lattice)
+
+
+def epsilon_upper(items: Items, delta: float, tolerance: float = TOLERANCE,
+                  soft: int = SOFT_SIZE) -> Found:
+    """An epsilon that the composition has at `delta`; infinity if none could be certified."""
+    probe = Probe.of(items)
+    lattice = choose(probe, items, tilt_for_delta(probe, delta), tolerance, soft=soft)
+    curve = profile(_compose(probe, items, lattice, delta, upper=True), upper=True)
+    return Found(max(0.0, curve.epsilon(delta)), lattice, _tight(items))
+
+
+def epsilon_lower(items: Items, delta: float, tolerance: float = 1e-4,
+                  soft: int = SOFT_SIZE) -> Found:
+    """An epsilon below which the composition does not have `delta`; 0 if none is proved."""
+    probe = Probe.of(items)
+    lattice = choose(probe, items, tilt_for_delta(probe, delta), tolerance,
+                     soft=soft, both_ends=True)
+    curve = profile(_compose(probe, items, lattice, delta, upper=False), upper=False)
+    value = curve.epsilon(delta)
+    return Found(value if 0 < value < math.inf else 0.0, lattice)
+
+
+def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,
+                soft: int = SOFT_SIZE) -> Found:
+    """A delta that the composition has at `epsilon`."""
+    probe = Probe.of(items)
+    tilt = tilt_for_epsilon(probe, epsilon)
+    guess = math.exp(max(-690.0, min(0.0, probe.log_delta(tilt)[0])))
+    lattice = choose(probe, items, tilt, tolerance, soft=soft)
+    curve: Profile = profile(_compose(probe, items, lattice, guess, upper=True), upper=True)
+    return Found(min(1.0, curve.delta(epsilon)), lattice, _tight(items))
+
+
+def _tight(items: Items) -> bool:
+    return all(pair.tight for pair, _ in items)

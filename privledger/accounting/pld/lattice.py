@@ -1,0 +1,167 @@
+"""Choice of tilt, window and mesh. Bad choices cost tightness, never soundness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from privledger.accounting.pld.pairs import Pair
+from privledger.accounting.pld.probe import Probe
+
+SOFT_SIZE = 1 << 17
+HARD_SIZE = 1 << 20
+_WORK = 1 << 23  # items times points that the soft size is cut down to
+_OUTSIDE = math.log(1e-8)  # tilted mass that may lie outside the window
+_HARMLESS = math.log(1e-3)  # the same, where it only makes an upper bound a little larger
+_TURNS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 12.0)
+
+
+@frozen
+class Lattice:
+    """Where the sum of losses is computed.
+
+    Attributes:
+        step: mesh in nats.
+        first: lattice number at which the window starts. size: its length, and the FFT's.
+        tilt: exponential tilt, so that the region of interest keeps its digits.
+        centre: about the epsilon that is looked for. mean: about the tilted mean.
+        turns: changes of tilt at which Chernoff's bound is good: for tilted mass below the
+            window, for P mass above it, for tilted mass above it.
+        added: estimate of what the mesh adds to epsilon.
+    """
+
+    step: float
+    first: int
+    size: int
+    tilt: float
+    centre: float
+    mean: float
+    turns: tuple[float, float, float]
+    added: float
+
+
+def good_size(least: int) -> int:
+    """The next FFT length with factors 2, 3 and 5 only."""
+    best = 1 << max(4, (least - 1).bit_length())
+    three = 1
+    while three < best:
+        five = three
+        while five < best:
+            size = five << max(0, ((least + five - 1) // five - 1).bit_length())
+            if size % 2 == 0:
+                best = min(best, size)
+            five *= 5
+        three *= 3
+    return best
+
+
+def choose(
+    probe: Probe, items: Sequence[tuple[Pair, int]], tilt: float, tolerance: float,
+    *, soft: int = SOFT_SIZE, both_ends: bool = False,
+) -> Lattice:
+    """A lattice on which epsilon is about `tolerance` (relative) too large, if `soft` allows.
+
+    Beyond `soft` points the mesh grows until epsilon is 50 times the tolerance too large
+    (but 1e-4 at least), and only then the size, up to `HARD_SIZE`.
+
+    Args:
+        both_ends: whether tilted mass above the window matters too, as for a lower bound.
+    """
+    saddle = tilt
+    _, centre, variance = probe.moments(saddle)
+    scale = max(centre, 1e-3 * math.sqrt(variance), 1e-290)
+    tilt, (low, high, turns) = _narrowest(probe, saddle, both_ends)
+    soft = max(1 << 12, min(soft, _WORK // len(items)))
+    step = _step(probe, saddle, tolerance * scale)
+    width = max(high - low, 16 * step)
+    if width / step > soft:
+        loose = _step(probe, saddle, max(1e-4, 50 * tolerance) * scale)
+        step = max(step, min(loose, width / soft), width / HARD_SIZE)
+    step = _aligned(items, step)
+    first = math.floor(low / step) - 1
+    size = good_size(max(64, math.ceil(high / step) - first + 2))
+    added = 0.5 * (saddle + 1) * probe.added_variance(saddle, step)
+    return Lattice(step, first, size, tilt, centre, probe.moments(tilt)[1], turns, added)
+
+
+_Window = tuple[float, float, tuple[float, float, float]]
+
+
+def _narrowest(probe: Probe, saddle: float, both_ends: bool) -> tuple[float, _Window]:
+    """A tilt at or below the saddle point's with a narrow window and digits enough.
+
+    Under its own tilt a sampled mechanism may have a second, far hump: less tilt keeps it out
+    of the way, and costs digits of the region that matters.
+    """
+    log_delta, centre = probe.log_delta(saddle)
+    noise = math.log(1e-14 + 6e-17 * float(probe.counts.sum()))
+    limit = math.log(1e-7 if both_ends else 1e-10)
+    best = saddle, window(probe, saddle, centre, log_delta, both_ends)
+    for share in (0.75, 0.5, 0.25, 0.0):
+        tilt = share * saddle
+        digits = noise + probe.moments(tilt)[0] - tilt * centre - log_delta
+        if digits > limit:
+            break
+        tried = window(probe, tilt, centre, log_delta, both_ends)
+        if tried[1] - tried[0] < 0.9 * (best[1][1] - best[1][0]):
+            best = tilt, tried
+    return best
+
+
+def window(
+    probe: Probe, tilt: float, centre: float, log_delta: float, both_ends: bool
+) -> _Window:
+    """Losses between which nearly all of the sum lies that matters, and how that is proved.
+
+    Mass above the window is lost: as P mass for an upper bound, where it is a share of delta.
+    What is outside also wraps to the other end of the window: mass from above lands below
+    `centre`, where it does no harm to an upper bound, unless it is very far above.
+    """
+    log_moment, _, variance = probe.moments(tilt)
+    spread = math.sqrt(max(variance, 1e-300))
+    # Tilted mass that wraps around should be small beside what delta is made of.
+    ours = min(0.0, log_delta - log_moment + tilt * centre)
+    under, over = ours + _OUTSIDE, ours + (_OUTSIDE if both_ends else _HARMLESS)
+    low, high, far = (-math.inf, 0.0), (math.inf, 0.0), (math.inf, 0.0)
+    for power in _TURNS:
+        turn = power / spread
+        down = probe.moments(tilt - turn)[0]
+        low = max(low, ((log_moment + under - down) / turn, -turn))
+        up = probe.moments(tilt + turn)[0]
+        far = min(far, ((up - log_moment - over) / turn, turn))
+        high = min(high, ((up - log_delta - _OUTSIDE) / (tilt + turn), turn))
+    top = max(high[0], centre + spread)
+    bottom = min(low[0], centre - spread)
+    turns = low[1], high[1], far[1]
+    if both_ends:
+        return bottom, max(top, far[0]), turns
+    return min(bottom, top + centre - far[0]), top, turns
+
+
+def _step(probe: Probe, tilt: float, allowed: float) -> float:
+    """Largest mesh that adds at most `allowed` to epsilon."""
+    low, high = 1e-12, 1e3
+    while high > 1.02 * low:
+        middle = math.sqrt(low * high)
+        cost = 0.5 * (tilt + 1) * probe.added_variance(tilt, middle)
+        low, high = (middle, high) if cost <= allowed else (low, middle)
+    return low
+
+
+def _aligned(items: Sequence[tuple[Pair, int]], step: float) -> float:
+    """A slightly smaller mesh on which the most frequent atom at the top lies exactly."""
+    best, rank = 0.0, 0.0
+    for pair, count in items:
+        atoms = pair.atoms()
+        if len(atoms.loss):
+            k = int(atoms.p.argmax())
+            weight = float(atoms.p[k]) * count * abs(float(atoms.loss[k]))
+            if weight > rank:
+                best, rank = abs(float(atoms.loss[k])), weight
+    if best <= 0:
+        return step
+    parts = math.ceil(best / step)
+    return best / parts if parts < 1 << 40 and best / parts > 0.2 * step else step
+

@@ -1,0 +1,220 @@
+"""What a node loses, as pairs: built without computing, resolved when a price is asked.
+
+A lane is one direction of the neighbouring relation. Under add-or-remove-one there are two: a
+record is removed, or added; every mechanism of a run goes the same way. Under replace-one both
+directions are one, because the relation is symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from privledger.accounting.pld.accountant import Items
+from privledger.accounting.pld.grid import largest, product
+from privledger.accounting.pld.pairs import (
+    AtomPair,
+    BoundedRangePair,
+    GaussianPair,
+    LaplacePair,
+    Pair,
+)
+from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+from privledger.rounding import up
+
+_DISTINCT = 512  # different pairs of one family that are convolved one by one
+
+
+@frozen(eq=False)
+class Together:
+    """All of `parts`, each so many times."""
+
+    parts: tuple[tuple[Lane, int], ...]
+
+
+@frozen(eq=False)
+class Dearest:
+    """The largest of several profiles: the record may be in any one of the parts."""
+
+    choices: tuple[Lane, ...]
+
+
+@frozen(eq=False)
+class Sampled:
+    """`inner` on a random sample."""
+
+    kind: Literal["remove", "add", "fixed"]
+    rate: float
+    inner: Lane
+
+
+Lane = GaussianPair | LaplacePair | BoundedRangePair | AtomPair | Together | Dearest | Sampled
+
+
+@frozen(eq=False)
+class Losses:
+    """Both lanes of a node; the same object twice if the node is symmetric."""
+
+    remove: Lane
+    add: Lane
+
+    @property
+    def symmetric(self) -> bool:
+        return self.remove is self.add
+
+
+def both_ways(lane: Lane) -> Losses:
+    return Losses(lane, lane)
+
+
+NOTHING = both_ways(Together(()))
+
+
+def together(losses: Sequence[tuple[Losses, int]]) -> Losses:
+    """Composition; counts of 1 or more."""
+    if len(losses) == 1 and losses[0][1] == 1:
+        return losses[0][0]
+    remove = Together(tuple((part.remove, count) for part, count in losses))
+    if all(part.symmetric for part, _ in losses):
+        return both_ways(remove)
+    return Losses(remove, Together(tuple((part.add, count) for part, count in losses)))
+
+
+def dearest(losses: Sequence[Losses]) -> Losses:
+    """Parallel parts: the profile of the dearest at every epsilon."""
+    distinct = list({id(part): part for part in losses}.values())
+    if len(distinct) == 1:
+        return distinct[0]
+    remove = Dearest(tuple(part.remove for part in distinct))
+    if all(part.symmetric for part in distinct):
+        return both_ways(remove)
+    return Losses(remove, Dearest(tuple(part.add for part in distinct)))
+
+
+def moved(replaced: Sequence[Losses], parts: Sequence[Losses]) -> Losses:
+    """Parallel parts under replace-one: the record stays, or leaves one part for another.
+
+    Args:
+        replaced: each part under replace-one. parts: the same under add-or-remove-one.
+    """
+    often: dict[Losses, int] = {}
+    for part in parts:
+        often[part] = often.get(part, 0) + 1
+    choices = [part.remove for part in dict.fromkeys(replaced)]
+    choices += [Together(((left.remove, 1), (entered.add, 1)))
+                for left in often for entered in often
+                if left is not entered or often[left] > 1]
+    return both_ways(Dearest(tuple(choices)))
+
+
+def poisson(rate: float, inner: Losses) -> Losses:
+    return Losses(Sampled("remove", rate, inner.remove), Sampled("add", rate, inner.add))
+
+
+def fixed_size(rate: float, inner: Losses) -> Losses:
+    return both_ways(Sampled("fixed", rate, inner.remove))
+
+
+def resolve(lane: Lane, tail: float) -> Items:
+    """Distinct pairs with their counts; Gaussians merged into one.
+
+    Args:
+        tail: P mass that products inside a sample may send to infinity.
+    """
+    counts: dict[Pair, int] = {}
+    squares: list[float] = []
+    _collect(lane, 1, counts, squares, _Resolver(tail))
+    if squares:
+        total = math.fsum(squares)
+        counts[GaussianPair(up(math.sqrt(up(total)) * (1 + 1e-15)))] = 1
+    return _few(counts)
+
+
+class _Resolver:
+    """Pairs of samples and maxima, each computed once however often it occurs."""
+
+    def __init__(self, tail: float) -> None:
+        self.tail = tail
+        self._known: dict[int, tuple[Lane, Items]] = {}
+
+    def items(self, lane: Sampled | Dearest) -> Items:
+        if id(lane) not in self._known:
+            found = self._sampled(lane) if isinstance(lane, Sampled) else self._dearest(lane)
+            self._known[id(lane)] = lane, found  # keeps the lane alive, so its id stays its own
+        return self._known[id(lane)][1]
+
+    def _sampled(self, lane: Sampled) -> Items:
+        items = resolve(lane.inner, self.tail)
+        if not items:
+            return ()
+        inner = product(items, self.tail)
+        if lane.kind == "fixed":
+            return ((FixedSizePair(lane.rate, inner), 1),)
+        kind = RemovePair if lane.kind == "remove" else AddPair
+        return ((kind(lane.rate, inner), 1),)
+
+    def _dearest(self, lane: Dearest) -> Items:
+        options = [dict(items) for choice in lane.choices
+                   if (items := resolve(choice, self.tail))]
+        kept: list[dict[Pair, int]] = []
+        for option in sorted(options, key=_size, reverse=True):
+            # Running more of the same only adds to a profile.
+            if not any(_within(option, other) for other in kept):
+                kept.append(option)
+        if len(kept) <= 1:
+            return tuple(kept[0].items()) if kept else ()
+        pairs = [product(tuple(option.items()), self.tail) for option in kept]
+        return ((_maximum(pairs, self.tail), 1),)
+
+
+def _size(option: dict[Pair, int]) -> int:
+    return sum(option.values())
+
+
+def _within(option: dict[Pair, int], other: dict[Pair, int]) -> bool:
+    return all(count <= other.get(pair, 0) for pair, count in option.items())
+
+
+def _collect(
+    lane: Lane, times: int, counts: dict[Pair, int], squares: list[float], resolver: _Resolver
+) -> None:
+    if isinstance(lane, Together):
+        for part, count in lane.parts:
+            _collect(part, times * count, counts, squares, resolver)
+        return
+    items = resolver.items(lane) if isinstance(lane, Sampled | Dearest) else ((lane, 1),)
+    for pair, count in items:
+        if isinstance(pair, GaussianPair):
+            squares.append(times * count * pair.mu**2)
+        else:
+            counts[pair] = counts.get(pair, 0) + times * count
+
+
+def _maximum(pairs: Iterable[Pair], tail: float) -> Pair:
+    """Families ordered by one parameter need no lattice."""
+    distinct = list(dict.fromkeys(pairs))
+    for kind, size in _FAMILIES:
+        if all(type(pair) is kind for pair in distinct):
+            return max(distinct, key=lambda pair: float(getattr(pair, size)))
+    return largest(distinct, tail)
+
+
+_FAMILIES = ((GaussianPair, "mu"), (LaplacePair, "epsilon"), (BoundedRangePair, "eta"))
+
+
+def _few(counts: dict[Pair, int]) -> Items:
+    """Too many different pairs of one family are rounded up to a few."""
+    rest = dict(counts)
+    for kind, size in _FAMILIES[1:]:
+        members = [pair for pair in counts if type(pair) is kind]
+        if len(members) <= _DISTINCT:
+            continue
+        members.sort(key=lambda pair: float(getattr(pair, size)), reverse=True)
+        width = math.ceil(len(members) / _DISTINCT)
+        for start in range(0, len(members), width):
+            group = members[start:start + width]
+            rest[group[0]] = sum(rest.pop(pair) for pair in group)
+    return tuple(rest.items())

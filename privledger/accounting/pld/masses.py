@@ -1,0 +1,184 @@
+"""A pair on a lattice of losses: a dominating one (upper) and a dominated one (lower).
+
+Upper: the piecewise linear profile through the exact one at the lattice points, "connect the
+dots" [Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv:2207.04380]. Each cell's masses
+are split between its two ends so that both P and Q mass are kept.
+Lower: the profile through points below the exact one, such that each chord stays below a tangent.
+Rounding errors move mass up in the upper pair and down in the lower one
+(docs/proofs/privacy-loss.md, lemma 3).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import frozen
+
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.cells import UNIT, Cells
+from privledger.accounting.pld.pairs import Pair
+
+_PASSES = 200
+_FAR = 600.0  # beyond this, exp(loss) is left out of a split: all mass goes up
+
+
+@frozen(eq=False)
+class Masses:
+    """P masses at the losses (first + i) * step, i = 0, 1, ...
+
+    Attributes:
+        first: lattice number of the first mass.
+        p: shape (n,). The Q masses are p exp(-loss).
+        infinite: P mass at a loss of infinity.
+    """
+
+    first: int
+    p: Array
+    infinite: float
+
+
+def upper_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
+    """A pair that dominates `pair`, on lattice numbers `first` to `last`."""
+    edges = step * np.arange(first, last + 1, dtype=np.float64)
+    p = np.zeros(len(edges))
+    infinite = blur = 0.0
+    if len(edges) > 1:
+        cells = pair.cells(edges)
+        rise, mass = _rise(cells.p, cells.q, cells.slack_p, cells.slack_q, edges[:-1], step, 1)
+        p[1:] += rise
+        p[:-1] += mass - rise
+        p[0] += cells.below
+        infinite, blur = cells.above, cells.blur
+    infinite += _add_atoms(p, pair, step, first)
+    p *= math.exp(blur) * (1 + 16 * UNIT)
+    return Masses(first, p, infinite * (1 + 16 * UNIT))
+
+
+def _rise(
+    p: Array, q: Array, slack_p: Array, slack_q: Array, left: Array, step: float, sign: int
+) -> tuple[Array, Array]:
+    """P mass that goes to the right end of each cell and the whole mass, rounded by `sign`."""
+    gap = -math.expm1(-step)
+    grow = np.exp(np.minimum(left, _FAR))
+    mass = np.maximum(p + sign * slack_p, 0.0)
+    loose = slack_p + grow * slack_q + p * UNIT * (8 + np.abs(left))
+    far = mass if sign > 0 else 0.0
+    rise = np.where(left > _FAR, far, (p - grow * q + sign * loose) / gap)
+    return np.clip(rise, 0.0, mass), mass
+
+
+def _add_atoms(p: Array, pair: Pair, step: float, first: int) -> float:
+    """Split each atom between its neighbours on the lattice; return what goes to infinity."""
+    atoms = pair.atoms()
+    if not len(atoms.loss):
+        return atoms.infinite
+    last = first + len(p) - 1
+    place = atoms.loss / step
+    nearest = np.rint(place)
+    on = np.abs(place - nearest) <= 4 * UNIT * np.abs(place)
+    low = np.where(on, nearest, np.floor(place))
+    share = np.where(on, 0.0, np.expm1(low * step - atoms.loss) / math.expm1(-step))
+    share = np.clip(share * (1 + 64 * UNIT) + 16 * UNIT * np.abs(atoms.loss) / step, 0.0, 1.0)
+    share = np.where(on, 0.0, share)
+    raised = atoms.p * np.where(on, 1 + 8 * UNIT * np.abs(atoms.loss), 1.0)
+    index = np.clip(low, first, last + 1).astype(np.int64) - first
+    share = np.where(low < first, 0.0, share)
+    beyond = (index >= len(p)) | ((index == len(p) - 1) & (share > 0))
+    kept = ~beyond
+    np.add.at(p, index[kept], (raised * (1 - share))[kept])
+    np.add.at(p, np.minimum(index + 1, len(p) - 1)[kept], (raised * share)[kept])
+    return float(atoms.infinite + raised[beyond].sum())
+
+
+def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
+    """A pair that `pair` dominates, on the same lattice; total P mass at most 1.
+
+    The profile through H - d at the lattice points, where d is the gap between H and the
+    tangent in the middle of either neighbouring cell, whichever is larger: on each cell the
+    chord is then below that tangent. P mass outside the lattice is dropped.
+    """
+    edges = step * np.arange(first, last + 0.25, 0.5)
+    p = np.zeros(last - first + 1)
+    blur = 0.0
+    if last - first >= 2:
+        cells = pair.cells(edges)
+        blur = cells.blur
+        grid, left, right = edges[::2], slice(0, None, 2), slice(1, None, 2)
+        whole, drop = cells.p[left] + cells.p[right], cells.slack_p[left] + cells.slack_p[right]
+        rise, mass = _rise(whole, cells.q[left] + cells.q[right], drop,
+                           cells.slack_q[left] + cells.slack_q[right], grid[:-1], step, -1)
+        p[1:] += rise
+        p[:-1] += mass - rise
+        p = max((_tangent(p, _gap(cells, grid, pressed), step) for pressed in range(4)),
+                key=lambda masses: float(masses.sum()))
+    atoms = pair.atoms()
+    low = np.floor(atoms.loss / step + 1e-9)
+    inside = (low >= first) & (low <= last)
+    np.add.at(p, (low[inside] - first).astype(np.int64), atoms.p[inside] * (1 - 1e-9 * step))
+    p *= math.exp(-blur) * (1 - 32 * UNIT)
+    return Masses(first, p, atoms.infinite * (1 - 16 * UNIT))
+
+
+def _gap(cells: Cells, grid: Array, pressed: int) -> Array:
+    """H minus the nearer tangents of the two neighbouring cells.
+
+    A tangent touches H in the middle of its cell; in the first `pressed` cells that hold mass
+    it touches at the left end, so that no mass is lost at a sharp lower edge.
+    """
+    grow = np.exp(np.minimum(grid, _FAR))
+    p, q = cells.p.reshape(-1, 2), cells.q.reshape(-1, 2)
+    loose_p = (cells.slack_p * (1 + 1e-12) + cells.p * UNIT * 700).reshape(-1, 2)
+    loose_q = cells.slack_q.reshape(-1, 2)
+    ahead = p[:, 0] - grow[:-1] * q[:, 0] + loose_p[:, 0] + grow[:-1] * loose_q[:, 0]
+    behind = grow[1:] * q[:, 1] - p[:, 1] + loose_p[:, 1] + grow[1:] * loose_q[:, 1]
+    if pressed:
+        held = p.sum(axis=1) > 0
+        begin = int(np.argmax(held))
+        these = slice(begin, begin + pressed)
+        whole = (grow[1:] * q.sum(axis=1) - p.sum(axis=1)
+                 + loose_p.sum(axis=1) + grow[1:] * loose_q.sum(axis=1))
+        ahead[:begin] = behind[:begin] = 0.0
+        ahead[these], behind[these] = 0.0, whole[these]
+    gap = np.append(ahead, 0.0)
+    gap[1:] = np.maximum(gap[1:], behind)
+    return np.maximum(gap, 0.0)
+
+
+def _tangent(p: Array, gap: Array, step: float) -> Array:
+    """Masses of the profile lowered by `gap`; more where it would not be convex."""
+    up, down = math.expm1(step), -math.expm1(-step)
+    gap = gap.copy()
+    gap[-1], gap[-2] = 0.0, p[-1] * down  # all of the highest mass comes down one point
+    near = p + np.append(p[1:], 0.0) + np.append(0.0, p[:-1])
+    for _ in range(_PASSES):
+        right = np.append(np.diff(gap), 0.0) / up
+        left = np.append(0.0, np.diff(gap)) / down
+        lowered: Array = p - right + left
+        bad = lowered < 0
+        bad[-1] = False
+        if not bool(bad.any()):
+            lowered[-1] = 0.0
+            return np.asarray(lowered, dtype=np.float64)
+        # Raising the gap at a point by t adds t (1/up + 1/down) to its own mass.
+        gap = np.where(bad, gap - (lowered - 1e-7 * near) / (1 / up + 1 / down), gap)
+    return _all_down(p)
+
+
+def _all_down(p: Array) -> Array:
+    """Every mass one lattice point lower: dominated for certain."""
+    return np.append(p[1:], 0.0)
+
+def discounted(weight: Array, step: float) -> Array:
+    """sum over k >= i of weight[k] exp(-(k - i) step), in blocks so that no power overflows."""
+    size = max(1, int(min(len(weight), 300.0 / step)))
+    result = np.empty_like(weight)
+    carried = 0.0
+    for start in range((len(weight) - 1) // size * size, -1, -size):
+        block = weight[start:start + size]
+        grow = np.exp(step * np.arange(len(block)))
+        inside = np.cumsum((block / grow)[::-1])[::-1] * grow
+        # exp(-(len - i) step) carries what lies beyond the block.
+        result[start:start + size] = inside + carried * (grow / grow[-1]) * math.exp(-step)
+        carried = float(result[start])
+    return result

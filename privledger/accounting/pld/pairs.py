@@ -1,0 +1,294 @@
+"""Dominating pairs of the mechanisms, each with exact masses between any two privacy losses.
+
+A pair (P, Q) has the loss L = log dP/dQ and the profile H(a) = sup_S P(S) - a Q(S). A pair
+dominates a mechanism if its profile is at least the mechanism's for every a >= 0. Then its
+powers and products dominate compositions (docs/proofs/privacy-loss.md, lemma 2).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+from attrs import field, frozen
+
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.cells import NO_ATOMS, UNIT, Atoms, Cells, no_cells
+
+
+class Pair(Protocol):
+    """What the accountant needs to know of a pair. Implementations are frozen and hashable."""
+
+    @property
+    def top(self) -> float:
+        """Largest finite loss; infinity if unbounded."""
+
+    @property
+    def tight(self) -> bool:
+        """Whether some neighbouring tables attain the profile, so that lower bounds hold."""
+
+    def cells(self, edges: Array) -> Cells:
+        """Masses of the continuous part on increasing `edges` (ends may be infinite)."""
+
+    def atoms(self) -> Atoms:
+        """The part with positive probability."""
+
+    def probe(self) -> tuple[Array, Array]:
+        """Rough (losses, P masses) of the finite part, to choose meshes by. Proves nothing."""
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Bound on log E_P[exp(beta L)] over finite continuous losses above `edge`.
+
+        Infinity where nothing is known.
+        """
+
+
+def bounded_tail(pair: Pair, edge: float) -> float:
+    """For pairs with a largest loss: nothing lies above it."""
+    return -math.inf if edge >= pair.top else math.inf
+
+
+def _tail_error(z: Array) -> Array:
+    """Relative error of a computed normal tail: exp(-z^2/2) multiplies the rounding of z^2."""
+    return UNIT * (8 + np.minimum(z * z, 4000.0))
+
+
+def _differences(tail: Array, side: Array) -> Array:
+    """Masses between cut points from the smaller tail at each: 1 - a - b across the centre."""
+    low, high = tail[:-1], tail[1:]
+    right, left = side[:-1] >= 0, side[1:] <= 0
+    return np.where(right, low - high, np.where(left, high - low, 1 - low - high))
+
+
+@frozen
+class GaussianPair:
+    """N(mu, 1) against N(0, 1): the loss is N(mu^2/2, mu^2) under P.
+
+    Dong, Roth, Su 2019 (arXiv:1905.02383v3), section 2.
+    """
+
+    mu: float
+    top: float = field(default=math.inf, init=False)
+    tight: bool = field(default=True, init=False)
+
+    def cells(self, edges: Array) -> Cells:
+        from scipy.special import ndtr
+
+        with np.errstate(invalid="ignore"):
+            at_p = edges / self.mu - 0.5 * self.mu
+            at_q = edges / self.mu + 0.5 * self.mu
+        masses, slacks, ends = [], [], []
+        for at in (at_p, at_q):
+            tail = ndtr(-np.abs(at))
+            loose = np.where(tail > 0, tail * _tail_error(np.where(tail > 0, at, 0.0)), 0.0)
+            masses.append(np.maximum(_differences(tail, at), 0.0))
+            slacks.append(loose[:-1] + loose[1:] + UNIT * masses[-1])
+            ends.append((float(ndtr(at[0])) * (1 + 1e-12), float(ndtr(-at[-1])) * (1 + 1e-12)))
+        finite = edges[np.isfinite(edges)]
+        blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + self.mu * self.mu)
+        return Cells(masses[0], masses[1], slacks[0], slacks[1],
+                     ends[0][0], ends[1][0], ends[0][1], ends[1][1], blur)
+
+    def atoms(self) -> Atoms:
+        return NO_ATOMS
+
+    def probe(self) -> tuple[Array, Array]:
+        # Down to where Q has its mass, so that a sampled pair can be probed through this one.
+        z = np.linspace(-17.0 - min(self.mu, 20.0), 17.0, 161)
+        weight = np.exp(-0.5 * z * z)
+        return self.mu * z + 0.5 * self.mu**2, weight / weight.sum()
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """exp(beta L) moves the mean of L by beta mu^2."""
+        from scipy.special import log_ndtr
+
+        whole = 0.5 * beta * (beta + 1) * self.mu**2
+        above = float(log_ndtr(self.mu * (beta + 0.5) - edge / self.mu))
+        return whole * (1 + 1e-14) + above * (1 - 1e-12)
+
+
+def _exponential_cells(edges: Array, width: float, scale: float, low: float) -> Cells:
+    """P density proportional to exp(x/2) on [-width, width], Q the same mirrored.
+
+    `scale` is the P density at x = width over 1/2; `low` the Q mass factor, see callers.
+    """
+    cut = np.clip(edges, -width, width)
+    rise = np.expm1(0.5 * np.diff(cut))
+    p = scale * np.exp(0.5 * (cut[:-1] - width)) * rise
+    q = scale * low * np.exp(0.5 * (width - cut[1:])) * rise
+    slack = 8 * UNIT * (1 + width)
+
+    def total(start: float, stop: float) -> tuple[float, float]:
+        grow = math.expm1(0.5 * (stop - start))
+        return (scale * math.exp(0.5 * (start - width)) * grow,
+                scale * low * math.exp(0.5 * (width - stop)) * grow)
+
+    below, above = total(-width, float(cut[0])), total(float(cut[-1]), width)
+    return Cells(p, q, p * slack, q * slack, below[0], below[1], above[0], above[1],
+                 4 * UNIT * width)
+
+
+@cache
+def _legendre() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    return 0.5 * (1 + nodes), 0.5 * weights
+
+
+def _spread_probe(width: float, density: float) -> tuple[Array, Array]:
+    nodes, weights = _legendre()
+    if width > 1:  # the mass sits within a few nats of the top
+        reach = min(2 * width, 90.0)
+        x, grow = width - reach * nodes**2, 2 * reach * nodes
+    else:
+        x, grow = width * (2 * nodes - 1), 2 * width + 0 * nodes
+    return x, 0.5 * density * np.exp(0.5 * (x - width)) * grow * weights
+
+
+@frozen
+class LaplacePair:
+    """Laplace noise at `epsilon` = shift / scale: atoms at both ends, a density between.
+
+    A vector of total L1 shift is dominated by one coordinate that takes all of it
+    (docs/proofs/privacy-loss.md, lemma 6).
+    """
+
+    epsilon: float
+    tight: bool = field(default=True, init=False)
+
+    @property
+    def top(self) -> float:
+        return self.epsilon
+
+    def cells(self, edges: Array) -> Cells:
+        return _exponential_cells(edges, self.epsilon, 0.5, math.exp(-self.epsilon))
+
+    def atoms(self) -> Atoms:
+        rare = 0.5 * math.exp(-self.epsilon)
+        return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([rare, 0.5]))
+
+    def probe(self) -> tuple[Array, Array]:
+        x, p = _spread_probe(self.epsilon, 0.5)
+        atoms = self.atoms()
+        return np.append(x, atoms.loss), np.append(p, atoms.p)
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        return bounded_tail(self, edge)
+
+
+@frozen
+class BoundedRangePair:
+    """The exponential mechanism of bounded range `eta`.
+
+    H(exp(x)) = (1 - exp((x - eta)/2))^2 / (1 - exp(-eta)) for |x| <= eta: the largest profile
+    of two-point pairs with losses t and t - eta (docs/proofs/bounded-range.md). It dominates;
+    the product of such pairs need not be attained, so it gives no lower bound.
+    """
+
+    eta: float
+    tight: bool = field(default=False, init=False)
+
+    @property
+    def top(self) -> float:
+        return self.eta
+
+    def cells(self, edges: Array) -> Cells:
+        return _exponential_cells(edges, self.eta, -1 / math.expm1(-self.eta),
+                                  math.exp(-self.eta))
+
+    def atoms(self) -> Atoms:
+        return NO_ATOMS
+
+    def probe(self) -> tuple[Array, Array]:
+        return _spread_probe(self.eta, -1 / math.expm1(-self.eta))
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        return bounded_tail(self, edge)
+
+
+@frozen(eq=True, cache_hash=True)
+class AtomPair:
+    """A pair with finitely many losses.
+
+    Attributes:
+        loss, p: as tuples, so that equal pairs are found equal.
+        infinite: P mass without Q mass. q_only: the reverse.
+    """
+
+    loss: tuple[float, ...]
+    p: tuple[float, ...]
+    infinite: float = 0.0
+    q_only: float = 0.0
+    tight: bool = True
+
+    @property
+    def top(self) -> float:
+        return max(self.loss, default=-math.inf)
+
+    def cells(self, edges: Array) -> Cells:
+        return no_cells(edges)
+
+    def atoms(self) -> Atoms:
+        return Atoms(np.array(self.loss), np.array(self.p), self.infinite, self.q_only)
+
+    def probe(self) -> tuple[Array, Array]:
+        return np.array(self.loss), np.array(self.p)
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        return bounded_tail(self, edge)
+
+
+def pure_pair(epsilon: float, delta: float = 0.0, *, tight: bool = True) -> AtomPair:
+    """The dominating pair of everything that is (epsilon, delta)-DP.
+
+    Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3: randomized response that fails
+    openly with probability delta.
+    """
+    likely = (1 - delta) / (1 + math.exp(-epsilon))
+    rare = (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    return AtomPair((-epsilon, epsilon), (rare * (1 + 4 * UNIT), likely * (1 + 4 * UNIT)),
+                    delta, delta, tight)
+
+
+def response_pair(noise_parameter: float, num_buckets: int) -> AtomPair:
+    """k-ary randomized response between two answers."""
+    wrong = noise_parameter / num_buckets
+    right = 1 - noise_parameter + wrong
+    loss = math.log1p((1 - noise_parameter) / wrong)
+    if num_buckets == 2:
+        return AtomPair((-loss, loss), (wrong, right))
+    return AtomPair((-loss, 0.0, loss), (wrong, wrong * (num_buckets - 2), right))
+
+
+def discrete_laplace_pair(parameter: float, sensitivity: int) -> AtomPair | None:
+    """Two-sided geometric noise; None if there are too many losses to list."""
+    if sensitivity > 4096:
+        return None
+    base = -math.expm1(-parameter) / (1 + math.exp(-parameter))
+    steps = np.arange(1, sensitivity)
+    loss = parameter * (2.0 * steps - sensitivity)
+    inner = base * np.exp(-parameter * (sensitivity - steps))
+    end = parameter * sensitivity
+    top = 1 / (1 + math.exp(-parameter))
+    bottom = top * math.exp(-end)
+    raised = np.concatenate([[bottom], inner, [top]]) * (1 + 16 * UNIT * (1 + end))
+    return AtomPair((-end, *loss.tolist(), end), tuple(raised.tolist()))
+
+
+def discrete_gaussian_pair(sigma: float, sensitivity: int) -> AtomPair | None:
+    """Discrete Gaussian noise on one integer; None if there are too many losses to list.
+
+    What lies beyond 28 sigma, less than 1e-160, is counted as a loss of infinity or zero.
+    """
+    reach = math.ceil(28 * sigma) + 1
+    if reach > 60_000 or sensitivity > 1e6:
+        return None
+    noise = np.arange(-reach, reach + 1, dtype=np.float64)
+    weight = np.exp(-noise * noise / (2 * sigma * sigma))
+    p = weight / weight.sum()
+    loss = (sensitivity / sigma) * (sensitivity / sigma) / 2 + noise * (sensitivity / sigma**2)
+    slack = 1 + 16 * UNIT * (1 + 400.0)
+    keep = p > 1e-290
+    return AtomPair(tuple(loss[keep].tolist()), tuple((p[keep] * slack).tolist()), 1e-150,
+                    tight=True)

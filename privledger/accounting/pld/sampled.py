@@ -1,0 +1,210 @@
+"""Pairs of sampled mechanisms, built on the pair of what runs on the sample."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.cells import UNIT, Atoms, Cells
+from privledger.accounting.pld.pairs import Pair
+
+
+def _unmix(loss: Array, rate: float) -> Array:
+    """The inner loss that gives `loss` = log(1 - rate + rate exp(inner)); may be infinite."""
+    low = np.minimum(loss, 500.0)
+    shift = np.expm1(low) / rate
+    inside = shift > -1
+    near = np.log1p(np.where(inside, shift, 0.0))
+    return np.where(loss > 500.0, loss - math.log(rate), np.where(inside, near, -np.inf))
+
+
+def _mix(inner: Array, rate: float) -> Array:
+    """log(1 - rate + rate exp(inner)), the inverse of `_unmix`."""
+    low = np.minimum(inner, 500.0)
+    near = np.log1p(rate * np.expm1(low))
+    return np.where(inner > 500.0, inner + math.log(rate), near)
+
+
+def _blend(first: Array | float, second: Array | float, rate: float) -> Array:
+    return np.asarray((1 - rate) * np.asarray(first) + rate * np.asarray(second))
+
+
+def _mixed_top(inner: Pair, rate: float) -> float:
+    top = inner.top
+    if top == math.inf:
+        return top
+    mixed = float(_mix(np.array([max(top, -700.0)]), rate)[0])
+    return max(mixed, math.log1p(-rate)) if inner.atoms().q_only > 0 else mixed
+
+
+def _size(edges: Array) -> float:
+    return float(np.max(np.abs(edges[np.isfinite(edges)]), initial=0.0))
+
+
+@frozen(cache_hash=True)
+class RemovePair:
+    """A Poisson sample of which a record is removed: (1 - q) Q + q P against Q.
+
+    Zhu, Dong, Wang 2022 (arXiv:2106.08567), Theorem 11; docs/proofs/privacy-loss.md, lemma 4.
+    """
+
+    rate: float
+    inner: Pair
+    top: float = field(init=False, eq=False)
+    tight: bool = field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "top", _mixed_top(self.inner, self.rate))
+        object.__setattr__(self, "tight", self.inner.tight)
+
+    def cells(self, edges: Array) -> Cells:
+        rate, inner = self.rate, self.inner.cells(_unmix(edges, self.rate))
+        return Cells(
+            _blend(inner.q, inner.p, rate), inner.q,
+            _blend(inner.slack_q, inner.slack_p, rate), inner.slack_q,
+            float(_blend(inner.below_q, inner.below, rate)), inner.below_q,
+            float(_blend(inner.above_q, inner.above, rate)), inner.above_q,
+            inner.blur + 8 * UNIT * (1 + _size(edges)),
+        )
+
+    def atoms(self) -> Atoms:
+        inner, rate = self.inner.atoms(), self.rate
+        loss = _mix(inner.loss, rate)
+        p = inner.p * ((1 - rate) * np.exp(-np.maximum(inner.loss, -600.0)) + rate)
+        if inner.q_only > 0:
+            loss = np.append(loss, math.log1p(-rate))
+            p = np.append(p, (1 - rate) * inner.q_only)
+        return Atoms(loss, p * (1 + 8 * UNIT), rate * inner.infinite)
+
+    def probe(self) -> tuple[Array, Array]:
+        x, p = self.inner.probe()
+        weight = p * ((1 - self.rate) * np.exp(np.minimum(-x, 600.0)) + self.rate)
+        return _mix(x, self.rate), weight
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Above an inner loss l, exp(L) <= (rate + (1 - rate) exp(-l)) exp(inner loss)."""
+        if edge >= self.top:
+            return -math.inf
+        inner = float(_unmix(np.array([edge]), self.rate)[0])
+        rest = (1 - self.rate) * math.exp(-min(inner, 700.0)) if inner > -600.0 else math.inf
+        if rest == math.inf:
+            return math.inf
+        most = math.log(self.rate + rest) + 1e-15
+        return (beta + 1) * most + self.inner.log_tail_moment(inner - 1e-14, beta)
+
+
+@frozen(cache_hash=True)
+class AddPair:
+    """A Poisson sample to which a record is added: P against (1 - q) P + q Q."""
+
+    rate: float
+    inner: Pair
+    tight: bool = field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "tight", self.inner.tight)
+
+    @property
+    def top(self) -> float:
+        inner = self.inner.top
+        if inner == math.inf or self.inner.atoms().infinite > 0:
+            return -math.log1p(-self.rate)
+        return -float(_mix(np.array([-inner]), self.rate)[0])
+
+    def cells(self, edges: Array) -> Cells:
+        rate, inner = self.rate, self.inner.cells(-_unmix(-edges, self.rate))
+        return Cells(
+            inner.p, _blend(inner.p, inner.q, rate),
+            inner.slack_p, _blend(inner.slack_p, inner.slack_q, rate),
+            inner.below, float(_blend(inner.below, inner.below_q, rate)),
+            inner.above, float(_blend(inner.above, inner.above_q, rate)),
+            inner.blur + 8 * UNIT * (1 + _size(edges)),
+        )
+
+    def atoms(self) -> Atoms:
+        inner, rate = self.inner.atoms(), self.rate
+        loss, p = -_mix(-inner.loss, rate), inner.p
+        if inner.infinite > 0:
+            loss = np.append(loss, -math.log1p(-rate))
+            p = np.append(p, inner.infinite)
+        return Atoms(loss, p * (1 + 8 * UNIT), 0.0, rate * inner.q_only)
+
+    def probe(self) -> tuple[Array, Array]:
+        x, p = self.inner.probe()
+        return -_mix(-x, self.rate), p
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """All losses are below -log(1 - rate)."""
+        if edge >= self.top:
+            return -math.inf
+        beyond = self.cells(np.array([edge, math.inf]))
+        above = float(beyond.p[0] + beyond.slack_p[0])
+        return beta * self.top * (1 + 1e-14) + math.log(above) if above > 0 else -math.inf
+
+
+@frozen(cache_hash=True)
+class FixedSizePair:
+    """m of n records without replacement under replace-one; rate = m / n.
+
+    H'(1 + rate (a - 1)) = rate H(a) for a >= 1, where H is the inner profile; below 1 by the
+    symmetry of the relation (docs/proofs/fixed-size.md). So positive losses are those of a
+    `RemovePair`, negative ones mirror them, and the rest of the mass has loss 0.
+    """
+
+    rate: float
+    inner: Pair
+    tight: bool = field(default=False, init=False)
+
+    @property
+    def top(self) -> float:
+        return max(0.0, self._gains.top)
+
+    @property
+    def _gains(self) -> RemovePair:
+        return RemovePair(self.rate, self.inner)
+
+    def cells(self, edges: Array) -> Cells:
+        positive = self._gains.cells(np.append(np.maximum(edges, 0.0), math.inf))
+        negative = self._gains.cells(np.append(np.maximum(-edges[::-1], 0.0), math.inf))
+
+        up, down = edges[1:] > 0, edges[:-1] < 0
+
+        def joined(gain: Array, loss: Array) -> Array:
+            return np.asarray(np.where(up, gain[:-1], 0.0) + np.where(down, loss[:-1][::-1], 0.0))
+
+        low, high = float(edges[0]), float(edges[-1])
+        return Cells(
+            joined(positive.p, negative.q), joined(positive.q, negative.p),
+            joined(positive.slack_p, negative.slack_q),
+            joined(positive.slack_q, negative.slack_p),
+            float(negative.q[-1]) if low < 0 else 0.0,
+            float(negative.p[-1]) if low < 0 else 0.0,
+            float(positive.p[-1]) if high > 0 else 0.0,
+            float(positive.q[-1]) if high > 0 else 0.0,
+            max(positive.blur, negative.blur),
+        )
+
+    def atoms(self) -> Atoms:
+        gains, beyond = self._gains.atoms(), self._gains.cells(np.array([0.0, math.inf]))
+        up = gains.loss > 0
+        loss, p = gains.loss[up], gains.p[up]
+        q = p * np.exp(-loss)
+        rest = 1 - float(p.sum() + q.sum() + beyond.p[0] + beyond.q[0]) - gains.infinite
+        rest = max(0.0, rest + 64 * UNIT * (1 + len(p)))
+        return Atoms(np.concatenate([-loss, [0.0], loss]), np.concatenate([q, [rest], p]),
+                     gains.infinite, gains.infinite)
+
+    def probe(self) -> tuple[Array, Array]:
+        x, p = self._gains.probe()
+        x, p = x[x > 0], p[x > 0]
+        q = p * np.exp(-x)
+        rest = max(0.0, 1 - float(p.sum() + q.sum()))
+        return np.concatenate([-x, [0.0], x]), np.concatenate([q, [rest], p])
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        if edge >= self.top:
+            return -math.inf
+        return self._gains.log_tail_moment(edge, beta) if edge > 0 else math.inf

@@ -1,0 +1,104 @@
+"""Exact answers where no convolution is needed: one run of one pair, or many of one coin."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privledger.accounting.pld.cells import UNIT
+from privledger.accounting.pld.pairs import AtomPair, Pair
+
+_STEPS = 200
+
+
+def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
+    """H(exp(epsilon)) of one run, rounded up (or down)."""
+    sign = 1.0 if upper else -1.0
+    cells, atoms = pair.cells(np.array([epsilon, math.inf])), pair.atoms()
+    grow = math.exp(min(epsilon, 700.0))
+    # Rounding may have put the edge a little off; the profile has slope -Q <= 1 there.
+    value = float(cells.p[0]) - grow * float(cells.q[0])
+    loose = float(cells.slack_p[0]) + grow * float(cells.slack_q[0])
+    loose += 4 * UNIT * (1 + epsilon) * float(cells.p[0])
+    beyond = atoms.loss > epsilon
+    excess = -np.expm1(epsilon - atoms.loss[beyond])
+    rest = float(np.sum(atoms.p[beyond] * excess)) * (1 + sign * 1e-14) + atoms.infinite
+    return min(1.0, max(0.0, value + sign * loose) + rest)
+
+
+def epsilon_of_one(pair: Pair, delta: float, *, upper: bool = True) -> float:
+    """Where one run has `delta`, to 1e-13 relative; infinity if nowhere below 700."""
+    def met(epsilon: float) -> bool:
+        return delta_of_one(pair, epsilon, upper=upper) <= delta
+
+    if met(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not met(high):
+        low, high = high, 2 * high
+        if high > 700:
+            return math.inf if upper else low
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        if not low < middle < high or high - low <= 1e-14 * high:
+            break
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high if upper else low
+
+
+def coin(pair: Pair) -> float | None:
+    """The epsilon of binary randomized response, if `pair` is that; else None."""
+    if not isinstance(pair, AtomPair) or pair.infinite or len(pair.loss) != 2:
+        return None
+    low, high = pair.loss
+    return high if low == -high and abs(sum(pair.p) - 1) < 1e-14 else None
+
+
+def delta_of_coins(epsilon0: float, count: int, epsilon: float) -> float:
+    """delta of `count` randomized responses: two binomial tails [Kairouz, Oh, Viswanath 2015]."""
+    p, q = _tails(epsilon0, count, epsilon)
+    loose = _loose(count)
+    value = p * (1 + loose) - math.exp(epsilon) * q * (1 - loose)
+    return min(1.0, max(0.0, value))
+
+
+def _loose(count: int) -> float:
+    """Relative error that we allow an incomplete beta function."""
+    return 1e-13 if count <= 1000 else 1e-11
+
+
+def _tails(epsilon0: float, count: int, epsilon: float) -> tuple[float, float]:
+    """P and Q mass of losses (2k - count) epsilon0 above epsilon."""
+    from scipy.special import betainc
+
+    k = math.floor((epsilon / epsilon0 + count) / 2) + 1
+    while k > 0 and (2 * (k - 1) - count) * epsilon0 > epsilon:
+        k -= 1
+    while (2 * k - count) * epsilon0 <= epsilon:
+        k += 1
+    if k > count:
+        return 0.0, 0.0
+    if k <= 0:
+        return 1.0, 1.0
+    likely, rare = 1 / (1 + math.exp(-epsilon0)), 1 / (1 + math.exp(epsilon0))
+    return float(betainc(k, count - k + 1, likely)), float(betainc(k, count - k + 1, rare))
+
+
+def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
+    """Epsilon of `count` randomized responses at `delta`, to about 1e-11 relative."""
+    low, high = math.ceil(count / 2) - 2, count  # losses are (2k - count) epsilon0
+    if delta_of_coins(epsilon0, count, 0.0) <= delta:
+        return 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        at = max(0.0, (2 * middle - count) * epsilon0)
+        low, high = (low, middle) if delta_of_coins(epsilon0, count, at) <= delta else (
+            middle, high)
+    left = max(0.0, (2 * low - count) * epsilon0)
+    (p, q), loose = _tails(epsilon0, count, left), _loose(count)
+    if q <= 0 or p * (1 + loose) <= delta:
+        return left
+    value = math.log((p * (1 + loose) - delta) / (q * (1 - loose)))
+    right = max(0.0, (2 * high - count) * epsilon0)
+    return min(max(value * (1 + 1e-13) + 1e-300, left), right)

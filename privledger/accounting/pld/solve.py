@@ -1,0 +1,94 @@
+"""From the composed losses to delta at an epsilon, and to epsilon at a delta."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import frozen
+
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.compose import Composed
+from privledger.accounting.pld.masses import discounted
+
+_REACH = 300.0  # weights beyond exp(300) are left out: the answer lies above them
+
+
+@frozen(eq=False)
+class Profile:
+    """Suffix sums that give delta on each cell of the window.
+
+    delta(eps) = scale (rising[i] - exp(eps - grid[i]) falling[i]) + extra on the cell that
+    ends at grid[i]: `rising` bounds the sum of masses from there on, `falling` the sum of
+    masses times exp(grid[i] - loss). `least` is where the first cell begins: minus infinity
+    if no sum lies below the window.
+    """
+
+    grid: Array
+    rising: Array
+    falling: Array
+    log_scale: float
+    extra: float
+    least: float
+
+    def log_scaled(self, delta: float) -> float:
+        """log((delta - extra) / scale); minus infinity if extra alone passes delta."""
+        left = delta - self.extra
+        return math.log(left) - self.log_scale if left > 0 else -math.inf
+
+    def delta(self, epsilon: float) -> float:
+        place = int(np.searchsorted(self.grid, epsilon, side="left"))
+        if place >= len(self.grid):
+            return self.extra
+        value = self.rising[place] - math.exp(epsilon - self.grid[place]) * self.falling[place]
+        if not value > 0:
+            return self.extra
+        return self.extra + math.exp(min(self.log_scale + math.log(value), 1.0))
+
+    def epsilon(self, delta: float) -> float:
+        """Where delta is met; infinity if nowhere on the window."""
+        aim = self.log_scaled(delta)
+        if aim == -math.inf:
+            return math.inf
+        goal = math.exp(min(aim, 700.0))
+        met = self.rising - self.falling <= goal
+        place = int(np.argmax(met))
+        if not met[place]:
+            return math.inf
+        # Rounding makes the two cells differ a little at their common end, which was not met.
+        least = float(self.grid[place - 1]) if place else self.least
+        rest = self.rising[place] - goal
+        if not (rest > 0 and self.falling[place] > 0):
+            return least
+        return max(least, float(self.grid[place] + math.log(rest / self.falling[place])))
+
+
+def profile(composed: Composed, *, upper: bool) -> Profile:
+    """Suffix sums rounded up (`upper`) or down."""
+    lattice = composed.lattice
+    tilt, step = lattice.tilt, lattice.step
+    grid = step * (lattice.first + np.arange(lattice.size, dtype=np.float64))
+    offset = grid - lattice.centre
+    seen = tilt * offset >= -_REACH
+    least = -math.inf if composed.whole and bool(seen.all()) else float(grid[seen][0])
+    grid, offset, tilted = grid[seen], offset[seen], composed.tilted[seen]
+    mass = np.maximum(tilted, 0.0) + composed.error if upper else np.maximum(
+        tilted - composed.error, 0.0)
+    weight = mass * np.exp(-tilt * offset)
+    rising = np.cumsum(weight[::-1])[::-1]
+    falling = discounted(weight, step)
+    slack = 4e-16 * (len(grid) + 16 + tilt * abs(lattice.centre))
+    sign = 1.0 if upper else -1.0
+    log_scale = composed.log_moment - tilt * lattice.centre
+    log_scale += sign * 4e-16 * (8 + abs(composed.log_moment) + tilt * abs(lattice.centre))
+    rising, falling = rising * (1 + sign * slack), falling * (1 - sign * slack)
+    if upper:
+        extra = composed.infinite + composed.beyond
+    else:
+        # Wrapped mass weighs at most max(exp(-tilt x) (1 - exp(-x))) beyond the cell's start.
+        most = 1.0 if tilt == 0 else math.exp(tilt * math.log(tilt / (tilt + 1))
+                                              - math.log(tilt + 1))
+        rising = rising - composed.wrapped * most * np.exp(-tilt * (offset - step))
+        extra = 0.0
+    return Profile(grid, rising, falling, log_scale, extra, least)
+

@@ -1,0 +1,106 @@
+"""Prices of nodes that change what a neighbour is, or how often something ran."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privledger.accounting import Cost, RdpCurve, Relation, delta_at, pure_rdp
+from privledger.accounting.pld import GaussianPair, Losses, both_ways, pure_pair
+from privledger.accounting.triangle import MOST_STEPS, steps_rdp
+from privledger.accounting.tuning import (
+    negative_binomial_pure,
+    negative_binomial_rdp,
+    poisson_pure,
+    poisson_rdp,
+)
+from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.graph.fold import cost_of, fold
+from privledger.graph.nodes import AsReplaceOne, Group, IndividualFilter, Node, Tuning, holds
+from privledger.rounding import multiply_up, up
+
+Orders = tuple[float, ...]
+
+
+@fold.register
+def _(node: Group, relation: Relation, orders: Orders) -> Cost:
+    """k rows: pure k epsilon, Gaussian DP k mu, Renyi by k triangle inequalities."""
+    inner = cost_of(node.node, relation, orders)
+    if node.rows == 1:
+        return inner
+    return _several(node.node, inner, node.rows, relation, relation, orders, "a group of rows")
+
+
+@fold.register
+def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
+    """One removal and one addition: two steps [docs/proofs/relations.md]."""
+    if relation != "replace_one":
+        raise RelationMismatch("AsReplaceOne is priced under replace_one: that is its purpose")
+    inner = cost_of(node.node, "add_remove", orders)
+    return _several(node.node, inner, 2, "add_remove", "replace_one", orders,
+                    "a change of relation")
+
+
+def _several(
+    child: Node, inner: Cost, steps: int, stated: Relation, relation: Relation, orders: Orders,
+    what: str,
+) -> Cost:
+    if holds(child, IndividualFilter):
+        raise UnsupportedNode(f"{what} around an individual filter has no proof here")
+    if inner.failure:
+        raise UnsupportedNode(f"{what} around a cost with delta is not priced here")
+    squared = multiply_up(inner.gdp_squared, float(steps) ** 2)
+    pure = multiply_up(inner.pure, float(steps))
+    exact = squared if inner.mu_squared is not None else None
+
+    def curve() -> RdpCurve:
+        best = np.full(len(orders), math.inf)
+        if exact is not None:
+            best = np.array([multiply_up(squared / 2, order) for order in orders])
+        elif steps <= MOST_STEPS:
+            best = steps_rdp(lambda at: cost_of(child, stated, at).curve, steps,
+                             orders).as_array()
+        if math.isfinite(pure):
+            best = np.minimum(best, pure_rdp(pure, orders).as_array())
+        return RdpCurve.from_array(orders, best)
+
+    return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure),
+                f"{what} has dominating pairs here for pure DP and for Gaussians only")
+
+
+def _several_losses(exact: float | None, pure: float) -> Losses | None:
+    if exact is not None and 1e-24 <= exact <= 1e8:
+        return both_ways(GaussianPair(up(math.sqrt(exact))))
+    if 1e-12 <= pure <= 1e6:
+        return both_ways(pure_pair(pure, tight=False))
+    return None
+
+
+@fold.register
+def _(node: Tuning, relation: Relation, orders: Orders) -> Cost:
+    """docs/proofs/tuning.md; Papernot, Steinke 2022 (arXiv:2110.03620v2)."""
+    if holds(node.node, IndividualFilter):
+        raise UnsupportedNode("tuning around an individual filter has no proof here")
+    inner = cost_of(node.node, relation, orders)
+    if inner.failure:
+        raise UnsupportedNode("tuning around a cost with delta is not priced here")
+    if inner.pure == 0:
+        return inner
+    pure = math.inf
+    if node.distribution == "poisson":
+        if math.isfinite(inner.pure):
+            pure = poisson_pure(inner.pure, node.mean)
+        accountant = "pure" if math.isfinite(inner.pure) else "rdp"
+        curve = poisson_rdp(inner.curve, node.mean,
+                            lambda epsilon: delta_at(inner, epsilon, accountant).delta)
+    else:
+        if math.isfinite(inner.pure):
+            pure = negative_binomial_pure(inner.pure, node.shape)
+        curve = negative_binomial_rdp(inner.curve, node.shape, node.success)
+    if math.isfinite(pure):
+        curve = RdpCurve.from_array(
+            orders, np.minimum(curve.as_array(), pure_rdp(pure, orders).as_array()))
+    losses = both_ways(pure_pair(pure, tight=False)) if 1e-12 <= pure <= 1e6 else None
+    return Cost(relation, pure, None, curve, losses=losses,
+                no_losses="tuning has a Renyi bound only")

@@ -1,0 +1,118 @@
+"""Prices of nodes that run on a random sample: imported by `fold`, which they register with."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privledger.accounting import (
+    Cost,
+    RdpCurve,
+    Relation,
+    poisson_gaussian_rdp,
+    poisson_generic_rdp,
+    poisson_pure_epsilon,
+    pure_rdp,
+)
+from privledger.accounting.pld import Losses, fixed_size, losses_rdp, poisson
+from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.graph.fold import cost_of, fold
+from privledger.graph.nodes import (
+    FixedSizeSample,
+    Group,
+    IndividualFilter,
+    Node,
+    PoissonSample,
+    holds,
+)
+from privledger.rounding import down
+
+Orders = tuple[float, ...]
+
+
+def _check_inside(node: Node, name: str) -> None:
+    if holds(node, IndividualFilter):
+        # The filter must act before the sample is drawn, so that cost follows the record.
+        raise UnsupportedNode(f"an individual filter inside a {name} has no proof here; "
+                              "put the sample inside the filter")
+    if holds(node, Group):
+        raise UnsupportedNode(f"rows are sampled one by one: a group inside a {name} has "
+                              "no proof here")
+
+
+@fold.register
+def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
+    """Exact for Gaussians (they merge into one on the same sample) and by pairs otherwise."""
+    if relation != "add_remove":
+        raise RelationMismatch("Poisson subsampling is priced under add_remove only")
+    _check_inside(node.node, "Poisson sample")
+    inner = cost_of(node.node, relation, orders)
+    if node.rate == 1 or inner.mu_squared == 0:
+        return inner
+    losses = None if inner.losses is None else poisson(node.rate, inner.losses)
+    if node.rate < 1e-100 or 1 - node.rate < 1e-15:
+        losses = None
+    pure = math.inf
+    if math.isfinite(inner.pure):
+        pure = poisson_pure_epsilon(node.rate, inner.pure)
+
+    def curve() -> RdpCurve:
+        if inner.mu_squared is not None:
+            return poisson_gaussian_rdp(
+                node.rate, down(1 / math.sqrt(inner.mu_squared)), orders)
+        return _sampled_curve(node, inner, pure, losses, orders)
+
+    # A sample is no worse than the whole table, as a Gaussian-DP statement too.
+    return Cost(relation, pure, None, curve,
+                inner.gdp_squared if pure == math.inf else _gdp(pure, inner), losses,
+                inner.no_losses or "the sampling rate is too close to 0 or 1",
+                min(1.0, inner.failure * node.rate * (1 + 1e-15)))
+
+
+def _gdp(pure: float, inner: Cost) -> float:
+    return min(inner.gdp_squared, Cost("add_remove", pure, None, RdpCurve.zero()).gdp_squared)
+
+
+def _sampled_curve(
+    node: PoissonSample, inner: Cost, pure: float, losses: Losses | None, orders: Orders
+) -> RdpCurve:
+    """The smallest of what is proved; the generic bound only where nothing else is."""
+    if losses is not None and not inner.failure:
+        by_pairs = losses_rdp(losses, orders)
+        if np.isfinite(by_pairs).all():
+            return RdpCurve.from_array(orders, np.minimum(by_pairs, inner.curve.as_array()))
+    generic = poisson_generic_rdp(
+        node.rate,
+        lambda order: cost_of(node.node, "add_remove", (float(order),)).curve.bounds[0],
+        orders,
+    )
+    return generic if pure == math.inf else RdpCurve.from_array(
+        orders, np.minimum(generic.as_array(), pure_rdp(pure, orders).as_array()))
+
+
+@fold.register
+def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
+    """docs/proofs/fixed-size.md."""
+    if relation != "replace_one":
+        raise RelationMismatch("samples of a fixed size are priced under replace_one only: "
+                               "under add_remove the number of records is private")
+    _check_inside(node.node, "sample of fixed size")
+    inner = cost_of(node.node, relation, orders)
+    if node.size == node.out_of or inner.mu_squared == 0:
+        return inner
+    rate = math.nextafter(node.size / node.out_of, 1.0)
+    losses = None if inner.losses is None else fixed_size(rate, inner.losses)
+    pure = poisson_pure_epsilon(rate, inner.pure) if math.isfinite(inner.pure) else math.inf
+
+    def curve() -> RdpCurve:
+        best = inner.curve.as_array()
+        if losses is not None and not inner.failure:
+            best = np.minimum(best, losses_rdp(losses, orders))
+        if pure < math.inf:
+            best = np.minimum(best, pure_rdp(pure, orders).as_array())
+        return RdpCurve.from_array(orders, best)
+
+    return Cost(relation, pure, None, curve,
+                inner.gdp_squared if pure == math.inf else _gdp(pure, inner), losses,
+                inner.no_losses, min(1.0, inner.failure * rate * (1 + 1e-15)))
