@@ -48,6 +48,7 @@ from privledger.errors import (
 from privledger.findings import Finding
 from privledger.graph import (
     AsReplaceOne,
+    Explanation,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -63,11 +64,14 @@ from privledger.graph import (
     certify,
     delta,
     epsilon,
+    explain,
+    from_dp_event,
     from_json,
     graphml,
     label,
     rdp,
     rdp_per_record,
+    to_dp_event,
     to_json,
     view,
 )
@@ -107,6 +111,7 @@ __all__ = [
     "Dataset",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Explanation",
     "Exponential",
     "Finding",
     "FixedSizeSample",
@@ -162,6 +167,8 @@ __all__ = [
     "delta",
     "encode_features",
     "epsilon",
+    "explain",
+    "from_dp_event",
     "from_json",
     "graphml",
     "label",
@@ -171,6 +178,7 @@ __all__ = [
     "rdp",
     "rdp_per_record",
     "read_table",
+    "to_dp_event",
     "to_json",
     "view",
 ]

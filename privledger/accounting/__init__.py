@@ -4,9 +4,22 @@ Every bound is rounded up, every cap down, and impossible numbers are refused.
 """
 
 from privledger.accounting.calibrate import smallest
-from privledger.accounting.certificate import ACCOUNTANTS, Certificate, delta_at, epsilon_at
+from privledger.accounting.certificate import (
+    ACCOUNTANTS,
+    Certificate,
+    delta_at,
+    epsilon_at,
+    epsilon_at_least,
+)
 from privledger.accounting.claims import published_sgbdt_epsilon
-from privledger.accounting.convert import delta_from_rdp, epsilon_from_rdp, rdp_cap
+from privledger.accounting.convert import (
+    delta_from_rdp,
+    delta_from_zcdp,
+    epsilon_from_rdp,
+    epsilon_from_zcdp,
+    rdp_cap,
+    zcdp_cap,
+)
 from privledger.accounting.cost import Cost, maximum, pairwise_parallel, repeat, sequential
 from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_orders, sum_curves
 from privledger.accounting.gaussian import (
@@ -43,9 +56,12 @@ __all__ = [
     "delta_at",
     "delta_from_mu",
     "delta_from_rdp",
+    "delta_from_zcdp",
     "epsilon_at",
+    "epsilon_at_least",
     "epsilon_from_mu",
     "epsilon_from_rdp",
+    "epsilon_from_zcdp",
     "gaussian_rdp",
     "laplace_rdp",
     "maximum",
@@ -62,5 +78,6 @@ __all__ = [
     "sequential",
     "smallest",
     "sum_curves",
+    "zcdp_cap",
     "zcdp_rdp",
 ]

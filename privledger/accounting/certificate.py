@@ -7,20 +7,27 @@ from collections.abc import Callable
 
 from attrs import evolve, frozen
 
-from privledger.accounting.convert import delta_from_rdp, epsilon_from_rdp
+from privledger.accounting.convert import (
+    delta_from_rdp,
+    delta_from_zcdp,
+    epsilon_from_rdp,
+    epsilon_from_zcdp,
+)
 from privledger.accounting.cost import Cost
 from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
 from privledger.accounting.pld import Price, delta_by_pld, epsilon_by_pld, epsilon_lower_by_pld
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.rounding import down, non_negative, probability, up
 
-ACCOUNTANTS: tuple[str, ...] = ("best", "pure", "gdp", "rdp", "pld")
+ACCOUNTANTS: tuple[str, ...] = ("best", "pure", "gdp", "zcdp", "rdp", "pld")
 
 PURE = "pure composition (Dwork, Roth 2014, Theorem 3.16)"
 PURE_AT_DELTA = "pure composition and Kairouz, Oh, Viswanath 2015, section 3"
 GAUSSIAN = "Gaussian DP, exact (Balle, Wang 2018, Theorem 8; Dong, Roth, Su 2019)"
 GAUSSIAN_BOUND = "Gaussian DP, pure parts as Gaussians (Dong, Roth, Su 2019, Theorem 3.2)"
 RENYI = "Renyi DP (Canonne, Kamath, Steinke 2020, Proposition 12)"
+ZCDP = ("zero-concentrated DP at its best order (Bun, Steinke 2016, Definition 1.1; Canonne, "
+        "Kamath, Steinke 2020, Proposition 12)")
 PLD = ("privacy-loss distributions, connect-the-dots (Zhu, Dong, Wang 2022, Theorem 10; "
        "Doroshenko et al. 2022); docs/proofs/privacy-loss.md")
 
@@ -35,7 +42,7 @@ class Certificate:
         epsilon: nats.
         delta: probability, 0 for pure DP.
         theorem: what the number rests on, for a reader.
-        accountant: "gdp", "rdp", "pld" or "pure".
+        accountant: one of `ACCOUNTANTS` but "best".
         order: Renyi order, for "rdp"; None otherwise.
         pld: mesh, size, tilt and direction, for "pld"; None otherwise.
     """
@@ -113,28 +120,40 @@ def _rdp_delta(cost: Cost, epsilon: float) -> Certificate | None:
     return Certificate(epsilon, delta, RENYI, "rdp", order)
 
 
+def _zcdp_epsilon(cost: Cost, delta: float) -> Certificate | None:
+    if cost.zcdp == math.inf or delta == 0:
+        return None
+    return Certificate(epsilon_from_zcdp(cost.zcdp, delta), delta, ZCDP, "zcdp")
+
+
+def _zcdp_delta(cost: Cost, epsilon: float) -> Certificate | None:
+    if cost.zcdp == math.inf:
+        return None
+    return Certificate(epsilon, delta_from_zcdp(cost.zcdp, epsilon), ZCDP, "zcdp")
+
+
 def _pld_epsilon(cost: Cost, delta: float) -> Certificate | None:
     if cost.losses is None or delta == 0:
         return None
     price = epsilon_by_pld(cost.losses, delta)
-    if not price.value < math.inf:
-        return None
-    return Certificate(price.value, delta, PLD, "pld", pld=price)
+    return None if price is None else Certificate(price.value, delta, PLD, "pld", pld=price)
 
 
 def _pld_delta(cost: Cost, epsilon: float) -> Certificate | None:
     if cost.losses is None:
         return None
     price = delta_by_pld(cost.losses, epsilon)
-    return Certificate(epsilon, price.value, PLD, "pld", pld=price) if price.value < 1 else None
+    return None if price is None else Certificate(epsilon, price.value, PLD, "pld", pld=price)
 
 
 _Price = Callable[[Cost, float], Certificate | None]
 _EPSILON: dict[str, _Price] = {
-    "pure": _pure_epsilon, "gdp": _gdp_epsilon, "pld": _pld_epsilon, "rdp": _rdp_epsilon}
+    "pure": _pure_epsilon, "gdp": _gdp_epsilon, "pld": _pld_epsilon, "zcdp": _zcdp_epsilon,
+    "rdp": _rdp_epsilon}
 _DELTA: dict[str, _Price] = {
-    "pure": _pure_delta, "gdp": _gdp_delta, "pld": _pld_delta, "rdp": _rdp_delta}
-_BESIDES_FAILURE = ("pure", "gdp", "rdp")  # these speak of what happens unless a part fails
+    "pure": _pure_delta, "gdp": _gdp_delta, "pld": _pld_delta, "zcdp": _zcdp_delta,
+    "rdp": _rdp_delta}
+_BESIDES_FAILURE = ("pure", "gdp", "zcdp", "rdp")  # these speak of what happens unless a part fails
 
 
 def _check(cost: object, accountant: object) -> None:
@@ -175,7 +194,7 @@ def epsilon_at(cost: Cost, delta: float, accountant: str = "best") -> Certificat
 
     Args:
         delta: in [0, 1); 0 asks for pure DP.
-        accountant: "best" for the smallest, or "pure", "gdp", "rdp", "pld" to insist on one.
+        accountant: "best" for the smallest, or one of `ACCOUNTANTS` to insist on it.
 
     Raises:
         InvalidValue: delta is 0 and the node has no pure epsilon; or a bad parameter.

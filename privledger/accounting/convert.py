@@ -8,6 +8,7 @@ import numpy as np
 
 from privledger.accounting.curve import RdpCurve
 from privledger.accounting.moments import Array
+from privledger.accounting.renyi import zcdp_rdp
 from privledger.errors import InvalidCurve, InvalidValue
 from privledger.rounding import non_negative, number, probability, up
 
@@ -133,3 +134,51 @@ def rdp_cap(epsilon: float, delta: float, order: float) -> float:
     fall = (math.log(chance) + math.log(wanted)) / (wanted - 1)
     size = target - shift + (math.log(wanted) - math.log(chance)) / (wanted - 1)
     return max(0.0, target - shift + fall - 4 * _ROUNDING * size)
+
+
+def epsilon_from_zcdp(rho: float, delta: float) -> float:
+    """Smallest epsilon, over 200 orders around the best one, of rho-zCDP at `delta`.
+
+    Args:
+        rho: zero-concentrated-DP parameter, at least 0. delta: strictly between 0 and 1.
+
+    References:
+        As `epsilon_from_rdp`, with the bound order * rho at every order.
+
+    >>> round(epsilon_from_zcdp(0.01, 1e-6), 4)
+    0.6217
+    """
+    concentrated, chance = non_negative("rho", rho), probability("delta", delta)
+    if concentrated == 0:
+        return 0.0
+    return epsilon_from_rdp(zcdp_rdp(concentrated, _orders_around(concentrated, chance)),
+                            chance)[0]
+
+
+def delta_from_zcdp(rho: float, epsilon: float) -> float:
+    """Smallest delta of rho-zCDP at `epsilon`, over 200 orders around the best one."""
+    concentrated, target = non_negative("rho", rho), non_negative("epsilon", epsilon)
+    if concentrated == 0:
+        return 0.0
+    best = max(0.5 * (target / concentrated + 1), 1.0 + 1e-6)
+    orders = tuple((1 + (best - 1) * np.geomspace(0.1, 10, 200)).tolist())
+    return delta_from_rdp(zcdp_rdp(concentrated, orders), target)[0]
+
+
+def zcdp_cap(epsilon: float, delta: float) -> float:
+    """Largest rho that still proves (epsilon, delta), rounded down: a zCDP filter's cap."""
+    target, chance = non_negative("epsilon", epsilon), probability("delta", delta)
+    low, high = 0.0, max(1.0, target)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high or high - low <= 1e-13 * high:
+            break
+        low, high = ((middle, high) if epsilon_from_zcdp(middle, chance) <= target
+                     else (low, middle))
+    return low
+
+
+def _orders_around(rho: float, delta: float) -> tuple[float, ...]:
+    """About 1 + sqrt(log(1/delta) / rho) is best."""
+    best = math.sqrt(-math.log(delta) / rho)
+    return tuple(np.unique(1 + np.maximum(best * np.geomspace(0.2, 5, 200), 1e-9)).tolist())

@@ -36,6 +36,15 @@ def _gdp_of(cost: Cost) -> float:
     return math.inf if pure == math.inf else _squared(mu_from_pure(pure))
 
 
+def _zcdp_of(cost: Cost) -> float:
+    """Gaussian DP mu^2/2, or pure epsilon tanh(epsilon/2) [docs/proofs/filters.md]."""
+    squared, pure = _or_infinite("gdp_squared", cost.gdp_squared), _or_infinite("pure", cost.pure)
+    known = [up(0.5 * squared) if squared else 0.0]
+    if pure < math.inf:
+        known.append(up(pure * math.tanh(0.5 * pure) * (1 + 1e-15)))
+    return 0.0 if pure == 0 else min(known)
+
+
 def _squared(mu: float) -> float:
     return multiply_up(mu, mu)
 
@@ -59,6 +68,7 @@ class Cost:
         no_losses: why there are none, for a reader.
         failure: probability with which nothing is promised; `pure`, `gdp_squared` and `curve`
             hold outside of it, `losses` include it.
+        zcdp: zero-concentrated-DP parameter rho that is proved, infinity if none; adds up.
 
     Raises:
         InvalidValue: a field is negative, NaN, subnormal or not a number.
@@ -72,6 +82,7 @@ class Cost:
     losses: Losses | None = field(default=None, eq=False, repr=False)
     no_losses: str = field(default="no dominating pair was given", eq=False, repr=False)
     failure: float = 0.0
+    zcdp: float = field(default=Factory(_zcdp_of, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
         check_relation(self.relation)
@@ -80,6 +91,7 @@ class Cost:
             non_negative("mu_squared", self.mu_squared)
         _or_infinite("gdp_squared", self.gdp_squared)
         non_negative("failure", self.failure)
+        _or_infinite("zcdp", self.zcdp)
         if not isinstance(self._curve, RdpCurve) and not callable(self._curve):
             raise InvalidCurve("curve", self._curve, "an RdpCurve")
 
@@ -151,6 +163,7 @@ def sequential(costs: Sequence[Cost]) -> Cost:
         add_up(cost.gdp_squared for cost in costs),
         *_losses(costs, lambda known: together([(part, 1) for part in known])),
         add_up(cost.failure for cost in costs),
+        add_up(cost.zcdp for cost in costs),
     )
 
 
@@ -189,6 +202,7 @@ def repeat(cost: Cost, count: int) -> Cost:
         gdp_squared=multiply_up(cost.gdp_squared, times),
         losses=None if cost.losses is None else together([(cost.losses, repeats)]),
         failure=multiply_up(cost.failure, times),
+        zcdp=multiply_up(cost.zcdp, times),
     )
 
 
@@ -221,6 +235,7 @@ def maximum(costs: Sequence[Cost]) -> Cost:
         max(cost.gdp_squared for cost in costs),
         *_losses(distinct, dearest),
         max(cost.failure for cost in costs),
+        max(cost.zcdp for cost in costs),
     )
 
 
@@ -266,6 +281,7 @@ def pairwise_parallel(
         max(staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move])),
         *_losses([*stay, *move], lambda known: moved(known[: len(stay)], known[len(stay):])),
         max(staying.failure, _two_largest([cost.failure for cost in move])),
+        max(staying.zcdp, _two_largest([cost.zcdp for cost in move])),
     )
 
 

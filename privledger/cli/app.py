@@ -15,6 +15,7 @@ import click
 import privledger
 from privledger.cli.checking import check, verify
 from privledger.cli.demo import demo
+from privledger.cli.explaining import explain_command
 from privledger.cli.listing import learners
 from privledger.cli.planning import plan
 from privledger.cli.running import run
@@ -74,5 +75,5 @@ def main() -> None:
                 stream.reconfigure(errors="replace")
 
 
-for command in (demo, plan, run, show, record, verify, check, learners):
+for command in (demo, plan, explain_command, run, show, record, verify, check, learners):
     main.add_command(command)

@@ -3,6 +3,8 @@
 # These two add their rules to the fold.
 from privledger.graph import fold_relations, fold_sampling  # noqa: F401
 from privledger.graph.codec import canonical, from_json, to_json
+from privledger.graph.dp_events import from_dp_event, to_dp_event
+from privledger.graph.explain import Explanation, explain
 from privledger.graph.fold import cost_of
 from privledger.graph.meter import Context, Meter
 from privledger.graph.nodes import (
@@ -28,6 +30,7 @@ from privledger.graph.view import graphml, label, view
 __all__ = [
     "AsReplaceOne",
     "Context",
+    "Explanation",
     "FixedSizeSample",
     "Group",
     "IndividualFilter",
@@ -47,12 +50,15 @@ __all__ = [
     "cost_of",
     "delta",
     "epsilon",
+    "explain",
+    "from_dp_event",
     "from_json",
     "graphml",
     "holds",
     "label",
     "rdp",
     "rdp_per_record",
+    "to_dp_event",
     "to_json",
     "view",
 ]

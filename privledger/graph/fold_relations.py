@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 
@@ -66,7 +67,8 @@ def _several(
         return RdpCurve.from_array(orders, best)
 
     return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure),
-                f"{what} has dominating pairs here for pure DP and for Gaussians only")
+                f"{what} has dominating pairs here for pure DP and for Gaussians only",
+                zcdp=multiply_up(inner.zcdp, float(steps) ** 2))
 
 
 def _several_losses(exact: float | None, pure: float) -> Losses | None:
@@ -91,9 +93,7 @@ def _(node: Tuning, relation: Relation, orders: Orders) -> Cost:
     if node.distribution == "poisson":
         if math.isfinite(inner.pure):
             pure = poisson_pure(inner.pure, node.mean)
-        accountant = "pure" if math.isfinite(inner.pure) else "rdp"
-        curve = poisson_rdp(inner.curve, node.mean,
-                            lambda epsilon: delta_at(inner, epsilon, accountant).delta)
+        curve = poisson_rdp(inner.curve, node.mean, lambda epsilon: _delta(inner, epsilon))
     else:
         if math.isfinite(inner.pure):
             pure = negative_binomial_pure(inner.pure, node.shape)
@@ -104,3 +104,12 @@ def _(node: Tuning, relation: Relation, orders: Orders) -> Cost:
     losses = both_ways(pure_pair(pure, tight=False)) if 1e-12 <= pure <= 1e6 else None
     return Cost(relation, pure, None, curve, losses=losses,
                 no_losses="tuning has a Renyi bound only")
+
+
+def _delta(trial: Cost, epsilon: float) -> float:
+    """The smaller of what pure DP and Renyi DP say of one trial."""
+    found = []
+    for accountant in ("pure", "rdp"):
+        with suppress(UnsupportedNode):
+            found.append(delta_at(trial, epsilon, accountant).delta)
+    return min(found)

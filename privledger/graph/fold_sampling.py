@@ -67,11 +67,19 @@ def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
     return Cost(relation, pure, None, curve,
                 inner.gdp_squared if pure == math.inf else _gdp(pure, inner), losses,
                 inner.no_losses or "the sampling rate is too close to 0 or 1",
-                min(1.0, inner.failure * node.rate * (1 + 1e-15)))
+                min(1.0, inner.failure * node.rate * (1 + 1e-15)), _zcdp(pure, inner))
 
 
 def _gdp(pure: float, inner: Cost) -> float:
-    return min(inner.gdp_squared, Cost("add_remove", pure, None, RdpCurve.zero()).gdp_squared)
+    return min(inner.gdp_squared, _amplified(pure).gdp_squared)
+
+
+def _zcdp(pure: float, inner: Cost) -> float:
+    return inner.zcdp if pure == math.inf else min(inner.zcdp, _amplified(pure).zcdp)
+
+
+def _amplified(pure: float) -> Cost:
+    return Cost("add_remove", pure, None, RdpCurve.zero())
 
 
 def _sampled_curve(
@@ -115,4 +123,5 @@ def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
 
     return Cost(relation, pure, None, curve,
                 inner.gdp_squared if pure == math.inf else _gdp(pure, inner), losses,
-                inner.no_losses, min(1.0, inner.failure * rate * (1 + 1e-15)))
+                inner.no_losses, min(1.0, inner.failure * rate * (1 + 1e-15)),
+                _zcdp(pure, inner))

@@ -206,8 +206,10 @@ class Tuning:
         check_node("Tuning node", self.node)
         if self.distribution == "negative_binomial":
             probability("Tuning success", self.success)
-            if not -1 < number("Tuning shape", self.shape) <= 1000:
-                raise InvalidMechanism("Tuning shape", self.shape, "above -1, at most 1000")
+            shape = number("Tuning shape", self.shape)
+            if not (-1 < shape <= 1000 and (shape == 0 or abs(shape) >= 1e-6)):
+                raise InvalidMechanism("Tuning shape", self.shape,
+                                       "above -1, at most 1000, and 0 or at least 1e-6 in size")
             if self.mean != 0:
                 raise InvalidMechanism("Tuning mean", self.mean, "0 for negative_binomial")
         elif self.distribution == "poisson":

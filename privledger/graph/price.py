@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,24 @@ from numpy.typing import NDArray
 from privledger.accounting import DEFAULT_ORDERS, Relation, delta_at, epsilon_at, smallest
 from privledger.accounting import Certificate as PriceCertificate
 from privledger.errors import InvalidPlan
+from privledger.graph.explain import Explanation
+from privledger.graph.explain import explain as explain_price
 from privledger.graph.fold import cost_of
 from privledger.graph.nodes import Node
 from privledger.rounding import non_negative, number, positive, probability
+
+
+@overload
+def epsilon(
+    node: Node, delta: float = ..., relation: Relation = ..., accountant: str = ...,
+) -> float: ...
+
+
+@overload
+def epsilon(
+    node: Node, delta: float = ..., relation: Relation = ..., accountant: str = ..., *,
+    explain: Literal[True],
+) -> Explanation: ...
 
 
 def epsilon(
@@ -20,14 +36,18 @@ def epsilon(
     delta: float = 0.0,
     relation: Relation = "add_remove",
     accountant: str = "best",
-) -> float:
+    *,
+    explain: bool = False,
+) -> float | Explanation:
     """An upper bound, in nats, on epsilon at `delta` for running `node` once.
 
     Args:
         node: any node of the composition graph.
         delta: failure probability in [0, 1); 0 for pure DP.
         relation: `add_remove` or `replace_one`; the sensitivities inside must be stated for it.
-        accountant: `best` (the smallest certified bound), `gdp`, `rdp` or `pure`.
+        accountant: `best` (the smallest certified bound), `pld`, `gdp`, `rdp` or `pure`.
+        explain: return an `Explanation` instead: theorem, mesh or order, a lower bound, and
+            what the other accountants say.
 
     Raises:
         InvalidValue: a number that can never be right.
@@ -36,6 +56,8 @@ def epsilon(
     >>> round(epsilon(Gaussian(1.0), delta=1e-5), 4)
     4.3772
     """
+    if explain:
+        return explain_price(node, delta, relation)
     return certify(node, delta, relation, accountant).epsilon
 
 

@@ -4,6 +4,7 @@ A later plan may depend on earlier outputs, so adding up epsilons by any conveni
 not allowed: the theorem is fixed before the first release (docs/proofs/filters.md).
 
     gdp     sum of squared Gaussian-DP parameters; exact for unsampled Gaussians
+    zcdp    sum of zero-concentrated-DP parameters; pure rounds enter by epsilon tanh(epsilon/2)
     rdp     sum of Renyi bounds at one fixed order
     basic   sum of (epsilon, delta) of whole plans, each plan priced by its best theorem
 """
@@ -24,18 +25,22 @@ from privledger.accounting import (
     epsilon_at,
     epsilon_from_mu,
     epsilon_from_rdp,
+    epsilon_from_zcdp,
     mu_from_epsilon_delta,
     rdp_cap,
+    zcdp_cap,
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.ledger.budget import Budget
 from privledger.rounding import down, from_units, positive, units_down, units_up, up
 
 DELTA_UNIT = 1 << 512
-KINDS = ("gdp", "rdp", "basic")
+KINDS = ("gdp", "zcdp", "rdp", "basic")
 THEOREMS = {
     "gdp": "fully adaptive Gaussian-DP composition, sum of mu squared below a cap "
            "(Smith and Thakurta 2022; docs/proofs/filters.md)",
+    "zcdp": "zero-concentrated-DP filter, all orders at once, pure rounds too "
+            "(Whitehouse, Ramdas, Rogers, Wu 2023, arXiv:2203.05481; docs/proofs/filters.md)",
     "rdp": "Renyi filter at one order fixed beforehand "
            "(Feldman and Zrnic 2021, arXiv:2008.11193; docs/proofs/filters.md)",
     "basic": "adaptive basic composition of whole plans "
@@ -48,10 +53,10 @@ class FilterRule:
     """One filter with its caps as scaled integers, rounded down.
 
     Attributes:
-        kind: `gdp`, `rdp` or `basic`.
+        kind: `gdp`, `zcdp`, `rdp` or `basic`.
         order: Renyi order for `rdp`, else 0.
         budget: the (epsilon, delta) it certifies.
-        cap_units: mu squared, Renyi bound or epsilon, in units of 2**-192.
+        cap_units: mu squared, rho, Renyi bound or epsilon, in units of 2**-192.
         delta_cap_units: for `basic`, delta in units of 2**-512; else 0.
     """
 
@@ -74,7 +79,8 @@ class FilterRule:
 
     @property
     def unit(self) -> str:
-        return {"gdp": "mu squared", "rdp": f"Renyi bound at order {self.order:g}",
+        return {"gdp": "mu squared", "zcdp": "zCDP rho",
+                "rdp": f"Renyi bound at order {self.order:g}",
                 "basic": "epsilon"}[self.kind]
 
     def price(self, cost: Cost, delta: float) -> tuple[int, int]:
@@ -87,6 +93,10 @@ class FilterRule:
                 raise UnsupportedNode("this plan has no Gaussian-DP price; "
                                       "use a ledger with filter='rdp' or 'basic'")
             return units_up(cost.gdp_squared), 0
+        if self.kind == "zcdp":
+            if not math.isfinite(cost.zcdp):
+                raise UnsupportedNode("this plan has no zero-concentrated-DP price")
+            return units_up(cost.zcdp), 0
         if self.kind == "rdp":
             bound = cost.curve.at(self.order)
             if not math.isfinite(bound):
@@ -114,6 +124,8 @@ def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
         return value
     if kind == "gdp":
         return epsilon_from_mu(up(math.sqrt(value)), delta)
+    if kind == "zcdp":
+        return epsilon_from_zcdp(value, delta)
     return epsilon_from_rdp(RdpCurve((order,), (value,)), delta)[0]
 
 
@@ -137,6 +149,8 @@ def fixed_filter(kind: str, budget: Budget, order: float | None = None) -> Filte
     if kind == "gdp":
         mu = mu_from_epsilon_delta(budget.epsilon, budget.delta)
         return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)))
+    if kind == "zcdp":
+        return FilterRule("zcdp", 0.0, budget, units_down(zcdp_cap(budget.epsilon, budget.delta)))
     chosen = best_order(budget) if order is None else positive("order", order)
     cap_bound = rdp_cap(budget.epsilon, budget.delta, chosen)
     if not cap_bound > 0:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import singledispatch
+
+from attrs import evolve
 
 from privledger.accounting import (
     Cost,
@@ -65,8 +68,8 @@ def leaf_cost(mechanism: object, relation: Relation, orders: Orders) -> Cost:
 
 
 def _pure(
-    epsilon: float, curve: RdpCurve, relation: Relation, pair: LaplacePair | BoundedRangePair
-    | AtomPair | None, failure: float = 0.0,
+    epsilon: float, curve: Callable[[], RdpCurve], relation: Relation, pair: LaplacePair
+    | BoundedRangePair | AtomPair | None, failure: float = 0.0,
 ) -> Cost:
     if pair is None or not 1e-12 <= epsilon <= _LARGEST_LOSS:
         why = "the pure epsilon lies outside 1e-12 to 1e6, or has too many losses to list"
@@ -76,25 +79,30 @@ def _pure(
 
 def _any_pure(epsilon: float, relation: Relation, orders: Orders) -> Cost:
     """A pure bound and nothing more: randomized response is the worst such mechanism."""
-    return _pure(epsilon, pure_rdp(epsilon, orders), relation, pure_pair(epsilon, tight=False))
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation,
+                 pure_pair(epsilon, tight=False))
 
 
 def _bounded(eta: float, relation: Relation, orders: Orders) -> Cost:
-    return _pure(eta, bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta))
+    cost = _pure(eta, lambda: bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta))
+    return evolve(cost, zcdp=min(cost.zcdp, up(up(eta * eta) / 8)))
 
 
 @leaf_cost.register
 def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
     epsilon = up(mechanism.l1_sensitivity / mechanism.scale)
-    return _pure(epsilon, laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon))
+    return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon))
 
 
 @leaf_cost.register
 def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
     """Exactly 1/noise_multiplier-GDP; Dong, Roth, Su 2019 (arXiv:1905.02383v3), Theorem 2.7."""
     mu = up(1 / mechanism.noise_multiplier)
-    curve = gaussian_rdp(mechanism.noise_multiplier, orders)
+
+    def curve() -> RdpCurve:
+        return gaussian_rdp(mechanism.noise_multiplier, orders)
+
     if not 1e-12 <= mu <= 1e4:
         return Cost(relation, math.inf, up(mu**2), curve, up(mu**2),
                     no_losses="a Gaussian of mu outside 1e-12 to 1e4")
@@ -106,7 +114,7 @@ def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
     """Integer noise: the losses of one integer query, docs/proofs/privacy-loss.md, lemma 7."""
     epsilon = multiply_up(mechanism.parameter, mechanism.sensitivity)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
-    return _pure(epsilon, pure_rdp(epsilon, orders), relation, pair)
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair)
 
 
 @leaf_cost.register
@@ -114,10 +122,10 @@ def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
     """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4, for the Renyi curve."""
     ratio = up(mechanism.sensitivity / mechanism.sigma)
     pair = discrete_gaussian_pair(mechanism.sigma, mechanism.sensitivity)
-    curve = zcdp_rdp(up(ratio * ratio / 2), orders)
-    return Cost(relation, math.inf, None, curve, math.inf,
+    rho = up(ratio * ratio / 2)
+    return Cost(relation, math.inf, None, lambda: zcdp_rdp(rho, orders), math.inf,
                 None if pair is None else both_ways(pair),
-                "a discrete Gaussian this wide has too many losses to list")
+                "a discrete Gaussian this wide has too many losses to list", zcdp=rho)
 
 
 @leaf_cost.register
@@ -151,11 +159,14 @@ def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
     each = up(mechanism.sensitivity / mechanism.query_scale) * (1 if mechanism.monotone else 2)
     found = multiply_up(each, float(mechanism.cutoff))
     epsilon = up(first + found)
-    threshold = laplace_rdp(first, orders).as_array()
-    bounds = [min(whole, up(part + found)) for whole, part in
-              zip(pure_rdp(epsilon, orders).bounds, threshold.tolist(), strict=True)]
-    return _pure(epsilon, RdpCurve(orders, tuple(bounds)), relation,
-                 pure_pair(epsilon, tight=False))
+
+    def curve() -> RdpCurve:
+        threshold = laplace_rdp(first, orders).bounds
+        whole = pure_rdp(epsilon, orders).bounds
+        return RdpCurve(orders, tuple(min(one, up(part + found))
+                                      for one, part in zip(whole, threshold, strict=True)))
+
+    return _pure(epsilon, curve, relation, pure_pair(epsilon, tight=False))
 
 
 @leaf_cost.register
@@ -168,7 +179,7 @@ def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost
     if epsilon == 0:
         return Cost.zero(relation, orders)
     pair = response_pair(noise, buckets)
-    return _pure(epsilon, _response_rdp(pair, epsilon, orders), relation, pair)
+    return _pure(epsilon, lambda: _response_rdp(pair, epsilon, orders), relation, pair)
 
 
 def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
@@ -188,13 +199,14 @@ def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
 @leaf_cost.register
 def _(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
     """Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3, for delta above 0."""
-    curve = pure_rdp(mechanism.epsilon, orders)
-    pair = pure_pair(mechanism.epsilon, mechanism.delta, tight=False)
-    return _pure(mechanism.epsilon, curve, relation, pair, mechanism.delta)
+    epsilon = mechanism.epsilon
+    pair = pure_pair(epsilon, mechanism.delta, tight=False)
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, mechanism.delta)
 
 
 @leaf_cost.register
 def _(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:
     """Bun, Steinke 2016 (arXiv:1605.02065v1), Definition 1.1: a Renyi curve and no more."""
     return Cost(relation, math.inf, None, zcdp_rdp(mechanism.rho, orders), math.inf,
-                no_losses="zero-concentrated DP bounds Renyi divergences only")
+                no_losses="zero-concentrated DP bounds Renyi divergences only",
+                zcdp=mechanism.rho)

@@ -1,155 +1,176 @@
-"""Values from other libraries: equal where exact, never below a proved lower bound."""
+"""Values from other libraries: equal where exact, never below a lower bound, as small as any.
+
+Every case is priced as a node, through the public functions. The file is known to be wrong in
+four places, which are listed here as exceptions.
+"""
+
+from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from privledger.accounting import (
-    DEFAULT_ORDERS,
-    Cost,
-    bounded_range_rdp,
-    delta_at,
-    epsilon_at,
-    gaussian_rdp,
-    laplace_rdp,
-    mu_from_epsilon_delta,
-    poisson_gaussian_rdp,
-    poisson_generic_rdp,
-    poisson_pure_epsilon,
-    pure_rdp,
-    repeat,
-    sequential,
-)
+import privledger as pl
+from privledger.accounting import Cost, RdpCurve, Relation, delta_at, epsilon_at
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "accounting.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text())["cases"] if GOLDEN.exists() else []
 pytestmark = pytest.mark.skipif(not CASES, reason="the shared golden file is not here")
 
+EXACT = 1e-9
+UPPER = 1.001  # our largest multiple of the smallest upper bound
+# Their series of the sampled Gaussian does not converge at these orders: acc-200 falls from
+# order 1.25 to order 2, which no Renyi curve does.
+NOT_CONVERGED = {"acc-200": (1.25, 1.5), "acc-202": (1.25, 1.5)}
+# Found by a search that stops early; acc-272 and acc-276 have the same inputs and more digits.
+ROUGH = {"acc-273": 5e-8, "acc-277": 5e-8}
 
-def chosen(*categories: str, bound: str | None = None) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in CASES
-            if case["category"] in categories and bound in (None, case["bound"])]
+
+def key(case: dict[str, Any]) -> str:
+    return json.dumps([case["quantity"], case["inputs"]], sort_keys=True)
 
 
-def single(values: dict[str, Any]) -> Cost:
-    """The mechanism of a case, once."""
-    kind, rate = values["mechanism"], values.get("q")
-    if kind == "gaussian" and rate is not None:
-        return Cost("add_remove", math.inf, None, poisson_gaussian_rdp(rate, values["sigma"]))
-    if kind == "gaussian":
-        noise = values["sigma"]
-        return Cost("add_remove", math.inf, 1 / noise**2, gaussian_rdp(noise))
-    if kind == "exponential":
-        return Cost("add_remove", values["eps"], None, bounded_range_rdp(values["eps"]))
-    pure = 1 / values["scale_over_sensitivity"]
-    if rate is None:
-        return Cost("add_remove", pure, None, laplace_rdp(pure))
-    own = laplace_rdp(pure, tuple(map(float, range(2, 257))))
+def smallest_uppers() -> dict[str, float]:
+    found: dict[str, float] = defaultdict(lambda: math.inf)
+    for case in CASES:
+        if case["bound"] == "upper" and case["quantity"] in ("epsilon", "delta"):
+            found[key(case)] = min(found[key(case)], case["value"])
+    return found
 
-    def at(order: int) -> float:
-        return own.at(order) if order <= 256 else pure
 
-    curve = poisson_generic_rdp(rate, at, DEFAULT_ORDERS)
-    return Cost("add_remove", poisson_pure_epsilon(rate, pure), None, curve)
+BEST = smallest_uppers()
+
+
+def chosen(*quantities: str) -> list[Any]:
+    return [pytest.param(case, id=f"{case['id']}-{case['category']}-{case['bound']}")
+            for case in CASES if case["quantity"] in quantities]
+
+
+def leaf(values: dict[str, Any]) -> pl.Node:
+    """The mechanism of a case, once and on all records."""
+    if "rho" in values:
+        return pl.AssertedZCDP(values["rho"], "the golden file")
+    if "noise_parameter" in values:
+        return pl.RandomizedResponse(values["noise_parameter"], values["num_buckets"])
+    match values["mechanism"]:
+        case "gaussian":
+            return pl.Gaussian(values["sigma"])
+        case "laplace":
+            return pl.Laplace(values["scale_over_sensitivity"])
+        case "exponential":
+            return pl.Exponential(values["eps"])
+        case "discrete_laplace":
+            return pl.DiscreteLaplace(values["parameter"], values["sensitivity"])
+        case "discrete_gaussian":
+            return pl.DiscreteGaussian(values["sigma"], values["sensitivity"])
+        case "laplace_svt":
+            return pl.SparseVector(values["b"], 2 * values["b"], values["c"])
+    raise AssertionError(f"no node for {values}")
+
+
+def plan(values: dict[str, Any]) -> pl.Node:
+    if "gaussian_sigmas" in values:
+        return pl.Sequential([
+            *(pl.Gaussian(sigma) for sigma in values["gaussian_sigmas"]),
+            *(pl.Laplace(scale) for scale in values["laplace_scales"]),
+            *(pl.Exponential(epsilon) for epsilon in values["exponential_eps"]),
+            *(pl.Repeat(pl.PoissonSample(rate, pl.Gaussian(sigma)), count)
+              for rate, sigma, count in values["poisson_gaussian_q_sigma_T"])])
+    return around(leaf(values), values)
+
+
+def around(node: pl.Node, values: dict[str, Any]) -> pl.Node:
+    """`node` sampled and repeated as a case says."""
+    if "sample_size" in values:
+        node = pl.FixedSizeSample(values["sample_size"], values["source_dataset_size"], node)
+    elif "q" in values:
+        node = pl.PoissonSample(values["q"], node)
+    return pl.Repeat(node, values["T"]) if values.get("T", 1) > 1 else node
+
+
+def relation(values: dict[str, Any]) -> Relation:
+    replaced = "noise_parameter" in values or "sample_size" in values
+    assert values.get("neighbouring", "add_remove") == "add_remove" or replaced
+    return "replace_one" if replaced else "add_remove"
 
 
 def price(case: dict[str, Any]) -> float:
-    values = case["inputs"]
-    cost = repeat(single(values), values.get("T", 1))
-    if case["quantity"] == "delta":
-        return delta_at(cost, values["epsilon"]).delta
-    return epsilon_at(cost, values["delta"]).epsilon
+    values, wanted = case["inputs"], case["quantity"]
+    if case["category"] == "rdp_to_dp":  # a bare curve is no node: the public conversion of one
+        curve = RdpCurve(tuple(map(float, values["orders"])), tuple(values["rdp"]))
+        cost = Cost("add_remove", math.inf, None, curve)
+        return (delta_at(cost, values["epsilon"]).delta if wanted == "delta"
+                else epsilon_at(cost, values["delta"]).epsilon)
+    if wanted == "delta":
+        return pl.delta(plan(values), values["epsilon"], relation(values))
+    return pl.epsilon(plan(values), values["delta"], relation(values))
 
 
-@pytest.mark.parametrize("case", chosen("gaussian", "gaussian_composed", bound="exact"))
-def test_exact_gaussians(case: dict[str, Any]) -> None:
-    assert price(case) == pytest.approx(case["value"], rel=1e-9)
+@pytest.mark.parametrize("case", chosen("epsilon", "delta"))
+def test_prices(case: dict[str, Any]) -> None:
+    found = price(case)
+    if case["bound"] == "lower":
+        assert found >= case["value"]
+    elif case["bound"] == "upper":
+        assert 0 < found <= BEST[key(case)] * UPPER
+    else:
+        assert found == pytest.approx(case["value"], rel=EXACT)
 
 
-@pytest.mark.parametrize("case", chosen(
-    "gaussian", "gaussian_composed", "gaussian_delta", "laplace", "exponential",
-    "subsampled_gaussian", "subsampled_gaussian_delta", "subsampled_laplace", bound="lower"))
-def test_never_below_a_lower_bound(case: dict[str, Any]) -> None:
-    assert price(case) >= case["value"] * (1 - 1e-9)
+@pytest.mark.parametrize("case", chosen("epsilon", "delta"))
+def test_bounds_of_the_same_inputs_hold_together(case: dict[str, Any]) -> None:
+    """What is exact or a lower bound here is no larger than any upper bound of the file."""
+    if case["bound"] != "upper":
+        assert case["value"] <= BEST[key(case)] * (1 + EXACT)
 
 
-@pytest.mark.parametrize("case", [
-    *chosen("gaussian", "gaussian_composed", "gaussian_delta", bound="upper"),
-    *(param for param in chosen("laplace", "exponential", "subsampled_gaussian", bound="upper")
-      if "RDP" in param.values[0]["method"])])
-def test_no_looser_than_other_renyi_accountants(case: dict[str, Any]) -> None:
-    assert price(case) <= case["value"] * 1.005 + 1e-6
-
-
-@pytest.mark.parametrize("case", [
-    param for param in chosen("rdp_curve") if "without" not in str(param.values[0]["inputs"])])
+@pytest.mark.parametrize("case", chosen("rdp"))
 def test_renyi_curves(case: dict[str, Any]) -> None:
     values = case["inputs"]
-    orders = tuple(map(float, values["orders"]))
-    rate, kind = values.get("q"), values["mechanism"]
-    if kind == "gaussian":
-        curve = (gaussian_rdp(values["sigma"], orders) if rate is None
-                 else poisson_gaussian_rdp(rate, values["sigma"], orders))
-    elif kind == "laplace" and rate is None:
-        curve = laplace_rdp(1 / values["scale_over_sensitivity"], orders)
-    elif kind == "exponential":
-        assert (bounded_range_rdp(values["eps"], orders).as_array()
-                <= np.array(case["value"]) * (1 + 1e-9)).all()
-        return
-    else:
-        pytest.skip("the other library uses a tighter bound than the factor 3")
+    orders = np.array(values["orders"], dtype=float)
+    found = pl.rdp(plan(values), orders.tolist(), relation(values))
     expected = np.array(case["value"], dtype=float)
-    if rate is not None:
-        # Their fractional series fails to converge (values above those at order 2, or none);
-        # test_subsample checks ours against many digits.
-        comparable = np.array(orders) == np.floor(orders)
-        known = ~np.isnan(expected)
-        assert (curve.as_array()[known] <= expected[known] * (1 + 1e-9)).all()
-    else:
-        comparable = np.ones(len(orders), dtype=bool)
-    np.testing.assert_allclose(curve.as_array()[comparable], expected[comparable], rtol=1e-9)
+    known = np.isfinite(expected)
+    assert known.any() and np.isfinite(found[known]).all()
+    if case["bound"] == "upper":
+        assert (found[known] <= expected[known] * UPPER).all()
+        return
+    wrong = np.isin(orders, NOT_CONVERGED.get(case["id"], ()))
+    assert (found[known & wrong] < expected[known & wrong]).all()
+    right = known & ~wrong
+    np.testing.assert_allclose(found[right], expected[right], rtol=EXACT)
 
 
-@pytest.mark.parametrize("case", chosen("composition"))
-def test_mixed_plans(case: dict[str, Any]) -> None:
-    values = case["inputs"]
-    parts = [Cost("add_remove", math.inf, 1 / s**2, gaussian_rdp(s))
-             for s in values["gaussian_sigmas"]]
-    parts += [Cost("add_remove", 1 / b, None, laplace_rdp(1 / b))
-              for b in values["laplace_scales"]]
-    parts += [Cost("add_remove", e, None, bounded_range_rdp(e))
-              for e in values["exponential_eps"]]
-    parts += [repeat(Cost("add_remove", math.inf, None, poisson_gaussian_rdp(q, s)), count)
-              for q, s, count in values["poisson_gaussian_q_sigma_T"]]
-    epsilon = epsilon_at(sequential(parts), values["delta"]).epsilon
-    if case["bound"] == "lower":
-        assert epsilon >= case["value"]
-    elif "RDP" in case["method"]:
-        assert epsilon <= case["value"] * 1.005
+def test_the_orders_left_out_are_wrong() -> None:
+    """Ours are right there: test_subsample.py checks them against many digits."""
+    case = next(case for case in CASES if case["id"] == "acc-200")
+    values = dict(zip(case["inputs"]["orders"], case["value"], strict=True))
+    assert values[1.25] > values[1.5] > values[2]
 
 
-@pytest.mark.parametrize("case", chosen("randomized_response"))
-def test_randomized_response(case: dict[str, Any]) -> None:
-    values = case["inputs"]
-    if case["quantity"] != "epsilon" or values["num_buckets"] != 2:
-        pytest.skip("only binary responses have the extreme curve")
-    noise = values["noise_parameter"]
-    pure = math.log((1 - noise / 2) / (noise / 2))
-    cost = repeat(Cost("replace_one", pure, None, pure_rdp(pure)), values["T"])
-    epsilon = epsilon_at(cost, values["delta"]).epsilon
-    if case["bound"] == "lower":
-        assert epsilon >= case["value"]
-    elif "RDP" in case["method"]:
-        assert epsilon <= case["value"] * 1.005
-
-
-@pytest.mark.parametrize("case", chosen("calibration", bound="exact"))
+@pytest.mark.parametrize(
+    "case", chosen("sigma", "scale_over_sensitivity"))
 def test_calibration(case: dict[str, Any]) -> None:
     values = case["inputs"]
-    mu = mu_from_epsilon_delta(values["epsilon"], values["delta"])
-    noise = math.sqrt(values["T"]) / mu
-    assert noise == pytest.approx(case["value"], rel=1e-6)
+    kind = {"gaussian": pl.Gaussian, "laplace": pl.Laplace}[values["mechanism"]]
+
+    def build(noise: float) -> pl.Node:
+        return around(kind(noise), values)
+
+    noise = pl.calibrate(build, epsilon=values["epsilon"], delta=values["delta"])
+    assert pl.epsilon(build(noise), values["delta"]) <= values["epsilon"]
+    if case["bound"] == "upper":
+        assert noise <= case["value"] * UPPER
+    else:
+        assert noise == pytest.approx(case["value"], rel=ROUGH.get(case["id"], EXACT))
+
+
+def test_every_case_is_priced() -> None:
+    known = {"epsilon", "delta", "rdp", "sigma", "scale_over_sensitivity"}
+    assert {case["quantity"] for case in CASES} <= known
+    assert {case["bound"] for case in CASES} <= {"exact", "lower", "upper"}

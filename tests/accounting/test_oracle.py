@@ -218,6 +218,17 @@ def test_never_below_what_is_possible(
         assert found >= possible(node, delta, relation) * (1 - SLACK)
 
 
+@pytest.mark.parametrize(("epsilon", "count", "delta"), [
+    (1.8449018258830805, 385, 5.3e-29), (2.0, 354, 1e-22), (2.0, 360, 1e-22), (5.0, 1000, 1e-6)])
+def test_losses_too_large_for_exp(
+    epsilon: float, count: int, delta: float, accountant: str
+) -> None:
+    """Nearly the whole of a pure bound can be needed, and then exp(epsilon) is no float."""
+    node = pl.Repeat(pl.Asserted(epsilon, "vouched for"), count)
+    found = price(node, delta, "replace_one", accountant)
+    assert found >= possible(node, delta, "replace_one") * (1 - SLACK)
+
+
 @pytest.mark.parametrize("node", [
     pl.IndividualFilter("gdp", 0.7), pl.IndividualFilter("renyi", 0.4, 12.0),
     pl.Group(3, pl.Gaussian(4.0)), pl.Group(3, pl.Laplace(4.0)),

@@ -29,6 +29,16 @@ def times(action: Callable[[], Any], runs: int) -> list[float]:
     return found
 
 
+def cpu_times(action: Callable[[], Any], runs: int) -> list[float]:
+    """Seconds of CPU time of each run."""
+    found = []
+    for _ in range(runs):
+        start = time.process_time()
+        action()
+        found.append(time.process_time() - start)
+    return found
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
@@ -37,6 +47,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def status_megabytes(field: str) -> float:
+    """`VmRSS` or `VmHWM` (its peak) of this process; Linux only.
+
+    Not ru_maxrss, which a child process inherits from its parent.
+    """
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    raise OSError(f"{field} is unknown here")
+
+
+def forget_peak() -> None:
+    """Start VmHWM anew."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def fsync_rate(seconds: float = 0.5) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.graph import canonical
+from privledger.graph.nodes import NODE_TYPES
 
 G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
 EVERY = [
@@ -18,8 +19,18 @@ EVERY = [
     pl.Repeat(G, 7), pl.Parallel([G, L]), pl.Parallel([G], "iid_per_record"),
     pl.PoissonSample(0.1, G), pl.IndividualFilter("gdp", 0.5),
     pl.IndividualFilter("renyi", 0.5, 8.0, pl.Repeat(pl.PoissonSample(0.1, G), 3)),
-    pl.Group(3, G),
+    pl.Group(3, G), pl.Exponential(0.5, (0, 1)), pl.PermuteAndFlip(0.5), pl.ReportNoisyMax(0.5),
+    pl.ReportNoisyMax(0.5, "gumbel"), pl.TopK(3, 0.5), pl.TopK(3, 0.5, "gumbel"),
+    pl.SparseVector(4.0, 8.0), pl.SparseVector(4.0, 8.0, 3, 2.0, True),
+    pl.Asserted(0.1, "with a delta", 1e-6), pl.AssertedZCDP(0.1, "seen by hand"),
+    pl.FixedSizeSample(5, 100, pl.Repeat(G, 3)), pl.AsReplaceOne(pl.PoissonSample(0.1, L)),
+    pl.Tuning(G, success=0.1), pl.Tuning(pl.Sequential([G, L]), shape=-0.5, success=0.25),
+    pl.Tuning(L, "poisson", mean=3.0),
 ]
+
+
+def test_every_node_type_is_among_them():
+    assert {type(node) for node in EVERY} == set(NODE_TYPES)
 
 
 @pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.label(node)[:30])
@@ -54,6 +65,24 @@ def test_canonical_json_is_canonical():
     {"node": "IndividualFilter", "kind": "zcdp", "cap": 1},
     {"node": "IndividualFilter", "kind": "gdp", "cap": 1, "order": 2.0},
     {"node": "IndividualFilter", "kind": "renyi", "cap": 1},
+    {"node": "Exponential", "epsilon": 1, "score_change": 1},
+    {"node": "Exponential", "epsilon": 1, "score_change": [1, 0]},
+    {"node": "Exponential", "epsilon": 1, "score_change": [0, {"node": "Public"}]},
+    {"node": "PermuteAndFlip", "epsilon": math.nan},
+    {"node": "ReportNoisyMax", "epsilon": 1, "noise": "normal"},
+    {"node": "ReportNoisyMax", "epsilon": 1, "noise": ["gumbel"]},
+    {"node": "TopK", "k": 1.0, "epsilon": 1},
+    {"node": "SparseVector", "threshold_scale": 1, "query_scale": 1, "monotone": 1},
+    {"node": "AssertedZCDP", "rho": 1, "why": " "}, {"node": "AssertedZCDP", "rho": 1, "why": 3},
+    {"node": "Asserted", "epsilon": 1, "why": "so", "delta": 1},
+    {"node": "FixedSizeSample", "size": 5, "out_of": 4, "inner": {"node": "Public"}},
+    {"node": "FixedSizeSample", "size": 5, "out_of": 9, "inner": 3},
+    {"node": "AsReplaceOne", "inner": "Public"}, {"node": "AsReplaceOne"},
+    {"node": "Tuning", "inner": {"node": "Public"}},
+    {"node": "Tuning", "inner": {"node": "Public"}, "success": 0.5, "shape": -1},
+    {"node": "Tuning", "inner": {"node": "Public"}, "success": 0.5, "mean": 1},
+    {"node": "Tuning", "inner": {"node": "Public"}, "distribution": "poisson"},
+    {"node": "Tuning", "inner": {"node": "Public"}, "distribution": ["poisson"], "mean": 1},
 ])
 def test_malformed_json_is_an_invalid_value(value):
     with pytest.raises(pl.InvalidValue):

@@ -26,6 +26,9 @@ plans = {
                      st.builds(pl.PoissonSample, st.floats(0.01, 0.5),
                                st.builds(pl.Gaussian, noises)),
                      st.builds(pl.DiscreteGaussian, noises)),
+    "zcdp": st.one_of(st.builds(pl.Gaussian, noises), st.builds(pl.Exponential,
+                                                                st.floats(1e-3, 0.4)),
+                      st.builds(pl.DiscreteGaussian, noises)),
     "basic": st.one_of(st.builds(pl.Laplace, noises), st.builds(pl.Exponential,
                                                                 st.floats(1e-3, 0.4)),
                        st.builds(pl.Repeat, st.builds(pl.Laplace, noises), st.integers(1, 9))),
@@ -36,7 +39,7 @@ def table(ledger):
     return ledger.protect({"x": np.linspace(0, 1, 5)}, SMALL)
 
 
-@pytest.mark.parametrize("kind", ["gdp", "rdp", "basic"])
+@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "basic"])
 def test_never_over_the_cap_under_random_requests(kind):
     @QUICK
     @given(st.lists(plans[kind], min_size=5, max_size=40))
@@ -87,7 +90,7 @@ def test_costs_round_up_and_caps_round_down(value):
     assert math.isclose(from_units(units_up(value)), value, rel_tol=1e-9, abs_tol=2**-60)
 
 
-@pytest.mark.parametrize("kind", ["gdp", "rdp", "basic"])
+@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "basic"])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 8.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5])
 def test_a_full_cap_certifies_no_more_than_the_budget(kind, epsilon, delta):
@@ -98,13 +101,15 @@ def test_a_full_cap_certifies_no_more_than_the_budget(kind, epsilon, delta):
 
 
 @pytest.mark.parametrize("noise", [0.7, 3.0, 55.5])
-@pytest.mark.parametrize("kind", ["gdp", "rdp"])
+@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp"])
 def test_a_price_is_rounded_up(noise, kind):
     rule = fixed_filter(kind, pl.Budget(1.0, 1e-6))
     units, _ = rule.price(cost_of(pl.Gaussian(noise)), 0.0)
     exact = 1 / Fraction(noise) ** 2
     if kind == "rdp":
         exact *= Fraction(rule.order) / 2
+    if kind == "zcdp":
+        exact /= 2
     assert units >= exact * UNIT
     assert units <= exact * UNIT * (1 + Fraction(1, 10**12)) + 1
 

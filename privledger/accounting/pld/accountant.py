@@ -48,7 +48,7 @@ def _ranges(probe: Probe, items: Items, lattice: Lattice, delta: float) -> list[
             high = pair.top
         low = float(loss[max(0, int(np.argmax(below > 1e-10 / total)) - 1)])
         first = math.floor(low / lattice.step) - 1
-        last = max(first + 1, math.ceil(high / lattice.step * (1 - 1e-15) - 1e-9))
+        last = max(first + 1, math.ceil(high / lattice.step) + 1)
         found.append((first, min(last, first + 8 * HARD_SIZE)))
     return found
 

@@ -40,6 +40,7 @@ class Composed:
         beyond: P mass of finite sums above the window, an upper bound.
         wrapped: tilted mass of sums outside the window, an upper bound.
         whole: whether no sum lies below the window.
+        highest: the largest lattice number that a sum can have.
     """
 
     lattice: Lattice
@@ -50,6 +51,7 @@ class Composed:
     beyond: float
     wrapped: float
     whole: bool
+    highest: int
 
 
 def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
@@ -84,7 +86,8 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
     above, outside = _outside(items, lattice, log_moment)
     return Composed(lattice, result, log_moment + log_slack, 1.01 * (forward + backward),
                     _infinite(items), above, outside,
-                    sum(count * masses.first for masses, count in items) >= lattice.first)
+                    sum(count * masses.first for masses, count in items) >= lattice.first,
+                    sum(count * (masses.first + len(masses.p) - 1) for masses, count in items))
 
 
 def _forward_error(

@@ -18,6 +18,12 @@ from privledger.accounting.pld.masses import Masses, discounted, upper_masses
 from privledger.accounting.pld.pairs import Pair, bounded_tail
 from privledger.accounting.pld.probe import Probe
 
+
+class TooMuch(Exception):
+    """A product that would take too long, or whose losses lie too far apart."""
+
+
+_MOST_WORK = 5e9  # multiplications
 POINTS = 4096
 """Lattice points of a product: each costs one convolution of this length."""
 
@@ -84,6 +90,10 @@ def product(items: Sequence[tuple[Pair, int]], tail: float) -> Pair:
         return items[0][0]
     low, high = _span(items, tail)
     step = max((high - low) / POINTS, 1e-290)
+    work = sum(2 * math.log2(1 + count) * (3.0 * POINTS) ** 2 if count > 1 else 3.0 * POINTS**2
+               for _, count in items)
+    if work > _MOST_WORK or step > 1:
+        raise TooMuch
     total = Masses(0, np.ones(1), 0.0)
     for pair, count in items:
         top = min(pair.top, high - low + max(0.0, high))
@@ -132,6 +142,8 @@ def largest(pairs: Sequence[Pair], tail: float) -> Pair:
     spans = [_span([(pair, 1)], tail) for pair in pairs]
     low, high = min(s[0] for s in spans), max(s[1] for s in spans)
     step = max((high - low) / (2 * POINTS), 1e-290)
+    if step > 1:
+        raise TooMuch
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
     curves = []
     for pair in pairs:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from attrs import frozen
 
+from privledger.accounting.moments import Array
 from privledger.accounting.pld.pairs import Pair
 from privledger.accounting.pld.probe import Probe
 
 SOFT_SIZE = 1 << 17
 HARD_SIZE = 1 << 20
-_WORK = 1 << 23  # items times points that the soft size is cut down to
+_MANY = 64
+_WORK = 5 << 20  # items times points that the soft size is cut down to
 _OUTSIDE = math.log(1e-8)  # tilted mass that may lie outside the window
 _HARMLESS = math.log(1e-3)  # the same, where it only makes an upper bound a little larger
+_PLAIN_TURNS = (1.0, 3.0, 10.0, 30.0)  # for rare large losses, whatever the spread
 _TURNS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 12.0)
 
 
@@ -64,7 +68,7 @@ def choose(
     """A lattice on which epsilon is about `tolerance` (relative) too large, if `soft` allows.
 
     Beyond `soft` points the mesh grows until epsilon is 50 times the tolerance too large
-    (but 1e-4 at least), and only then the size, up to `HARD_SIZE`.
+    (but 1e-4 at least, with very many items 1e-3), and only then the size, up to `HARD_SIZE`.
 
     Args:
         both_ends: whether tilted mass above the window matters too, as for a lower bound.
@@ -77,9 +81,14 @@ def choose(
     step = _step(probe, saddle, tolerance * scale)
     width = max(high - low, 16 * step)
     if width / step > soft:
-        loose = _step(probe, saddle, max(1e-4, 50 * tolerance) * scale)
+        most = 1e-4 if len(items) <= _MANY else 1e-3
+        loose = _step(probe, saddle, max(most, 50 * tolerance) * scale)
         step = max(step, min(loose, width / soft), width / HARD_SIZE)
     step = _aligned(items, step)
+    # On the lattice the sum spreads more than its losses do, if these are below the mesh.
+    spread = math.sqrt(probe.moments(tilt)[2] + probe.added_variance(tilt, step))
+    pad = 8 * (spread - math.sqrt(probe.moments(tilt)[2])) + 16 * step
+    low, high = low - pad, high + pad
     first = math.floor(low / step) - 1
     size = good_size(max(64, math.ceil(high / step) - first + 2))
     added = 0.5 * (saddle + 1) * probe.added_variance(saddle, step)
@@ -124,20 +133,23 @@ def window(
     # Tilted mass that wraps around should be small beside what delta is made of.
     ours = min(0.0, log_delta - log_moment + tilt * centre)
     under, over = ours + _OUTSIDE, ours + (_OUTSIDE if both_ends else _HARMLESS)
-    low, high, far = (-math.inf, 0.0), (math.inf, 0.0), (math.inf, 0.0)
-    for power in _TURNS:
-        turn = power / spread
-        down = probe.moments(tilt - turn)[0]
-        low = max(low, ((log_moment + under - down) / turn, -turn))
-        up = probe.moments(tilt + turn)[0]
-        far = min(far, ((up - log_moment - over) / turn, turn))
-        high = min(high, ((up - log_delta - _OUTSIDE) / (tilt + turn), turn))
-    top = max(high[0], centre + spread)
-    bottom = min(low[0], centre - spread)
-    turns = low[1], high[1], far[1]
+    turns = np.append(np.array(_TURNS) / spread, _PLAIN_TURNS)
+    moments = probe.log_moments(np.append(tilt - turns, tilt + turns))
+    down, up = moments[:len(turns)], moments[len(turns):]
+    low, low_turn = _best((down - log_moment - under) / turns, turns)
+    far, far_turn = _best((up - log_moment - over) / turns, turns)
+    high, high_turn = _best((up - log_delta - _OUTSIDE) / (tilt + turns), turns)
+    top = max(high, centre + spread)
+    bottom = min(-low, centre - spread)
+    chosen = -low_turn, high_turn, far_turn
     if both_ends:
-        return bottom, max(top, far[0]), turns
-    return min(bottom, top + centre - far[0]), top, turns
+        return bottom, max(top, far), chosen
+    return min(bottom, top + centre - far), top, chosen
+
+
+def _best(ends: Array, turns: Array) -> tuple[float, float]:
+    place = int(np.argmin(ends))
+    return float(ends[place]), float(turns[place])
 
 
 def _step(probe: Probe, tilt: float, allowed: float) -> float:

@@ -25,7 +25,7 @@ from privledger.accounting.pld.pairs import (
 from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
 from privledger.rounding import up
 
-_DISTINCT = 512  # different pairs of one family that are convolved one by one
+_DISTINCT = 384  # different pairs of one family that are convolved one by one
 
 
 @frozen(eq=False)
@@ -116,6 +116,15 @@ def poisson(rate: float, inner: Losses) -> Losses:
 
 def fixed_size(rate: float, inner: Losses) -> Losses:
     return both_ways(Sampled("fixed", rate, inner.remove))
+
+
+def alternatives(lane: Lane) -> tuple[Lane, ...]:
+    """Lanes of which the dearest is the price: parts of a partition with nothing beside it."""
+    if isinstance(lane, Together) and len(lane.parts) == 1 and lane.parts[0][1] == 1:
+        return alternatives(lane.parts[0][0])
+    if isinstance(lane, Dearest):
+        return tuple(one for choice in lane.choices for one in alternatives(choice))
+    return (lane,)
 
 
 def resolve(lane: Lane, tail: float) -> Items:

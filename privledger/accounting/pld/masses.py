@@ -140,26 +140,34 @@ def _gap(cells: Cells, grid: Array, pressed: int) -> Array:
                  + loose_p.sum(axis=1) + grow[1:] * loose_q.sum(axis=1))
         ahead[:begin] = behind[:begin] = 0.0
         ahead[these], behind[these] = 0.0, whole[these]
-    gap = np.append(ahead, 0.0)
+    gap: Array = np.append(ahead, 0.0)
     gap[1:] = np.maximum(gap[1:], behind)
-    return np.maximum(gap, 0.0)
+    return np.asarray(np.maximum(gap, 0.0))
 
 
 def _tangent(p: Array, gap: Array, step: float) -> Array:
-    """Masses of the profile lowered by `gap`; more where it would not be convex."""
+    """Masses of the profile lowered by `gap`; more where it would not be convex.
+
+    H is 0 from the highest mass on, where no tangent but 0 lies below it: all of that mass
+    comes down by one point.
+    """
+    held = np.flatnonzero(p > 0)
+    top = int(held[-1]) if len(held) else 0
+    if top < 2:
+        return _all_down(p)
     up, down = math.expm1(step), -math.expm1(-step)
-    gap = gap.copy()
-    gap[-1], gap[-2] = 0.0, p[-1] * down  # all of the highest mass comes down one point
-    near = p + np.append(p[1:], 0.0) + np.append(0.0, p[:-1])
+    head, gap = p[:top + 1], gap[:top + 1].copy()
+    gap[-1], gap[-2] = 0.0, head[-1] * down
+    near = head + np.append(head[1:], 0.0) + np.append(0.0, head[:-1])
+    result = np.zeros(len(p))
     for _ in range(_PASSES):
-        right = np.append(np.diff(gap), 0.0) / up
-        left = np.append(0.0, np.diff(gap)) / down
-        lowered: Array = p - right + left
+        rise = np.diff(gap)
+        lowered = head - np.append(rise, 0.0) / up + np.append(0.0, rise) / down
         bad = lowered < 0
         bad[-1] = False
         if not bool(bad.any()):
-            lowered[-1] = 0.0
-            return np.asarray(lowered, dtype=np.float64)
+            result[:top] = lowered[:top]
+            return result
         # Raising the gap at a point by t adds t (1/up + 1/down) to its own mass.
         gap = np.where(bad, gap - (lowered - 1e-7 * near) / (1 / up + 1 / down), gap)
     return _all_down(p)

@@ -13,6 +13,7 @@ import numpy as np
 
 from privledger.accounting.moments import Array, log_gain, raise_bounds
 from privledger.accounting.pld.accountant import Items
+from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, resolve
 from privledger.accounting.pld.pairs import Pair
 
@@ -25,8 +26,11 @@ def losses_rdp(losses: Losses, orders: tuple[float, ...]) -> Array:
     """Bounds in nats, shape (len(orders),); infinity where nothing is proved."""
     found = np.zeros(len(orders))
     lanes = [losses.remove] if losses.symmetric else [losses.remove, losses.add]
-    for lane in lanes:
-        found = np.maximum(found, _lane(resolve(lane, 1e-30), orders))
+    try:
+        for lane in lanes:
+            found = np.maximum(found, _lane(resolve(lane, 1e-30), orders))
+    except TooMuch:
+        return np.full(len(orders), math.inf)
     return found
 
 

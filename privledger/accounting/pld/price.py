@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
 from privledger.accounting.pld.accountant import (
     TOLERANCE,
     Found,
@@ -14,7 +16,9 @@ from privledger.accounting.pld.accountant import (
     epsilon_lower,
     epsilon_upper,
 )
-from privledger.accounting.pld.losses import Losses, resolve
+from privledger.accounting.pld.grid import TooMuch
+from privledger.accounting.pld.losses import Losses, alternatives, resolve
+from privledger.accounting.pld.pairs import GaussianPair
 from privledger.accounting.pld.single import (
     coin,
     delta_of_coins,
@@ -32,7 +36,7 @@ class Price:
     """A certified number and how it was found.
 
     Attributes:
-        value: epsilon or delta, an upper bound; infinity or 1 if nothing could be certified.
+        value: epsilon or delta, an upper bound.
         mesh: lattice step in nats; points: FFT length; tilt: exponential tilt.
         direction: the lane that decides, "remove" or "add"; "both" if they are the same.
         added: estimate of what the mesh added to epsilon.
@@ -48,88 +52,119 @@ class Price:
     tight: bool = True
 
 
-def _lanes(losses: Losses, tail: float) -> tuple[Items, Items | None]:
-    first = resolve(losses.remove, tail)
-    return first, None if losses.symmetric else resolve(losses.add, tail)
+def _lanes(losses: Losses, tail: float) -> list[tuple[str, Items]]:
+    """Every lane whose price counts, named by its direction; what loses nothing is left out."""
+    if losses.symmetric:
+        named = [("both", one) for one in alternatives(losses.remove)]
+    else:
+        named = [("remove", one) for one in alternatives(losses.remove)]
+        named += [("add", one) for one in alternatives(losses.add)]
+    found: dict[Items, str] = {}
+    for direction, lane in named:
+        items = resolve(lane, tail)
+        if items:
+            found.setdefault(items, direction)
+    return [(direction, items) for items, direction in found.items()]
 
 
-def epsilon_by_pld(losses: Losses, delta: float, tolerance: float = TOLERANCE) -> Price:
-    """An epsilon proved at `delta`.
+def epsilon_by_pld(losses: Losses, delta: float, tolerance: float = TOLERANCE) -> Price | None:
+    """An epsilon proved at `delta`; None if nothing could be certified.
 
-    The lane of removal is computed to `tolerance`; the other is first asked, coarsely, whether
-    it has at most `delta` there.
+    The first lane is computed to `tolerance`; each other is first asked, coarsely, whether it
+    has at most `delta` there.
     """
-    remove, add = _lanes(losses, 1e-9 * delta)
-    if not remove:
-        return Price(0.0)
-    if _alone(remove, add):
-        return max((_single_epsilon(lane, delta) for lane in (remove, add) if lane),
-                   key=lambda one: one.value)
-    found = epsilon_upper(remove, delta, tolerance)
-    price = _price(found, "both" if add is None else "remove")
-    if not add or found.value == math.inf:
-        return price
-    if delta_upper(add, found.value, _GLANCE, _GLANCE_SIZE).value <= delta:
-        return price
-    other = _price(epsilon_upper(add, delta, tolerance), "add")
-    return max(price, other, key=lambda one: one.value)
+    def exceeds(items: Items, best: float) -> bool:
+        return delta_upper(items, best, _GLANCE, _GLANCE_SIZE).value > delta
+
+    return _dearest(losses, 1e-9 * delta, exceeds,
+                    lambda items: _epsilon(items, delta, tolerance))
 
 
-def delta_by_pld(losses: Losses, epsilon: float, tolerance: float = TOLERANCE) -> Price:
-    """A delta proved at `epsilon`."""
-    remove, add = _lanes(losses, 1e-20)
-    if not remove:
-        return Price(0.0)
-    if _alone(remove, add):
-        return max((_single_delta(lane, epsilon) for lane in (remove, add) if lane),
-                   key=lambda one: one.value)
-    found = delta_upper(remove, epsilon, tolerance)
-    price = _price(found, "both" if add is None else "remove")
-    if not add or found.value >= 1:
-        return price
-    if delta_upper(add, epsilon, _GLANCE, _GLANCE_SIZE).value <= found.value:
-        return price
-    other = _price(delta_upper(add, epsilon, tolerance), "add")
-    return max(price, other, key=lambda one: one.value)
+def delta_by_pld(losses: Losses, epsilon: float, tolerance: float = TOLERANCE) -> Price | None:
+    """A delta proved at `epsilon`; None if nothing could be certified."""
+    def exceeds(items: Items, best: float) -> bool:
+        return delta_upper(items, epsilon, _GLANCE, _GLANCE_SIZE).value > best
+
+    return _dearest(losses, 1e-20, exceeds, lambda items: _delta(items, epsilon, tolerance))
+
+
+def _dearest(
+    losses: Losses, tail: float, exceeds: Callable[[Items, float], bool],
+    price: Callable[[Items], Price],
+) -> Price | None:
+    try:
+        lanes = _lanes(losses, tail)
+    except TooMuch:
+        return None
+    best = Price(0.0)
+    for position, (direction, items) in enumerate(lanes):
+        # A lane without a convolution is as quickly priced as looked at.
+        if position and not _alone(items) and not exceeds(items, best.value):
+            continue
+        found = evolve(price(items), direction=direction)
+        if not found.value < math.inf:
+            return None
+        best = max(best, found, key=lambda one: one.value)
+    return best
+
+
+def _epsilon(items: Items, delta: float, tolerance: float) -> Price:
+    if _alone(items):
+        return _single_epsilon(items, delta)
+    return _price(epsilon_upper(items, delta, tolerance))
+
+
+def _delta(items: Items, epsilon: float, tolerance: float) -> Price:
+    if _alone(items):
+        return _single_delta(items, epsilon)
+    return _price(delta_upper(items, epsilon, tolerance))
 
 
 def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
     """What epsilon is at least at `delta`, whoever accounts; 0 if nothing is proved."""
+    try:
+        lanes = _lanes(losses, 1e-9 * delta)
+    except TooMuch:
+        return 0.0
     best = 0.0
-    for items in _lanes(losses, 1e-9 * delta):
-        if not items or not all(pair.tight for pair, _ in items):
+    for _, items in lanes:
+        if not all(pair.tight for pair, _ in items):
             continue
-        if _alone(items, None):
+        if _alone(items):
             pair, count = items[0]
-            value = (epsilon_of_one(pair, delta, upper=False) if count == 1
-                     else _single_epsilon(items, delta).value * (1 - 1e-10))
+            exact = count > 1 or isinstance(pair, GaussianPair)
+            value = (_single_epsilon(items, delta).value * (1 - 1e-10) if exact
+                     else epsilon_of_one(pair, delta, upper=False))
         else:
             value = epsilon_lower(items, delta).value
         best = max(best, value)
     return best
 
 
-def _alone(remove: Items, add: Items | None) -> bool:
+def _alone(items: Items) -> bool:
     """Whether no convolution is needed."""
-    return all(len(lane) == 1 and (lane[0][1] == 1 or coin(lane[0][0]) is not None)
-               for lane in (remove, add) if lane)
+    return len(items) == 1 and (items[0][1] == 1 or coin(items[0][0]) is not None)
 
 
-def _single_epsilon(lane: Items, delta: float) -> Price:
-    pair, count = lane[0]
+def _single_epsilon(items: Items, delta: float) -> Price:
+    pair, count = items[0]
+    if isinstance(pair, GaussianPair):
+        return Price(epsilon_from_mu(pair.mu, delta))
     if count == 1:
         return Price(epsilon_of_one(pair, delta), tight=pair.tight)
     return Price(epsilon_of_coins(coin(pair) or 0.0, count, delta), tight=pair.tight)
 
 
-def _single_delta(lane: Items, epsilon: float) -> Price:
-    pair, count = lane[0]
+def _single_delta(items: Items, epsilon: float) -> Price:
+    pair, count = items[0]
+    if isinstance(pair, GaussianPair):
+        return Price(delta_from_mu(pair.mu, epsilon))
     if count == 1:
         return Price(delta_of_one(pair, epsilon), tight=pair.tight)
     return Price(delta_of_coins(coin(pair) or 0.0, count, epsilon), tight=pair.tight)
 
 
-def _price(found: Found, direction: str) -> Price:
+def _price(found: Found) -> Price:
     lattice = found.lattice
-    return Price(found.value, lattice.step, lattice.size, lattice.tilt, direction,
-                 lattice.added, found.tight)
+    return Price(found.value, lattice.step, lattice.size, lattice.tilt, "both", lattice.added,
+                 found.tight)

@@ -35,7 +35,7 @@ class Probe:
         parts = [pair.probe() for pair, _ in items]
         sizes = [len(loss) for loss, _ in parts]
         with np.errstate(divide="ignore"):
-            log_p = np.log(np.concatenate([p for _, p in parts]))
+            log_p = np.maximum(np.log(np.concatenate([p for _, p in parts])), -1e6)
         return cls(np.concatenate([loss for loss, _ in parts]), log_p,
                    np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64),
                    np.array([float(count) for _, count in items]))
@@ -48,6 +48,15 @@ class Probe:
         weight = np.exp(exponent - np.repeat(peak, sizes))
         total = np.add.reduceat(weight, self.starts)
         return weight / np.repeat(total, sizes), peak + np.log(total)
+
+    def log_moments(self, tilts: Array) -> Array:
+        """Log moment generating function of the sum at each of `tilts`, shape (n,)."""
+        exponent = self.log_p + tilts[:, None] * self.loss
+        peak = np.maximum.reduceat(exponent, self.starts, axis=1)
+        sizes = np.diff(np.append(self.starts, len(self.loss)))
+        weight = np.exp(exponent - np.repeat(peak, sizes, axis=1))
+        total = np.add.reduceat(weight, self.starts, axis=1)
+        return np.asarray((peak + np.log(total)) @ self.counts)
 
     def moments(self, tilt: float) -> tuple[float, float, float]:
         """Log moment generating function of the sum at `tilt`, tilted mean and variance."""
@@ -83,12 +92,15 @@ def tilt_for_delta(probe: Probe, delta: float) -> float:
     goal = math.log(delta)
     found = _falling(lambda tilt: probe.log_delta(tilt)[0] - goal)
     # An atom of more than delta at the top is found by any tilt: take no more than it needs.
-    top, tilt = probe.top(), found
-    for _ in range(64):
-        if (top - probe.moments(tilt)[1]) * tilt >= 1:
+    top, best, reach = probe.top(), found, 0.0
+    for power in range(64):
+        tilt = found / 2.0**power
+        left = (top - probe.moments(tilt)[1]) * tilt
+        if left >= 1:
             return tilt
-        tilt /= 2
-    return found
+        if left > 2 * reach:
+            best, reach = tilt, left
+    return best
 
 
 def tilt_for_epsilon(probe: Probe, epsilon: float) -> float:

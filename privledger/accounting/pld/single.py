@@ -10,6 +10,7 @@ from privledger.accounting.pld.cells import UNIT
 from privledger.accounting.pld.pairs import AtomPair, Pair
 
 _STEPS = 200
+_WIDE = 500.0  # nats beyond which Q masses would underflow
 
 
 def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
@@ -57,19 +58,15 @@ def coin(pair: Pair) -> float | None:
 
 def delta_of_coins(epsilon0: float, count: int, epsilon: float) -> float:
     """delta of `count` randomized responses: two binomial tails [Kairouz, Oh, Viswanath 2015]."""
-    p, q = _tails(epsilon0, count, epsilon)
-    loose = _loose(count)
-    value = p * (1 + loose) - math.exp(epsilon) * q * (1 - loose)
-    return min(1.0, max(0.0, value))
+    log_p, log_q = _log_tails(epsilon0, count, epsilon)
+    loose = _loose(epsilon0, count)
+    kept = math.exp(min(log_p + loose, 0.0))
+    lost = math.exp(min(epsilon + log_q, 0.0) - loose)
+    return min(1.0, max(0.0, kept - lost))
 
 
-def _loose(count: int) -> float:
-    """Relative error that we allow an incomplete beta function."""
-    return 1e-13 if count <= 1000 else 1e-11
-
-
-def _tails(epsilon0: float, count: int, epsilon: float) -> tuple[float, float]:
-    """P and Q mass of losses (2k - count) epsilon0 above epsilon."""
+def _log_tails(epsilon0: float, count: int, epsilon: float) -> tuple[float, float]:
+    """Logs of P and Q mass of losses (2k - count) epsilon0 above epsilon."""
     from scipy.special import betainc
 
     k = math.floor((epsilon / epsilon0 + count) / 2) + 1
@@ -78,11 +75,32 @@ def _tails(epsilon0: float, count: int, epsilon: float) -> tuple[float, float]:
     while (2 * k - count) * epsilon0 <= epsilon:
         k += 1
     if k > count:
-        return 0.0, 0.0
+        return -math.inf, -math.inf
     if k <= 0:
-        return 1.0, 1.0
+        return 0.0, 0.0
+    if count * epsilon0 > _WIDE:
+        return _summed_tails(epsilon0, count, k)
     likely, rare = 1 / (1 + math.exp(-epsilon0)), 1 / (1 + math.exp(epsilon0))
-    return float(betainc(k, count - k + 1, likely)), float(betainc(k, count - k + 1, rare))
+    p, q = (float(betainc(k, count - k + 1, share)) for share in (likely, rare))
+    return (math.log(p) if p > 0 else -math.inf), (math.log(q) if q > 0 else -math.inf)
+
+
+def _summed_tails(epsilon0: float, count: int, least: int) -> tuple[float, float]:
+    """The same, term by term in logarithms: Q mass is far below the smallest float here."""
+    from scipy.special import gammaln
+
+    k = np.arange(least, count + 1, dtype=np.float64)
+    log_p = (gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
+             - (count - k) * epsilon0 - count * math.log1p(math.exp(-epsilon0)))
+    log_q = log_p - (2 * k - count) * epsilon0
+    return float(np.logaddexp.reduce(log_p)), float(np.logaddexp.reduce(log_q))
+
+
+def _loose(epsilon0: float, count: int) -> float:
+    """Relative error that we allow a tail."""
+    if count * epsilon0 > _WIDE:
+        return 1e-14 * count * (epsilon0 + math.log(count + 1.0))
+    return 1e-13 if count <= 1000 else 1e-11
 
 
 def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
@@ -96,9 +114,10 @@ def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
         low, high = (low, middle) if delta_of_coins(epsilon0, count, at) <= delta else (
             middle, high)
     left = max(0.0, (2 * low - count) * epsilon0)
-    (p, q), loose = _tails(epsilon0, count, left), _loose(count)
-    if q <= 0 or p * (1 + loose) <= delta:
-        return left
-    value = math.log((p * (1 + loose) - delta) / (q * (1 - loose)))
     right = max(0.0, (2 * high - count) * epsilon0)
-    return min(max(value * (1 + 1e-13) + 1e-300, left), right)
+    (log_p, log_q), loose = _log_tails(epsilon0, count, left), _loose(epsilon0, count)
+    rest = math.exp(min(log_p + loose, 0.0)) - delta
+    if rest <= 0 or log_q == -math.inf:
+        return right
+    value = math.log(rest) - log_q + loose
+    return min(max(value + 4e-16 * (abs(log_q) + 1), left), right)

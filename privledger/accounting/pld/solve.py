@@ -21,7 +21,8 @@ class Profile:
     delta(eps) = scale (rising[i] - exp(eps - grid[i]) falling[i]) + extra on the cell that
     ends at grid[i]: `rising` bounds the sum of masses from there on, `falling` the sum of
     masses times exp(grid[i] - loss). `least` is where the first cell begins: minus infinity
-    if no sum lies below the window.
+    if no sum lies below the window. `most` is an epsilon at which only `extra` is left:
+    infinity if the window ends before the sums do.
     """
 
     grid: Array
@@ -30,6 +31,7 @@ class Profile:
     log_scale: float
     extra: float
     least: float
+    most: float
 
     def log_scaled(self, delta: float) -> float:
         """log((delta - extra) / scale); minus infinity if extra alone passes delta."""
@@ -54,7 +56,7 @@ class Profile:
         met = self.rising - self.falling <= goal
         place = int(np.argmax(met))
         if not met[place]:
-            return math.inf
+            return self.most
         # Rounding makes the two cells differ a little at their common end, which was not met.
         least = float(self.grid[place - 1]) if place else self.least
         rest = self.rising[place] - goal
@@ -69,8 +71,14 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
     tilt, step = lattice.tilt, lattice.step
     grid = step * (lattice.first + np.arange(lattice.size, dtype=np.float64))
     offset = grid - lattice.centre
-    seen = tilt * offset >= -_REACH
-    least = -math.inf if composed.whole and bool(seen.all()) else float(grid[seen][0])
+    # Beyond the largest possible sum there is only noise and what wrapped in.
+    possible = lattice.first + np.arange(lattice.size) <= composed.highest
+    seen = (tilt * offset >= -_REACH) & possible
+    if not bool(seen.any()):
+        seen = tilt * offset >= -_REACH
+    least = -math.inf if composed.whole and bool(seen[0]) else float(grid[seen][0])
+    bounded = composed.highest < lattice.first + lattice.size
+    most = float(grid[seen][-1]) if bounded else math.inf
     grid, offset, tilted = grid[seen], offset[seen], composed.tilted[seen]
     mass = np.maximum(tilted, 0.0) + composed.error if upper else np.maximum(
         tilted - composed.error, 0.0)
@@ -90,5 +98,5 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
                                               - math.log(tilt + 1))
         rising = rising - composed.wrapped * most * np.exp(-tilt * (offset - step))
         extra = 0.0
-    return Profile(grid, rising, falling, log_scale, extra, least)
+    return Profile(grid, rising, falling, log_scale, extra, least, most)
 

@@ -1,0 +1,170 @@
+"""Why a price is what it is: theorem, accountant, bounds from both sides, the alternatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from attrs import frozen
+
+from privledger.accounting import (
+    Certificate,
+    Cost,
+    Relation,
+    check_relation,
+    epsilon_at,
+    epsilon_at_least,
+)
+from privledger.errors import InvalidValue, UnsupportedNode
+from privledger.graph.fold import cost_of
+from privledger.graph.nodes import Node
+from privledger.rounding import probability
+
+_LONG = {
+    "pure": "sum of pure epsilons",
+    "gdp": "Gaussian DP",
+    "zcdp": "zero-concentrated DP",
+    "rdp": "Renyi DP",
+    "pld": "privacy-loss distribution",
+}
+_LOOSER = {
+    "pure": "adds worst cases and ignores that they rarely meet; delta buys little",
+    "gdp": "every pure part is replaced by the Gaussian that dominates it, and samples count "
+           "as whole tables",
+    "zcdp": "every part is replaced by a Gaussian's Renyi curve that lies above its own",
+    "rdp": "keeps one moment of the loss at a time; the conversion to delta loses the rest",
+    "pld": "this pair dominates without being attained, and its product costs more than the "
+           "moments",
+}
+
+
+@frozen
+class Alternative:
+    """What another accountant says.
+
+    Attributes:
+        accountant: its name. epsilon: nats; None if it proves nothing here. why: in words.
+    """
+
+    accountant: str
+    epsilon: float | None
+    why: str
+
+
+@frozen
+class Explanation:
+    """A price with its reasons; `str` gives the text.
+
+    Attributes:
+        certificate: the smallest bound that is proved, and its theorem.
+        relation: the neighbouring relation it is stated for.
+        lower: no accountant can say less, nats; 0 if nothing is known.
+        alternatives: the other accountants.
+    """
+
+    certificate: Certificate
+    relation: str
+    lower: float
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """Upper bound in nats."""
+        return self.certificate.epsilon
+
+    def as_dict(self) -> dict[str, Any]:
+        found = self.certificate
+        where = None if found.pld is None else {
+            "mesh": found.pld.mesh, "points": found.pld.points, "tilt": found.pld.tilt,
+            "direction": found.pld.direction}
+        return {
+            "epsilon": found.epsilon, "delta": found.delta, "relation": self.relation,
+            "accountant": found.accountant, "theorem": found.theorem, "order": found.order,
+            "distribution": where, "lower": self.lower,
+            "alternatives": [{"accountant": one.accountant, "epsilon": one.epsilon,
+                              "why": one.why} for one in self.alternatives],
+        }
+
+    def __str__(self) -> str:
+        found = self.certificate
+        lines = [
+            f"epsilon <= {found.epsilon:.6g} at delta {found.delta:g}, {self.relation}",
+            f"  proved by   {found.theorem}",
+            f"  accountant  {found.accountant}: {_LONG[found.accountant]}{_where(found)}",
+            "  at least    " + _below(self.lower, found.epsilon),
+            "other accountants",
+        ]
+        for one in self.alternatives:
+            value = "-" if one.epsilon is None else f"{one.epsilon:.6g}"
+            lines.append(f"  {one.accountant:<5}{value:<12}{one.why}")
+        return "\n".join(lines)
+
+
+def _where(found: Certificate) -> str:
+    if found.order is not None:
+        return f", order {found.order:g}"
+    price = found.pld
+    if price is None:
+        return ""
+    if not price.points:
+        return ", in closed form"
+    lane = "" if price.direction == "both" else f", the lane where a record is {price.direction}d"
+    lane = lane.replace("addd", "added")
+    return f", mesh {price.mesh:.3g}, {price.points} points, tilt {price.tilt:.3g}{lane}"
+
+
+def _below(lower: float, upper: float) -> str:
+    if lower <= 0:
+        return "nothing is proved from below for these nodes"
+    gap = upper / lower - 1
+    return f"{lower:.6g} for every accountant (the bounds are {max(gap, 0):.2g} apart, relative)"
+
+
+def explain(
+    node: Node, delta: float = 0.0, relation: Relation = "add_remove", *, lower: bool = True
+) -> Explanation:
+    """The price of `node` at `delta`, with everything it rests on.
+
+    Args:
+        delta: failure probability in [0, 1).
+        relation: `add_remove` or `replace_one`.
+        lower: whether to compute a bound from below too (about as costly as the price).
+
+    Raises:
+        InvalidValue: a number that can never be right.
+        UnsupportedNode: no proof at hand.
+
+    >>> print(str(explain(Gaussian(1.0), 1e-5)).splitlines()[0])
+    epsilon <= 4.37718 at delta 1e-05, add_remove
+    """
+    chance = probability("delta", delta, zero=True)
+    cost = cost_of(node, check_relation(relation))
+    best = epsilon_at(cost, chance)
+    others = tuple(_alternative(cost, chance, name, best) for name in _LONG
+                   if name != best.accountant)
+    least = epsilon_at_least(cost, chance) if lower and chance > 0 else 0.0
+    if least > best.epsilon * (1 + 1e-9):
+        raise AssertionError("the bounds from below and above contradict each other: "
+                             "please report this plan, and trust neither")
+    return Explanation(best, relation, min(least, best.epsilon), others)
+
+
+def _alternative(cost: Cost, delta: float, name: str, best: Certificate) -> Alternative:
+    try:
+        found = epsilon_at(cost, delta, name)
+    except UnsupportedNode as error:
+        return Alternative(name, None, _reason(cost, name, str(error)))
+    except InvalidValue:
+        return Alternative(name, None, "needs delta above 0 (and above what is asserted)")
+    near = found.epsilon <= best.epsilon * (1 + 1e-5) + 1e-12
+    return Alternative(name, found.epsilon, "says the same" if near else _LOOSER[name])
+
+
+def _reason(cost: Cost, name: str, error: str) -> str:
+    if name == "pure" and cost.pure == math.inf:
+        return "some part has no pure epsilon"
+    if name == "zcdp" and cost.zcdp == math.inf:
+        return "some part has no zero-concentrated bound"
+    if name == "gdp" and cost.gdp_squared == math.inf:
+        return "some part has no Gaussian-DP bound"
+    return error

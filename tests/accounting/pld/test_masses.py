@@ -1,0 +1,175 @@
+"""A pair on a lattice: above the exact profile or below it, whatever the mesh."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from privledger.accounting.pld.cells import UNIT
+from privledger.accounting.pld.masses import discounted, lower_masses, upper_masses
+from privledger.accounting.pld.pairs import (
+    BoundedRangePair,
+    GaussianPair,
+    LaplacePair,
+    Pair,
+    discrete_gaussian_pair,
+    discrete_laplace_pair,
+    pure_pair,
+    response_pair,
+)
+from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+from tests.accounting.pld import exact
+
+MOST = 160  # lattice points
+NOISE = mp.mpf(10) ** -55  # of the reference, which has 60 digits
+Known = tuple[Pair, exact.Profile]
+
+
+def gaussian(size: float) -> Known:
+    return GaussianPair(size), exact.gaussian(size)
+
+
+def laplace(size: float) -> Known:
+    return LaplacePair(size), exact.laplace(size)
+
+
+def bounded_range(size: float) -> Known:
+    return BoundedRangePair(size), exact.bounded_range(size)
+
+
+def pure(size: float) -> Known:
+    return pure_pair(size), exact.coin(size).profile()
+
+
+def leaking(size: float) -> Known:
+    return pure_pair(size, 1e-4), exact.coin(size, 1e-4).profile()
+
+
+def response(size: float) -> Known:
+    noise = 2 / (1 + math.exp(min(size, 30.0)))
+    return response_pair(noise, 3), exact.response(noise, 3).profile()
+
+
+def whole(size: float) -> Known:
+    return discrete_laplace_pair(size / 3, 3), exact.discrete_laplace(size / 3, 3).profile()
+
+
+KINDS = [gaussian, laplace, bounded_range, pure, leaking, response, whole]
+LANES = {
+    "all": lambda rate, known: known,
+    "remove": lambda rate, known: (RemovePair(rate, known[0]), exact.removed(rate, known[1])),
+    "add": lambda rate, known: (AddPair(rate, known[0]), exact.added(rate, known[1])),
+    "fixed": lambda rate, known: (FixedSizePair(rate, known[0]), exact.fixed(rate, known[1])),
+}
+
+
+def between(known: Known, step: float, first: int, last: int, points: list[float]) -> None:
+    """Lower profile <= exact profile <= upper profile, without tolerance for a density.
+
+    Losses of atoms are floats: a profile with atoms is compared a few ulps to the side.
+    """
+    pair, profile = known
+    points = sorted({*points, *(step * k for k in range(first, last + 1))})
+    above = exact.of_masses(upper_masses(pair, step, first, last), step, points)
+    below = exact.of_masses(lower_masses(pair, step, first, last), step, points)
+    beside = 16 * UNIT if len(pair.atoms().loss) else 0.0
+    with mp.workdps(exact.DIGITS):
+        for x, high, low in zip(points, above, below, strict=True):
+            aside = mp.mpf(beside * (1 + abs(x)))
+            assert profile(mp.mpf(x) + aside) <= high + NOISE, x
+            assert low <= profile(mp.mpf(x) - aside) + NOISE, x
+
+
+POINTS = st.lists(st.floats(-8, 12), min_size=1, max_size=25)
+SIZES = st.floats(-5.0, 2.2).map(math.exp)
+
+
+@settings(max_examples=150, deadline=None)
+@given(kind=st.sampled_from(KINDS), size=SIZES, lane=st.sampled_from(sorted(LANES)),
+       rate=st.floats(-8, -0.01).map(math.exp), mesh=st.floats(-4.5, 5.0),
+       low=st.floats(0.0, 2.0), high=st.floats(0.0, 2.0), points=POINTS)
+def test_any_pair_on_any_lattice(kind, size, lane, rate, mesh, low, high, points) -> None:
+    """Meshes from a ninetieth of the largest loss to 150 times it, windows that cut it off."""
+    known = LANES[lane](rate, kind(size))
+    top = known[0].top if math.isfinite(known[0].top) else size * 8 + size * size / 2
+    step = max(abs(top), 1e-9) * math.exp(mesh)
+    reach = max(abs(top), 1e-9)
+    first, last = math.floor(-low * reach / step) - 1, math.ceil(high * reach / step) + 1
+    assume(last - first <= MOST)
+    between(known, step, first, last, [*points, *(x / 5 * reach for x in points)])
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None)
+@given(kind=st.sampled_from(KINDS), size=SIZES, lane=st.sampled_from(sorted(LANES)),
+       rate=st.floats(-8, -0.01).map(math.exp), step=st.floats(-9, 3).map(math.exp),
+       first=st.integers(-200, 200), length=st.integers(1, MOST), points=POINTS)
+def test_any_pair_on_any_window(kind, size, lane, rate, step, first, length, points) -> None:
+    between(LANES[lane](rate, kind(size)), step, first, first + length, points)
+
+
+@pytest.mark.parametrize("parts", [0.4, 1.0, 2.0, 3.0, 3.5, 7.1])
+@pytest.mark.parametrize("kind", [pure, leaking, response, whole])
+def test_atoms_on_and_off_the_lattice(kind, parts: float) -> None:
+    known = kind(1.1)
+    step = 1.1 / parts
+    between(known, step, math.floor(-1.1 / step) - 1, math.ceil(1.1 / step) + 1,
+            np.linspace(-2, 2, 21).tolist())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_far_below_the_mesh(kind) -> None:
+    """All of the pair lies in the two cells at zero."""
+    known = kind(1e-6)
+    for step in (1e-4, 0.1, 3.0):
+        between(known, step, -2, 2, [-1e-6, -1e-7, 1e-8, 3e-7, 9.99e-7, 1e-6, 2e-6])
+        upper = upper_masses(known[0], step, -2, 2)
+        assert upper.p.sum() + upper.infinite == pytest.approx(1, abs=1e-10)
+
+
+def test_the_rounding_of_a_split_is_upward() -> None:
+    """Just below its largest loss a profile is a difference of nearly equal numbers."""
+    for eta in (0.3, 1.0, 4.0):
+        for step in (eta / 128, eta / 2048):
+            last = round(eta / step)
+            between(bounded_range(eta), step, last - 40, last, [])
+
+
+def test_discrete_gaussian_on_a_lattice() -> None:
+    profile = exact.discrete_gaussian(0.8, 1).profile()
+    pair = discrete_gaussian_pair(0.8, 1)
+    upper = upper_masses(pair, 0.07, -60, 100)
+    points = np.linspace(-3, 7, 29).tolist()
+    with mp.workdps(exact.DIGITS):
+        for x, high in zip(points, exact.of_masses(upper, 0.07, points), strict=True):
+            assert profile(mp.mpf(x)) <= high
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fine_mesh_is_nearly_exact(kind) -> None:
+    pair, profile = kind(1.0)
+    step, first, last = 2.0**-9, -2600, 4600
+    points = np.linspace(0.0, 2.0, 9).tolist()
+    above = exact.of_masses(upper_masses(pair, step, first, last), step, points)
+    below = exact.of_masses(lower_masses(pair, step, first, last), step, points)
+    with mp.workdps(exact.DIGITS):
+        for x, high, low in zip(points, above, below, strict=True):
+            true = profile(mp.mpf(x))
+            assert high <= true + 1e-5
+            assert low >= true - 2e-3
+
+
+@pytest.mark.parametrize(("length", "step"), [(1, 0.1), (7, 2.0), (5000, 1e-4), (900, 9.0)])
+def test_discounted_sums(length: int, step: float) -> None:
+    weight = np.random.default_rng(4).random(length)
+    found = discounted(weight, step)
+    expected, carried = np.empty(length), 0.0
+    for place in range(length - 1, -1, -1):
+        carried = weight[place] + carried * math.exp(-step)
+        expected[place] = carried
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
