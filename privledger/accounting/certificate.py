@@ -170,9 +170,14 @@ def _order_of_trial(cost: Cost, accountant: str) -> tuple[str, ...]:
 
 
 def _settled(found: Certificate, value: float) -> bool:
-    """A distribution that is attained and finely meshed leaves nothing to other accountants."""
+    """A distribution that is attained and finely meshed leaves nothing to other accountants.
+
+    Where it is only dominated, an estimate says whether Renyi DP is worth asking.
+    """
     price = found.pld
-    return price is not None and price.tight and price.added <= _SETTLED * value
+    if price is None or price.added > _SETTLED * value:
+        return False
+    return price.tight or price.renyi > 1.01 * value
 
 
 def _candidates(

@@ -10,7 +10,7 @@ from attrs import frozen
 from privledger.accounting.pld.compose import Composed, compose
 from privledger.accounting.pld.lattice import HARD_SIZE, SOFT_SIZE, Lattice, choose
 from privledger.accounting.pld.masses import Masses, lower_masses, upper_masses
-from privledger.accounting.pld.pairs import Pair
+from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Pair
 from privledger.accounting.pld.probe import Probe, tilt_for_delta, tilt_for_epsilon
 from privledger.accounting.pld.solve import Profile, profile
 
@@ -21,11 +21,17 @@ _LOST = 1e-7  # share of delta that cutting off the far tail may cost
 
 @frozen
 class Found:
-    """A bound with the lattice that it was computed on."""
+    """A bound with the lattice that it was computed on.
+
+    Attributes:
+        tight: whether every pair is attained by some neighbours.
+        renyi: estimate of what Renyi DP would say, if some pair is not; else infinity.
+    """
 
     value: float
     lattice: Lattice
     tight: bool = True
+    renyi: float = math.inf
 
 
 def _ranges(probe: Probe, items: Items, lattice: Lattice, delta: float) -> list[tuple[int, int]]:
@@ -71,9 +77,12 @@ def epsilon_upper(items: Items, delta: float, tolerance: float = TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon that the composition has at `delta`; infinity if none could be certified."""
     probe = Probe.of(items)
-    lattice = choose(probe, items, tilt_for_delta(probe, delta), tolerance, soft=soft)
+    tilt = tilt_for_delta(probe, delta)
+    lattice = choose(probe, items, tilt, tolerance, soft=soft)
     curve = profile(_compose(probe, items, lattice, delta, upper=True), upper=True)
-    return Found(max(0.0, curve.epsilon(delta)), lattice, _tight(items))
+    tight = _tight(items)
+    renyi = math.inf if tight else _renyi_estimate(probe, items, tilt, delta)
+    return Found(max(0.0, curve.epsilon(delta)), lattice, tight, renyi)
 
 
 def epsilon_lower(items: Items, delta: float, tolerance: float = 1e-4,
@@ -100,3 +109,21 @@ def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,
 
 def _tight(items: Items) -> bool:
     return all(pair.tight for pair, _ in items)
+
+
+def _renyi_estimate(probe: Probe, items: Items, tilt: float, delta: float) -> float:
+    """About what the best order proves; minus infinity if there is no saying.
+
+    A bounded-range pair has variance eta^2/3 or so, its mechanism's curve that of eta^2/4.
+    """
+    if any(not isinstance(pair, BoundedRangePair | AtomPair) for pair, _ in items
+           if not pair.tight) or tilt <= 0:
+        return -math.inf
+    excess = sum(count * pair.eta**2 / 12 for pair, count in items
+                 if isinstance(pair, BoundedRangePair))
+    best = math.inf
+    for beta in tilt * np.geomspace(0.6, 1.8, 9):
+        moment = probe.moments(float(beta))[0] - 0.5 * beta * (beta + 1) * excess
+        spent = moment - math.log(delta) - math.log1p(beta)
+        best = min(best, spent / beta - math.log1p(1 / beta))
+    return float(best)

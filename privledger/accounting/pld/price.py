@@ -41,6 +41,7 @@ class Price:
         direction: the lane that decides, "remove" or "add"; "both" if they are the same.
         added: estimate of what the mesh added to epsilon.
         tight: whether every pair inside is attained by some neighbours.
+        renyi: estimate of what Renyi DP would say where one is not.
     """
 
     value: float
@@ -50,6 +51,7 @@ class Price:
     direction: str = "both"
     added: float = 0.0
     tight: bool = True
+    renyi: float = math.inf
 
 
 def _lanes(losses: Losses, tail: float) -> list[tuple[str, Items]]:
@@ -167,4 +169,4 @@ def _single_delta(items: Items, epsilon: float) -> Price:
 def _price(found: Found) -> Price:
     lattice = found.lattice
     return Price(found.value, lattice.step, lattice.size, lattice.tilt, "both", lattice.added,
-                 found.tight)
+                 found.tight, found.renyi)
