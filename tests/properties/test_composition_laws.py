@@ -55,7 +55,7 @@ def bounds(node):
     return pl.rdp(node, ORDERS)
 
 
-MESH = 1 + 1e-5  # a distribution is computed on a mesh: two prices may differ by that much
+MESH = 1 + 1e-4  # a distribution is computed on a mesh: two prices may differ by that much
 
 
 def no_more(left, right, slack=1e-12):

@@ -10,6 +10,7 @@ from privledger.accounting.pld.cells import UNIT
 from privledger.accounting.pld.pairs import AtomPair, Pair
 
 _STEPS = 200
+_HIGHEST = 1e7  # nats
 _WIDE = 500.0  # nats beyond which Q masses would underflow
 
 
@@ -17,7 +18,10 @@ def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
     """H(exp(epsilon)) of one run, rounded up (or down)."""
     sign = 1.0 if upper else -1.0
     cells, atoms = pair.cells(np.array([epsilon, math.inf])), pair.atoms()
-    grow = math.exp(min(epsilon, 700.0))
+    # Beyond what a float can hold, what Q takes off is left out of an upper bound.
+    grow = math.exp(epsilon) if epsilon <= 700 else 0.0
+    if grow == 0 and not upper:
+        return 0.0
     # Rounding may have put the edge a little off; the profile has slope -Q <= 1 there.
     value = float(cells.p[0]) - grow * float(cells.q[0])
     loose = float(cells.slack_p[0]) + grow * float(cells.slack_q[0])
@@ -29,7 +33,7 @@ def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
 
 
 def epsilon_of_one(pair: Pair, delta: float, *, upper: bool = True) -> float:
-    """Where one run has `delta`, to 1e-13 relative; infinity if nowhere below 700."""
+    """Where one run has `delta`, to 1e-13 relative; infinity if nowhere below 10^7."""
     def met(epsilon: float) -> bool:
         return delta_of_one(pair, epsilon, upper=upper) <= delta
 
@@ -38,7 +42,7 @@ def epsilon_of_one(pair: Pair, delta: float, *, upper: bool = True) -> float:
     low, high = 0.0, 1.0
     while not met(high):
         low, high = high, 2 * high
-        if high > 700:
+        if high > _HIGHEST:
             return math.inf if upper else low
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
