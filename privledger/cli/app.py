@@ -14,10 +14,12 @@ import click
 
 import privledger
 from privledger.cli.checking import check, verify
+from privledger.cli.correcting import correct
 from privledger.cli.demo import demo
 from privledger.cli.explaining import explain_command
 from privledger.cli.listing import learners
 from privledger.cli.planning import plan
+from privledger.cli.receipts import receipt
 from privledger.cli.running import run
 from privledger.cli.showing import record, show
 from privledger.reports import clean
@@ -75,5 +77,7 @@ def main() -> None:
                 stream.reconfigure(errors="replace")
 
 
-for command in (demo, plan, explain_command, run, show, record, verify, check, learners):
+COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, check,
+            learners)
+for command in COMMANDS:
     main.add_command(command)

@@ -12,7 +12,7 @@ from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare
 from privledger.cli.render import GREEN, RED, figure, findings_table, pairs, text
 from privledger.cli.showing import ledger_argument
-from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
+from privledger.errors import InvalidPlan, LedgerError, RelationMismatch, UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import (
     NOT_TRUSTED,
@@ -31,6 +31,7 @@ from privledger.reports import (
     load_receipt,
     receipt_is_in_history,
 )
+from privledger.reports.signing import check_signature, read_key
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,15 +41,20 @@ if TYPE_CHECKING:
 @ledger_argument
 @click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
               help="A receipt that was released with a model: finds a cut tail or an old copy.")
+@click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
+              help="The receipt must be signed with the secret in this file.")
 @format_option
-def verify(ledger: str, receipt: str | None, format_: str) -> None:
+def verify(ledger: str, receipt: str | None, key_file: str | None, format_: str) -> None:
     """Re-read and re-price the whole history; list every fault.
 
     Exit code 0 if it is clean, 3 if it cannot be trusted.
     """
+    if key_file and not receipt:
+        raise click.UsageError("--key-file checks the signature of a --receipt")
     wanted = load_receipt(receipt) if receipt else None
+    signed = _signature(wanted, key_file)
     with reading_store(ledger) as store:
-        findings = audit(store)
+        findings = signed + audit(store)
         entries = store.read()
         if wanted is not None:
             findings += receipt_is_in_history(entries, wanted)
@@ -65,6 +71,17 @@ def verify(ledger: str, receipt: str | None, format_: str) -> None:
                    "receipt": receipt, "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
+
+
+def _signature(receipt: dict[str, Any] | None, key_file: str | None) -> list[Finding]:
+    """A receipt that should be signed, and is not, by this key."""
+    if receipt is None or not key_file:
+        return []
+    try:
+        check_signature(receipt, read_key(key_file))
+    except InvalidPlan as error:
+        return [Finding("receipt-is-signed", -1, str(error))]
+    return []
 
 
 @frozen

@@ -1,6 +1,7 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
 from privledger.ledger.budget import Budget
+from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide
 from privledger.ledger.entries import FORMAT, Entry, chain_hash
 from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
@@ -14,6 +15,7 @@ __all__ = [
     "FORMAT",
     "Budget",
     "Charge",
+    "Correction",
     "Entry",
     "FilterRule",
     "GrantState",
@@ -29,6 +31,7 @@ __all__ = [
     "audit",
     "chain_hash",
     "choose_filter",
+    "correction",
     "costs_to_units",
     "decide",
     "fixed_filter",

@@ -20,19 +20,24 @@ class Charge:
 
 @frozen
 class Refusal:
-    """Why not: the numbers in scaled integers, and how to say it."""
+    """Why not: the numbers in scaled integers, and how to say it.
+
+    Attributes:
+        broken: why the promise no longer holds, after a correction; else empty.
+    """
 
     rule: FilterRule
     charge: Charge
     spent_units: int
     spent_delta_units: int
+    broken: str = ""
 
     def error(self) -> BudgetExceeded:
         """The typed refusal; its numbers are epsilons at the budget's delta."""
         rule = self.rule
         left_units = max(0, rule.cap_units - self.spent_units)
         over_delta = self.charge.delta_units + self.spent_delta_units > rule.delta_cap_units
-        if rule.kind == "basic" and over_delta:
+        if rule.kind == "basic" and over_delta and not self.broken:
             scale = rule.budget.delta / max(1, rule.delta_cap_units)
             return BudgetExceeded(
                 asked=self.charge.delta_units * scale, spent=self.spent_delta_units * scale,
@@ -40,6 +45,10 @@ class Refusal:
                 fits="ask for a smaller delta, or create the ledger with filter='gdp' or 'rdp'",
             )
         left = rule.epsilon_of(left_units)
+        if self.broken:
+            return BudgetExceeded(
+                asked=rule.epsilon_of(self.charge.units), left=0.0,
+                spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}; nothing fits")
         fits = (f"a plan of epsilon {left:.4g} at delta {rule.budget.delta:g} would fit: "
                 "add noise, run fewer rounds, or ask for less epsilon" if left > 0
                 else "the budget is used up; nothing fits")
@@ -55,4 +64,5 @@ def decide(state: State, rule: FilterRule, cost: Cost, delta: float) -> Charge |
     charge = Charge(units, delta_units)
     fits = (state.units + units <= rule.cap_units
             and state.delta_units + delta_units <= rule.delta_cap_units)
-    return charge if fits else Refusal(rule, charge, state.units, state.delta_units)
+    return charge if fits else Refusal(rule, charge, state.units, state.delta_units,
+                                       state.broken)

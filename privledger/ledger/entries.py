@@ -9,14 +9,17 @@ from attrs import frozen
 
 from privledger.graph import canonical
 
-FORMAT = 1
-"""Version of the history format. A file with a larger one is refused."""
+FORMAT = 2
+"""Version of the history format. A file with a larger one is refused.
+
+1: the first. 2: adds `corrected`.
+"""
 
 GENESIS = "0" * 64
 
 KINDS = (
     "created", "filter", "protected", "scope", "granted", "refused", "released", "settled",
-    "aborted", "crashed",
+    "aborted", "crashed", "corrected",
 )
 
 

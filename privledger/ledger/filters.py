@@ -119,7 +119,8 @@ class FilterRule:
 @lru_cache(maxsize=4096)
 def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
     value = from_units(units)
-    value = up(value) if value > 0 else 0.0
+    if units_up(value) < units:
+        value = up(value)
     if kind == "basic" or value == 0:
         return value
     if kind == "gdp":

@@ -63,6 +63,9 @@ def prices_are_right(entries: Sequence[Entry]) -> Findings:
                     cost = cost_of(plan, relation, state.rule.orders)
                     expected = state.rule.price(cost, float(entry.body["delta"]))
                 yield from _compare(entry, expected)
+            elif entry.kind == "corrected":
+                yield from _check_correction(state, entry)
+            if entry.kind in ("granted", "scope", "corrected") and state.rule is not None:
                 over = (state.units > state.rule.cap_units
                         or state.delta_units > state.rule.delta_cap_units)
                 if over:
@@ -82,6 +85,22 @@ def _check_filter(state: State, entry: Entry) -> Findings:
         yield Finding("prices-are-right", entry.position, "the cap is larger than the budget's")
     if state.filter_asked not in ("auto", rule.kind):
         yield Finding("prices-are-right", entry.position, "another filter was asked for")
+
+
+def _check_correction(state: State, entry: Entry) -> Findings:
+    """The corrected plan's price is charged in full, and no correction gives anything back."""
+    grant, rule = state.grants[entry.body["grant"]], state.rule
+    if rule is None:
+        return
+    if grant.plan is None:
+        yield Finding("never-over-the-cap", entry.position,
+                      f"nothing is promised any more for {entry.body['grant']}")
+        return
+    cost = cost_of(from_json(grant.plan), check_relation(state.relation), rule.orders)
+    expected = rule.price(cost, float(grant.body["delta"]))
+    if any(paid < due - due // 10**9 for paid, due in zip(grant.charged, expected, strict=True)):
+        yield Finding("prices-are-right", entry.position,
+                      "charged less than the corrected plan costs")
 
 
 def _compare(entry: Entry, expected: tuple[int, int]) -> Findings:

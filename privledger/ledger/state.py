@@ -23,6 +23,21 @@ class GrantState:
     releases: int = 0
     touched: bool = True
     settled: dict[str, Any] = field(factory=dict)
+    corrections: list[dict[str, Any]] = field(factory=list)
+
+    @property
+    def charged(self) -> tuple[int, int]:
+        """Units and delta units, with every correction."""
+        parts = [self.body, *self.corrections]
+        return (sum(int(part["units"]) for part in parts),
+                sum(int(part["delta_units"]) for part in parts))
+
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """The plan as corrected last; None where nothing is promised any more."""
+        found: dict[str, Any] | None = (self.corrections[-1] if self.corrections
+                                        else self.body)["plan"]
+        return found
 
 
 @frozen
@@ -52,6 +67,19 @@ class State:
     scopes: dict[str, ScopeState] = field(factory=dict)
     data: dict[str, dict[str, Any]] = field(factory=dict)
     refusals: int = 0
+
+    @property
+    def broken(self) -> str:
+        """Why the promise no longer holds; empty while it does."""
+        if self.rule is None:
+            return ""
+        over = (self.units > self.rule.cap_units
+                or self.delta_units > self.rule.delta_cap_units)
+        if not over:
+            return ""
+        reasons = [f"{name}: {entry['why']}" for name, grant in self.grants.items()
+                   for entry in grant.corrections]
+        return "the budget is overspent after corrections (" + "; ".join(reasons)[:500] + ")"
 
     def apply(self, entry: Entry) -> None:
         """Fold one entry in, or raise `LedgerCorrupt` if it cannot follow."""
@@ -155,8 +183,17 @@ def _crashed(state: State, entry: Entry) -> None:
     _open_grant(state, entry).status = "crashed"
 
 
+def _corrected(state: State, entry: Entry) -> None:
+    grant = state.grants.get(entry.body["grant"])
+    if grant is None or grant.body.get("scope"):
+        raise LedgerCorrupt(f"entry {entry.position} corrects what was never charged")
+    _charge(state, entry)
+    grant.corrections.append(entry.body)
+
+
 _HANDLERS = {
     "created": _created, "filter": _filter, "protected": _protected, "scope": _scope,
     "granted": _granted, "refused": _refused, "released": _released, "settled": _settled,
     "aborted": _aborted, "crashed": _crashed,
+    "corrected": _corrected,
 }

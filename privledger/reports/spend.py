@@ -165,13 +165,16 @@ def _lines(bodies: Sequence[dict[str, Any]]) -> tuple[tuple[ReleaseLine, ...], s
 def _grant_report(state: State, grant: GrantState,
                   bodies: Sequence[dict[str, Any]]) -> GrantReport:
     body = grant.body
-    plan = _plan(body)
+    plan = _plan({"plan": grant.plan})
     try:
         lines, kinds = _lines(bodies)
     except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
         lines, kinds = (), set()  # the audit has its own finding for this
     status, note = _status(grant)
-    units = int(body["units"])
+    units = grant.charged[0]
+    if grant.corrections:
+        note = "; ".join([*([note] if note else []), *(f"corrected: {entry['why']}"
+                                                       for entry in grant.corrections)])
     return GrantReport(
         name=grant.grant, status=status, note=note, learner=str(body.get("learner", "")),
         data=str(body.get("data", "")), time=str(body.get("time", "")),

@@ -28,6 +28,7 @@ from privledger.ledger import (
     Receipt,
     State,
     audit,
+    correction,
     fixed_filter,
 )
 from privledger.ledger.history import now
@@ -284,9 +285,31 @@ class Ledger:
         """Everything paid for so far as one composition node."""
         state = self._history.refresh()
         paid = [(s.position, s.body["plan"]) for s in state.scopes.values()]
-        paid += [(g.position, g.body["plan"]) for g in state.grants.values()
-                 if not g.body.get("scope") and (g.status != "aborted" or g.touched)]
+        paid += [(g.position, g.plan) for g in state.grants.values() if g.plan is not None
+                 and not g.body.get("scope") and (g.status != "aborted" or g.touched)]
         return Sequential([from_json(plan) for _, plan in sorted(paid, key=lambda p: p[0])])
+
+    def correct(self, grant: str, plan: Node | None, why: str) -> float:
+        """An auditor's finding: what `grant` ran was really `plan`. Never gives budget back.
+
+        Args:
+            grant: name of the grant, as `show` lists it.
+            plan: the node tree with the true parameters; None if nothing can be promised.
+            why: a sentence that stays in the history.
+
+        Returns:
+            Epsilon spent, at the budget's delta, after the correction. Above the budget the
+            promise is broken: every further request is refused, and `verify` says so.
+
+        Raises:
+            NotGranted, InvalidValue: no such grant, or one that charged nothing itself.
+            UnsupportedNode: `plan` has no price here; pass None.
+        """
+        if plan is not None:
+            check_node("plan", plan)
+        self._history.commit(lambda state: [
+            ("corrected", correction(state, grant, plan, why, now()).body)])
+        return self.spent
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:
         """What one record spent, and on what. For auditors: it depends on private data."""

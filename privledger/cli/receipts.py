@@ -1,0 +1,37 @@
+"""`privledger receipt`: the head of a ledger, to keep elsewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.cli.opening import reading
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.showing import ledger_argument
+from privledger.reports.signing import read_key, sign_receipt
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@ledger_argument
+@click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
+              help="Sign it with HMAC-SHA256 and the secret in this file.")
+@format_option
+def receipt(ledger: str, key_file: str | None, format_: str) -> None:
+    """Print the receipt of a ledger: identity, number of entries, head hash, totals.
+
+    Keep it where whoever can write the ledger cannot: it finds a cut tail or an old copy.
+    """
+    with reading(ledger) as opened:
+        value: dict[str, Any] = opened.receipt.as_dict()
+    if key_file:
+        value = sign_receipt(value, read_key(key_file))
+    emit(format_, value, lambda out: _render(out, value))
+
+
+def _render(out: Console, value: dict[str, Any]) -> None:
+    out.print(json.dumps(value, indent=2), markup=False, highlight=False, soft_wrap=True)
