@@ -75,7 +75,7 @@ from privledger.graph import (
     to_json,
     view,
 )
-from privledger.ledger import Budget, Receipt
+from privledger.ledger import Budget, Cap, Receipt
 from privledger.mechanisms import (
     Asserted,
     AssertedZCDP,
@@ -101,6 +101,7 @@ __all__ = [
     "Bins",
     "Budget",
     "BudgetExceeded",
+    "Cap",
     "CategoryCells",
     "ClaimStep",
     "Column",

@@ -1,6 +1,7 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
 from privledger.ledger.budget import Budget
+from privledger.ledger.caps import Cap, plain_labels
 from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide
 from privledger.ledger.entries import FORMAT, Entry, chain_hash
@@ -14,6 +15,7 @@ from privledger.ledger.store import Store, Transaction
 __all__ = [
     "FORMAT",
     "Budget",
+    "Cap",
     "Charge",
     "Correction",
     "Entry",
@@ -35,4 +37,5 @@ __all__ = [
     "costs_to_units",
     "decide",
     "fixed_filter",
+    "plain_labels",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import frozen
 
 from privledger.accounting import Cost
@@ -24,6 +27,7 @@ class Refusal:
 
     Attributes:
         broken: why the promise no longer holds, after a correction; else empty.
+        scope: whose budget it is that does not suffice: the ledger's, or a cap's.
     """
 
     rule: FilterRule
@@ -31,6 +35,7 @@ class Refusal:
     spent_units: int
     spent_delta_units: int
     broken: str = ""
+    scope: str = "the ledger"
 
     def error(self) -> BudgetExceeded:
         """The typed refusal; its numbers are epsilons at the budget's delta."""
@@ -48,21 +53,37 @@ class Refusal:
         if self.broken:
             return BudgetExceeded(
                 asked=rule.epsilon_of(self.charge.units), left=0.0,
-                spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}; nothing fits")
+                spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}; nothing fits",
+                scope=self.scope)
         fits = (f"a plan of epsilon {left:.4g} at delta {rule.budget.delta:g} would fit: "
                 "add noise, run fewer rounds, or ask for less epsilon" if left > 0
                 else "the budget is used up; nothing fits")
         return BudgetExceeded(
             asked=rule.epsilon_of(self.charge.units), spent=rule.epsilon_of(self.spent_units),
-            left=left, fits=fits,
+            left=left, fits=fits, scope=self.scope,
         )
 
 
-def decide(state: State, rule: FilterRule, cost: Cost, delta: float) -> Charge | Refusal:
-    """Grant what fits under the cap; integers on both sides, so nothing rounds in favour."""
-    units, delta_units = rule.price(cost, delta)
-    charge = Charge(units, delta_units)
-    fits = (state.units + units <= rule.cap_units
-            and state.delta_units + delta_units <= rule.delta_cap_units)
-    return charge if fits else Refusal(rule, charge, state.units, state.delta_units,
-                                       state.broken)
+def decide(
+    state: State, rule: FilterRule, cost: Cost, delta: float,
+    body: Mapping[str, Any] | None = None,
+) -> Charge | Refusal:
+    """Grant what fits under the ledger and every cap it matches; integers on both sides.
+
+    Args:
+        body: of the grant that is asked for; an empty one falls under every cap.
+    """
+    charge = Charge(*rule.price(cost, delta))
+    if not _fits(rule, charge, state.units, state.delta_units):
+        return Refusal(rule, charge, state.units, state.delta_units, state.broken)
+    for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
+        if cap.matches(body or {}):
+            own = cap.rule(rule)
+            if not _fits(own, charge, units, delta_units):
+                return Refusal(own, charge, units, delta_units, scope=cap.title)
+    return charge
+
+
+def _fits(rule: FilterRule, charge: Charge, units: int, delta_units: int) -> bool:
+    return (units + charge.units <= rule.cap_units
+            and delta_units + charge.delta_units <= rule.delta_cap_units)

@@ -71,6 +71,7 @@ def prices_are_right(entries: Sequence[Entry]) -> Findings:
                 if over:
                     yield Finding("never-over-the-cap", entry.position,
                                   "the total passes the cap here")
+                yield from _check_caps(state, entry)
         except (PrivledgerError, KeyError, TypeError, ValueError) as error:
             yield Finding("prices-are-right", entry.position, f"cannot be priced: {error}")
             return
@@ -85,6 +86,14 @@ def _check_filter(state: State, entry: Entry) -> Findings:
         yield Finding("prices-are-right", entry.position, "the cap is larger than the budget's")
     if state.filter_asked not in ("auto", rule.kind):
         yield Finding("prices-are-right", entry.position, "another filter was asked for")
+
+
+def _check_caps(state: State, entry: Entry) -> Findings:
+    for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
+        assert state.rule is not None
+        own = cap.rule(state.rule)
+        if units > own.cap_units or delta_units > own.delta_cap_units:
+            yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
 
 
 def _check_correction(state: State, entry: Entry) -> Findings:

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
+from privledger.ledger.caps import Cap
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
 from privledger.ledger.filters import FilterRule
 
@@ -67,6 +68,8 @@ class State:
     scopes: dict[str, ScopeState] = field(factory=dict)
     data: dict[str, dict[str, Any]] = field(factory=dict)
     refusals: int = 0
+    caps: tuple[Cap, ...] = ()
+    cap_spent: list[tuple[int, int]] = field(factory=list)
 
     @property
     def broken(self) -> str:
@@ -80,6 +83,15 @@ class State:
         reasons = [f"{name}: {entry['why']}" for name, grant in self.grants.items()
                    for entry in grant.corrections]
         return "the budget is overspent after corrections (" + "; ".join(reasons)[:500] + ")"
+
+    def charge(self, units: int, delta_units: int, body: dict[str, Any]) -> None:
+        """Add to the totals and to every cap that the grant with `body` falls under."""
+        self.units += units
+        self.delta_units += delta_units
+        for place, cap in enumerate(self.caps):
+            if cap.matches(body):
+                spent = self.cap_spent[place]
+                self.cap_spent[place] = spent[0] + units, spent[1] + delta_units
 
     def apply(self, entry: Entry) -> None:
         """Fold one entry in, or raise `LedgerCorrupt` if it cannot follow."""
@@ -112,6 +124,8 @@ def _created(state: State, entry: Entry) -> None:
     state.uuid, state.relation, state.mode = body["uuid"], body["relation"], body["mode"]
     state.budget = Budget(body["budget"]["epsilon"], body["budget"]["delta"])
     state.filter_asked = body["filter"]
+    state.caps = tuple(Cap.from_dict(cap) for cap in body.get("caps", ()))
+    state.cap_spent = [(0, 0)] * len(state.caps)
 
 
 def _filter(state: State, entry: Entry) -> None:
@@ -126,19 +140,18 @@ def _protected(state: State, entry: Entry) -> None:
     state.data[entry.body["data"]] = entry.body
 
 
-def _charge(state: State, entry: Entry) -> None:
+def _charge(state: State, entry: Entry, body: dict[str, Any]) -> None:
     units, delta_units = int(entry.body["units"]), int(entry.body["delta_units"])
     if units < 0 or delta_units < 0:
         raise LedgerCorrupt(f"entry {entry.position} charges less than nothing")
-    state.units += units
-    state.delta_units += delta_units
+    state.charge(units, delta_units, body)
 
 
 def _scope(state: State, entry: Entry) -> None:
     name = entry.body["scope"]
     if name in state.scopes:
         raise LedgerCorrupt(f"scope opened twice at entry {entry.position}")
-    _charge(state, entry)
+    _charge(state, entry, entry.body)
     state.scopes[name] = ScopeState(name, entry.position, entry.body)
 
 
@@ -146,7 +159,7 @@ def _granted(state: State, entry: Entry) -> None:
     name = entry.body["grant"]
     if name in state.grants:
         raise LedgerCorrupt(f"granted twice at entry {entry.position}")
-    _charge(state, entry)
+    _charge(state, entry, entry.body)
     state.grants[name] = GrantState(name, entry.position, entry.body)
 
 
@@ -175,8 +188,7 @@ def _aborted(state: State, entry: Entry) -> None:
     grant.status, grant.settled = "aborted", entry.body
     grant.touched = bool(entry.body["touched"])
     if not grant.touched and not grant.releases:
-        state.units -= int(grant.body["units"])
-        state.delta_units -= int(grant.body["delta_units"])
+        state.charge(-int(grant.body["units"]), -int(grant.body["delta_units"]), grant.body)
 
 
 def _crashed(state: State, entry: Entry) -> None:
@@ -187,7 +199,7 @@ def _corrected(state: State, entry: Entry) -> None:
     grant = state.grants.get(entry.body["grant"])
     if grant is None or grant.body.get("scope"):
         raise LedgerCorrupt(f"entry {entry.position} corrects what was never charged")
-    _charge(state, entry)
+    _charge(state, entry, grant.body)
     grant.corrections.append(entry.body)
 
 

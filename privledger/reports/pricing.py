@@ -98,7 +98,8 @@ def price_plan(
     rule = known.rule or rule_for(node, budget, checked, filter)
     certificate = certify(node, delta, checked)
     units, delta_units = rule.price(cost_of(node, checked), delta)
-    decision = decide(known, rule, cost_of(node, checked), delta)
+    # Which caps a run will fall under is known when it asks.
+    decision = decide(known, rule, cost_of(node, checked), delta, {"grant": ""})
     error = None if isinstance(decision, Charge) else decision.error()
     share = budget.delta / max(1, rule.delta_cap_units) if rule.kind == "basic" else None
     return Price(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -24,12 +24,14 @@ from privledger.graph.nodes import Sequential, check_node
 from privledger.ledger import (
     FORMAT,
     Budget,
+    Cap,
     History,
     Receipt,
     State,
     audit,
     correction,
     fixed_filter,
+    plain_labels,
 )
 from privledger.ledger.history import now
 from privledger.ledger.holder import this_process
@@ -73,6 +75,7 @@ class Ledger:
         order: float | None = None,
         mode: str = "private",
         seed: int | None = None,
+        caps: Sequence[Cap] = (),
     ) -> Ledger:
         """Start a ledger in a new file, or in memory for None or ":memory:".
 
@@ -84,6 +87,8 @@ class Ledger:
             order: Renyi order for `filter="rdp"`; a good one is chosen if it is None.
             mode: `private`, or `simulation`: seeded noise, NOT PRIVATE, refused by `check`.
             seed: for simulation only.
+            caps: further budgets, each for the grants of one table or with some labels. A
+                request must fit all that it matches. Fixed for ever, like the budget.
 
         Raises:
             LedgerError: the file exists, or cannot be written.
@@ -104,6 +109,7 @@ class Ledger:
             "format": FORMAT, "uuid": str(uuid4()), "time": now(), "relation": checked,
             "budget": {"epsilon": float(budget.epsilon), "delta": float(budget.delta)},
             "filter": filter, "mode": mode, "noise": source.describe(),
+            "caps": [_check_cap(cap).as_dict() for cap in caps],
         }
         lines: Lines = [("created", body)]
         if rule is not None:
@@ -227,7 +233,8 @@ class Ledger:
         return Dataset(data.schema, vault, ledger=self)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
-                delta: float = 0.0, scope: Scope | None = None) -> Session:
+                delta: float = 0.0, scope: Scope | None = None,
+                labels: Mapping[str, str] | None = None) -> Session:
         """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
 
         Args:
@@ -237,6 +244,7 @@ class Ledger:
             delta: for `basic` ledgers, the part of the budget's delta this plan may use.
             scope: draw on a filter scope that is already paid for; `plan` is then an
                 `IndividualFilter` equal to the scope's, around what will run.
+            labels: text under names, such as {"team": "a"}, that caps may match.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.
@@ -251,7 +259,7 @@ class Ledger:
         body: dict[str, Any] = {
             "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
             "data": data.identity, "plan": to_json(plan), "delta": checked,
-            "holder": this_process(), "scope": None,
+            "holder": this_process(), "scope": None, "labels": dict(plain_labels(labels or {})),
         }
         if scope is None:
             reserve(self._history, "granted", body, plan, checked)
@@ -351,6 +359,12 @@ class Ledger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
+
+
+def _check_cap(cap: object) -> Cap:
+    if not isinstance(cap, Cap):
+        raise InvalidValue("caps", type(cap).__name__, "a sequence of Cap")
+    return cap
 
 
 def check_rows(columns: Columns, target: Any) -> None:

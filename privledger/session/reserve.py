@@ -54,7 +54,7 @@ def reserve(history: History, kind: str, body: dict[str, Any], plan: Node, delta
             assert state.budget is not None
             rule = choose_filter(cost_of(plan, relation), state.budget)
             first.append(("filter", filter_body(rule)))
-        decision = decide(state, rule, cost_of(plan, relation, rule.orders), delta)
+        decision = decide(state, rule, cost_of(plan, relation, rule.orders), delta, body)
         if isinstance(decision, Refusal):
             raise _Refused(decision)
         units = {"units": decision.units, "delta_units": decision.delta_units}

@@ -1,6 +1,23 @@
 """Where a history is kept."""
 
+from __future__ import annotations
+
+import os
+
+from privledger.ledger.store import Store
+from privledger.storage.address import is_url, shown
 from privledger.storage.memory import MemoryStore
+from privledger.storage.postgres import PostgresStore
 from privledger.storage.sqlite import SQLiteStore
 
-__all__ = ["MemoryStore", "SQLiteStore"]
+__all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "is_url", "shown", "store_at"]
+
+
+def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
+             read_only: bool = False) -> Store:
+    """The store for a file name, a `postgresql://` URL, or (to create) None or ":memory:"."""
+    if create and (location is None or str(location) == ":memory:"):
+        return MemoryStore()
+    if is_url(location):
+        return PostgresStore(location, create=create, read_only=read_only)
+    return SQLiteStore(str(location), create=create, read_only=read_only)

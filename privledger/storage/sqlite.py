@@ -6,8 +6,6 @@ anything is read, so two processes cannot both decide on the same total.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sqlite3
 import threading
@@ -18,6 +16,7 @@ from pathlib import Path
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
 from privledger.graph import canonical
 from privledger.ledger.entries import FORMAT, Entry
+from privledger.storage.rows import entries_of
 
 APPLICATION_ID = 0x70726C67  # "prlg"
 BUSY_SECONDS = 60.0
@@ -49,15 +48,6 @@ def _translate(error: Exception, location: str) -> LedgerError:
     if "readonly" in text or "unable to open" in text or "i/o" in text:
         return LedgerError(f"{location}: the file cannot be used ({error}); nothing was granted")
     return LedgerCorrupt(f"{location}: not a ledger, or damaged ({error})")
-
-
-def _refuse(text: str) -> float:
-    raise ValueError("NaN and infinity are no JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse(text)
 
 
 class SQLiteStore:
@@ -127,16 +117,11 @@ class SQLiteStore:
                 raise _translate(error, self.location) from None
 
     def _select(self, after: int) -> list[Entry]:
-        try:
-            rows = self._connect().execute(
-                "SELECT position, kind, body, previous, hash FROM entries "
-                "WHERE position > ? ORDER BY position", (after,)
-            ).fetchall()
-            return [Entry(position, kind, json.loads(body, parse_constant=_refuse,
-                                                     parse_float=_finite), previous, digest)
-                    for position, kind, body, previous, digest in rows]
-        except (ValueError, TypeError, RecursionError):
-            raise LedgerCorrupt(f"{self.location}: an entry is not JSON") from None
+        rows = self._connect().execute(
+            "SELECT position, kind, body, previous, hash FROM entries "
+            "WHERE position > ? ORDER BY position", (after,)
+        ).fetchall()
+        return entries_of(rows, self.location)
 
     def vector(self, name: str) -> bytes | None:
         with self._lock:

@@ -1,0 +1,105 @@
+"""Caps beside the ledger's own: per table, per person or team, per period.
+
+A cap is a budget for the grants that match it. A request is granted only if it fits the ledger
+and every cap that it matches, all or nothing. Caps add up in the ledger's own filter.
+
+A cap on a table is a guarantee for the records of that table: releases from other tables do not
+depend on them, so only the grants that the cap counts cost them anything. A cap on labels bounds
+what those grants add to whatever else is known; it is a way to share a budget out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from attrs import field, frozen
+
+from privledger.accounting import rdp_cap
+from privledger.errors import InvalidValue
+from privledger.ledger.budget import Budget
+from privledger.ledger.filters import FilterRule, fixed_filter
+
+_LONGEST = 200
+
+
+def plain_labels(value: object) -> tuple[tuple[str, str], ...]:
+    """Labels as sorted pairs of text.
+
+    Raises:
+        InvalidValue: not a mapping of short text to short text.
+    """
+    items = value.items() if isinstance(value, Mapping) else value
+    try:
+        pairs = tuple(sorted((key, text) for key, text in items))  # type: ignore[attr-defined]
+    except (TypeError, ValueError, AttributeError):
+        raise InvalidValue("labels", type(value).__name__, "a mapping of text to text") from None
+    for key, text in pairs:
+        if not (isinstance(key, str) and isinstance(text, str) and key
+                and len(key) <= _LONGEST and len(text) <= _LONGEST):
+            raise InvalidValue("labels", "an entry", "short text under a short name")
+    return pairs
+
+
+@frozen
+class Cap:
+    """A budget for some of the grants.
+
+    Attributes:
+        budget: the promise for what these grants release.
+        data: name of the table they are for; None for any.
+        labels: what they were requested with, such as {"team": "a", "quarter": "2026-4"};
+            a grant matches if it carries all of them. Empty for any.
+    """
+
+    budget: Budget
+    data: str | None = None
+    labels: tuple[tuple[str, str], ...] = field(default=(), converter=plain_labels)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.budget, Budget):
+            raise InvalidValue("Cap budget", type(self.budget).__name__, "a Budget")
+        if self.data is not None and not (isinstance(self.data, str) and self.data):
+            raise InvalidValue("Cap data", type(self.data).__name__, "the name of a table")
+        if self.data is None and not self.labels:
+            raise InvalidValue("Cap", "no condition", "for a table, for labels, or for both")
+
+    def matches(self, body: Mapping[str, Any]) -> bool:
+        """Whether a grant's body falls under the cap. A scope, which may serve any table and
+        any request later, falls under every cap."""
+        if "grant" not in body:
+            return True
+        carried = body.get("labels") or {}
+        return (self.data is None or body.get("data") == self.data) and all(
+            carried.get(key) == text for key, text in self.labels)
+
+    def rule(self, ledger: FilterRule) -> FilterRule:
+        """The cap in the ledger's own filter; nothing fits if that filter cannot promise it."""
+        return _rule(self, ledger)
+
+    @property
+    def title(self) -> str:
+        """For messages."""
+        parts = [] if self.data is None else [f"data {self.data}"]
+        parts += [f"{key} {text}" for key, text in self.labels]
+        return "the cap for " + ", ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"epsilon": float(self.budget.epsilon), "delta": float(self.budget.delta),
+                "data": self.data, "labels": dict(self.labels)}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Cap:
+        return cls(Budget(value["epsilon"], value["delta"]), value["data"], value["labels"])
+
+
+@lru_cache(maxsize=256)
+def _rule(cap: Cap, ledger: FilterRule) -> FilterRule:
+    if ledger.kind != "basic" and not cap.budget.delta > 0:
+        return FilterRule(ledger.kind, ledger.order, cap.budget, 0)
+    if ledger.kind == "rdp":
+        if not rdp_cap(cap.budget.epsilon, cap.budget.delta, ledger.order) > 0:
+            return FilterRule("rdp", ledger.order, cap.budget, 0)
+        return fixed_filter("rdp", cap.budget, ledger.order)
+    return fixed_filter(ledger.kind, cap.budget)
