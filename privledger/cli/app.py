@@ -18,6 +18,7 @@ from privledger.cli.correcting import correct
 from privledger.cli.demo import demo
 from privledger.cli.explaining import explain_command
 from privledger.cli.listing import learners
+from privledger.cli.overlapping import overlap
 from privledger.cli.planning import plan
 from privledger.cli.receipts import receipt
 from privledger.cli.running import run
@@ -78,6 +79,6 @@ def main() -> None:
 
 
 COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, check,
-            learners)
+            overlap, learners)
 for command in COMMANDS:
     main.add_command(command)

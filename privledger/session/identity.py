@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from numpy.typing import NDArray
 
 from privledger.data import Columns, Vault
-from privledger.errors import DataError
+from privledger.errors import DataError, InvalidValue
 
 
 class Identities:
@@ -53,3 +53,25 @@ class Identities:
 
     def _digest(self, array: NDArray[Any]) -> bytes:
         return hmac.digest(self._key, array.tobytes(), "sha256")
+
+
+def fingerprint(key: bytes, columns: Columns, target: NDArray[Any] | None) -> str:
+    """What the same records in the same order give under the same key, in any ledger.
+
+    A keyed digest: without the key it tells nothing about the records, not even whether a
+    guess of all of them is right. With the key it does, so the key is as secret as the table.
+
+    Raises:
+        InvalidValue: the key has fewer than 16 bytes.
+    """
+    if not isinstance(key, bytes) or len(key) < 16:
+        raise InvalidValue("fingerprint_key", "a shorter one", "at least 16 bytes")
+    parts = [(column.name, array) for column, array in zip(
+        columns.schema.features, columns.arrays, strict=True)]
+    if target is not None:
+        parts.append((columns.schema.target.name, target))
+    whole = hmac.new(key, b"privledger table 1", "sha256")
+    for name, array in sorted(parts, key=lambda part: part[0]):
+        whole.update(hmac.digest(key, name.encode(), "sha256"))
+        whole.update(hmac.digest(key, array.tobytes(), "sha256"))
+    return whole.hexdigest()

@@ -39,12 +39,12 @@ from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import probability
-from privledger.session.identity import Identities
+from privledger.session.identity import Identities, fingerprint
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
 from privledger.session.session import _KEY, Session
-from privledger.storage import MemoryStore, SQLiteStore
+from privledger.storage import store_at
 
 MODES = ("private", "simulation")
 
@@ -80,6 +80,7 @@ class Ledger:
         """Start a ledger in a new file, or in memory for None or ":memory:".
 
         Args:
+            path: or `postgresql://USER@HOST/DATABASE?ledger=NAME`, for many hosts.
             budget: the promise, for everything that will ever be released under it.
             relation: `add_remove` or `replace_one`; fixed for ever.
             filter: how plans add up: `gdp`, `rdp`, `basic`, or `auto`, which lets the first
@@ -101,8 +102,7 @@ class Ledger:
         if mode == "private" and seed is not None:
             raise InvalidValue("seed", seed, "None: noise that protects people has no seed")
         rule = None if filter == "auto" else fixed_filter(filter, budget, order)
-        store: Store = (MemoryStore() if path is None or str(path) == ":memory:"
-                        else SQLiteStore(path, create=True))
+        store = store_at(path, create=True)
         source: NoiseSource = SystemSource() if mode == "private" else SeededSource(
             0 if seed is None else seed)
         body = {
@@ -119,13 +119,13 @@ class Ledger:
 
     @staticmethod
     def open(path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
-        """Open an existing ledger file and find grants whose holder is gone.
+        """Open an existing ledger (a file, or a URL) and find grants whose holder is gone.
 
         Raises:
             LedgerCorrupt: truncated, edited, or not a ledger.
             LedgerTooNew: written by a later version.
         """
-        store = SQLiteStore(path, read_only=read_only)
+        store = store_at(path, read_only=read_only)
         state = History(store).refresh()
         source: NoiseSource = SeededSource(0) if state.mode == "simulation" else SystemSource()
         ledger = Ledger(store, source, writable=not read_only)
@@ -176,7 +176,7 @@ class Ledger:
         return self._history.receipt()
 
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
-                name: str | None = None) -> Dataset:
+                name: str | None = None, fingerprint_key: bytes | None = None) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
@@ -185,6 +185,9 @@ class Ledger:
             schema: public facts; never inferred.
             name: a stable identity under which these rows, in this order, come back later;
                 needed only where a filter scope must recognise them.
+            fingerprint_key: secret of an organisation. The same records under the same key
+                leave the same mark in every ledger, so that `privledger overlap` notices a
+                table that was opened under two of them. Keep it as secret as the table.
 
         Raises:
             DataError: the table does not fit; columns and rules are named, never values.
@@ -199,13 +202,17 @@ class Ledger:
         check_rows(columns, target)
         if name is not None:
             self._identities.check(name, columns, target)
-        data = self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}")
+        mark = None if fingerprint_key is None else fingerprint(fingerprint_key, columns, target)
+        data = self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}", mark)
         self._identities.newest[data.identity] = data._vault
         return data
 
-    def _guard(self, columns: Columns, target: Any, schema: Schema, name: str) -> Dataset:
+    def _guard(self, columns: Columns, target: Any, schema: Schema, name: str,
+               mark: str | None) -> Dataset:
         body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
                 "time": now()}
+        if mark is not None:
+            body["fingerprint"] = mark
         self._history.note("protected", body)
         vault = Vault(name, Rows(columns, target, self._source), self._history)
         return Dataset(schema, vault, ledger=self)

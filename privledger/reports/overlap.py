@@ -1,0 +1,60 @@
+"""The same table under several ledgers: what each of them promises adds up for its records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from privledger.ledger import State
+
+
+@frozen
+class Use:
+    """A table in one ledger.
+
+    Attributes:
+        ledger: where. data: its name there.
+        epsilon, delta: what that ledger spent, on anything, by now.
+    """
+
+    ledger: str
+    data: str
+    epsilon: float
+    delta: float
+
+
+@frozen
+class Overlap:
+    """A table that several ledgers know by the same fingerprint.
+
+    Attributes:
+        epsilon, delta: sums over the ledgers, by basic composition.
+    """
+
+    fingerprint: str
+    uses: tuple[Use, ...]
+    epsilon: float
+    delta: float
+
+
+def overlaps(states: Mapping[str, State]) -> list[Overlap]:
+    """Tables that more than one of the ledgers protected, by fingerprint.
+
+    Args:
+        states: place -> state; copies of one ledger (the same uuid) count once.
+    """
+    seen: dict[str, dict[str, Use]] = {}
+    for place, state in states.items():
+        spent = state.rule.epsilon_of(state.units) if state.rule else 0.0
+        delta = state.budget.delta if state.budget and state.units else 0.0
+        for name, body in state.data.items():
+            mark = body.get("fingerprint")
+            if isinstance(mark, str):
+                use = Use(place, name, spent, delta)
+                seen.setdefault(mark, {}).setdefault(state.uuid, use)
+    return [
+        Overlap(mark, tuple(uses.values()), sum(use.epsilon for use in uses.values()),
+                sum(use.delta for use in uses.values()))
+        for mark, uses in seen.items() if len(uses) > 1
+    ]
