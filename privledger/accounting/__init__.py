@@ -3,7 +3,7 @@
 Every bound is rounded up, every cap down, and impossible numbers are refused.
 """
 
-from privledger.accounting.calibrate import smallest
+from privledger.accounting.calibrate import largest_count, smallest
 from privledger.accounting.certificate import (
     ACCOUNTANTS,
     Certificate,
@@ -64,6 +64,7 @@ __all__ = [
     "epsilon_from_zcdp",
     "gaussian_rdp",
     "laplace_rdp",
+    "largest_count",
     "maximum",
     "mu_from_epsilon_delta",
     "mu_from_pure",

@@ -127,3 +127,23 @@ def _candidate(low: float, high: float, above: float, below: float, step: int) -
     # Stepping off the end by half the tolerance closes the bracket once the root is known.
     gap = min(0.45 * _TOLERANCE, 0.25 * (high - low))
     return min(high - gap, max(low + gap, at))
+
+
+def largest_count(fits: Callable[[int], bool], most: int = 10**12) -> int:
+    """Largest whole number that fits, if all smaller ones do.
+
+    Raises:
+        InvalidValue: not even 1 fits.
+
+    >>> largest_count(lambda number: number * number <= 50)
+    7
+    """
+    if not fits(1):
+        raise InvalidValue("target", "one", "within reach of one round at least")
+    low, high = 1, 2
+    while high < most and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

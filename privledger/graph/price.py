@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.accounting import DEFAULT_ORDERS, Relation, delta_at, epsilon_at, smallest
+from privledger.accounting import (
+    DEFAULT_ORDERS,
+    Relation,
+    delta_at,
+    epsilon_at,
+    largest_count,
+    smallest,
+)
 from privledger.accounting import Certificate as PriceCertificate
-from privledger.errors import InvalidPlan
+from privledger.errors import InvalidPlan, InvalidValue
 from privledger.graph.explain import Explanation
 from privledger.graph.explain import explain as explain_price
 from privledger.graph.fold import cost_of
@@ -104,30 +112,60 @@ def calibrate(
     delta: float = 0.0,
     relation: Relation = "add_remove",
     accountant: str = "best",
+    *,
+    largest: bool = False,
+    whole: bool = False,
 ) -> float:
-    """Smallest noise for which `build(noise)` costs at most `epsilon` at `delta`.
+    """The parameter for which `build(parameter)` costs just about `epsilon` at `delta`.
+
+    By default the smallest noise. With `largest`, the largest value of a parameter that makes
+    the node dearer as it grows: a sampling rate, an exponential mechanism's epsilon. With
+    `whole`, the largest whole number: of rounds, of rows. What `build` refuses counts as too
+    dear.
 
     Args:
-        build: noise -> node, cheaper as noise grows.
+        build: parameter -> node.
 
     Returns:
-        A noise whose own price has been checked to meet the target.
+        A parameter whose own price has been checked to meet the target.
+
+    Raises:
+        InvalidValue: no parameter meets the target.
+        InvalidPlan: the price does not move in one direction with the parameter.
 
     >>> noise = calibrate(lambda z: Repeat(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
     >>> bool(globals()["epsilon"](Repeat(Gaussian(noise), 100), delta=1e-6) <= 1.0)
     True
+    >>> calibrate(lambda n: Repeat(Gaussian(50.0), n), epsilon=1.0, delta=1e-6, whole=True)
+    140
     """
     target = positive("epsilon", epsilon)
     checked = probability("delta", delta, zero=True)
 
-    def price(noise: float) -> float:
+    def price(parameter: float) -> float:
         # Not through the cache: a search prices each candidate once.
-        return epsilon_at(cost_of(build(noise), relation, DEFAULT_ORDERS), checked,
-                          accountant).epsilon
+        try:
+            cost = cost_of(build(parameter), relation, DEFAULT_ORDERS)
+        except InvalidValue:
+            return math.inf
+        return epsilon_at(cost, checked, accountant).epsilon
 
-    # A little more noise than the exact solution, so that the same plan priced in another
-    # order of additions, or by a filter at the same order, still fits under the same target.
+    if whole:
+        return largest_count(lambda number: price(number) <= target)
+    if largest:
+        return 1 / _noise(lambda inverse: price(1 / inverse), target)
+    return _noise(price, target)
+
+
+def _noise(price: Callable[[float], float], target: float) -> float:
+    """A little more noise than the exact solution, so that the same plan priced in another
+    order of additions, or by a filter at the same order, still fits under the same target."""
     noise = smallest(price, target) * (1 + 2e-10)
-    if not price(noise) <= target:
-        raise InvalidPlan("build", "a node", "cheaper as noise grows")
+    more = 2e-10
+    while not price(noise) <= target:
+        # A distribution's mesh changes with the noise: prices jump by 1e-7 or so.
+        more *= 4
+        if more > 1e-4:
+            raise InvalidPlan("build", "a node", "cheaper as noise grows, dearer as others grow")
+        noise *= 1 + more
     return noise

@@ -1,0 +1,53 @@
+"""Calibration of any one parameter: it meets the target, and a little more does not."""
+
+from __future__ import annotations
+
+import pytest
+
+import privledger as pl
+
+NOISES = [
+    (lambda z: pl.Repeat(pl.PoissonSample(0.1, pl.Gaussian(z)), 200), 1.0, 1e-6, "add_remove"),
+    (lambda z: pl.Sequential([pl.Gaussian(z), pl.Repeat(pl.Laplace(z), 9)]), 0.5, 1e-9,
+     "add_remove"),
+    (lambda z: pl.FixedSizeSample(10, 100, pl.Gaussian(z)), 0.3, 1e-6, "replace_one"),
+    (lambda z: pl.Tuning(pl.Repeat(pl.Gaussian(z), 20), success=0.1), 2.0, 1e-6, "add_remove"),
+    (lambda z: pl.Group(3, pl.Laplace(z)), 1.0, 0.0, "add_remove"),
+    (lambda z: pl.AsReplaceOne(pl.Repeat(pl.DiscreteGaussian(z), 5)), 1.0, 1e-6, "replace_one"),
+    (lambda z: pl.Parallel([pl.Gaussian(z), pl.Laplace(2 * z)]), 0.7, 1e-6, "add_remove"),
+    (lambda z: pl.SparseVector(z, 2 * z, 3), 1.0, 0.0, "add_remove"),
+]
+
+
+@pytest.mark.parametrize(("build", "epsilon", "delta", "relation"), NOISES)
+def test_the_noise_meets_the_target_and_less_noise_does_not(build, epsilon, delta, relation):
+    noise = pl.calibrate(build, epsilon, delta, relation)
+    assert pl.epsilon(build(noise), delta, relation) <= epsilon
+    assert pl.epsilon(build(noise * 0.999), delta, relation) > epsilon
+
+
+@pytest.mark.parametrize("build", [
+    lambda q: pl.Repeat(pl.PoissonSample(q, pl.Gaussian(1.0)), 100),
+    lambda e: pl.Repeat(pl.Exponential(e), 30),
+    lambda e: pl.Sequential([pl.PermuteAndFlip(e), pl.Gaussian(9.0)]),
+])
+def test_the_largest_parameter(build):
+    found = pl.calibrate(build, 1.0, 1e-6, largest=True)
+    assert pl.epsilon(build(found), 1e-6) <= 1.0
+    assert pl.epsilon(build(found * 1.001), 1e-6) > 1.0
+
+
+@pytest.mark.parametrize("node", [
+    pl.Gaussian(30.0), pl.PoissonSample(0.05, pl.Gaussian(1.5)), pl.Laplace(40.0)])
+def test_the_largest_number_of_rounds(node):
+    rounds = pl.calibrate(lambda n: pl.Repeat(node, n), 1.0, 1e-6, whole=True)
+    assert isinstance(rounds, int)
+    assert pl.epsilon(pl.Repeat(node, rounds), 1e-6) <= 1.0
+    assert pl.epsilon(pl.Repeat(node, rounds + 1), 1e-6) > 1.0
+
+
+def test_what_cannot_be_met_is_refused():
+    with pytest.raises(pl.InvalidValue):
+        pl.calibrate(lambda z: pl.Sequential([pl.Laplace(0.5), pl.Gaussian(z)]), 1.0, 1e-6)
+    with pytest.raises(pl.InvalidValue):
+        pl.calibrate(lambda n: pl.Repeat(pl.Gaussian(0.1), n), 1.0, 1e-6, whole=True)
