@@ -11,7 +11,7 @@ from attrs import asdict, frozen
 
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.entries import Entry, make_entry
-from privledger.ledger.holder import is_gone
+from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
 
@@ -105,13 +105,17 @@ class History:
                 self.commit(lambda state: [])
 
     def mark_crashed(self) -> int:
-        """Record grants whose holder is gone. Their whole reservation stays spent."""
-        gone = [grant.grant for grant in self.refresh().grants.values()
-                if grant.status == "granted" and is_gone(grant.body["holder"])]
+        """Record grants whose holder is gone, or whose lease is over.
+
+        Their whole reservation stays spent.
+        """
+        moment = now()
+        gone = {grant.grant: why for grant in self.refresh().grants.values()
+                if grant.status == "granted" and (why := _why_gone(grant.body, moment))}
         if gone:
             self.commit(lambda state: [
-                ("crashed", {"grant": name, "time": now()})
-                for name in gone if state.grants[name].status == "granted"
+                ("crashed", {"grant": name, "time": moment, "why": why})
+                for name, why in gone.items() if state.grants[name].status == "granted"
             ])
         return len(gone)
 
@@ -123,3 +127,9 @@ class History:
         epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
         return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
                        state.mode)
+
+
+def _why_gone(body: dict[str, Any], moment: str) -> str:
+    if is_gone(body["holder"]):
+        return "the process that held it is gone"
+    return "its lease is over" if lease_is_over(body, moment) else ""

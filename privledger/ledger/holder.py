@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,19 @@ def is_gone(holder: dict[str, Any]) -> bool:
     if holder.get("host") != platform.node() or not holder.get("started"):
         return False
     return bool(_started(int(holder["pid"])) != holder["started"])
+
+
+def lease_is_over(body: dict[str, Any], moment: str) -> bool:
+    """Whether a grant's lease ended before `moment` (ISO times). Without a lease: never.
+
+    Clocks of two hosts may differ. That is harmless: a grant whose lease is over keeps its
+    whole charge, and a holder that is alive after all may still settle it.
+    """
+    lease = body.get("lease")
+    if isinstance(lease, bool) or not isinstance(lease, int | float):
+        return False
+    try:
+        begun = datetime.fromisoformat(str(body["time"]))
+        return (datetime.fromisoformat(moment) - begun).total_seconds() > lease
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return False

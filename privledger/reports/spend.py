@@ -11,7 +11,8 @@ from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Node, PostProcess, from_json, label
 from privledger.ledger import Entry, GrantState, State, Store, audit
-from privledger.ledger.holder import is_gone
+from privledger.ledger.history import now
+from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.reports.outline import Outline, leaves, outline
 
 NOT_PRIVATE = "NOT PRIVATE"
@@ -210,6 +211,8 @@ def _status(grant: GrantState) -> tuple[str, str]:
     if grant.status == "granted":
         if _gone(grant.body.get("holder")):
             return "crashed", "crashed: the whole reservation stays spent"
+        if lease_is_over(grant.body, now()):
+            return "unfinished", "unfinished: its lease is over; the reservation stays spent"
         return "unfinished", "unfinished: holder still running"
     if grant.status == "aborted" and not grant.touched:
         return "aborted", "handed back: no data was opened"

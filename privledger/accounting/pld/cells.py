@@ -41,12 +41,14 @@ class Atoms:
     Attributes:
         loss: shape (n,), nats, finite. p: their mass under P; under Q it is p exp(-loss).
         infinite: P mass where Q has none. q_only: Q mass where P has none.
+        blur: what rounding may have moved the losses by, besides their last digits.
     """
 
     loss: Array
     p: Array
     infinite: float = 0.0
     q_only: float = 0.0
+    blur: float = 0.0
 
 
 NO_ATOMS = Atoms(np.zeros(0), np.zeros(0))

@@ -34,24 +34,28 @@ class Composed:
 
     Attributes:
         lattice: where. tilted: shape (size,), each within `error` of the wrapped truth.
-        log_moment: log of the untilted sum of P mass times exp(tilt * loss).
+        log_moment: log of the untilted sum of P mass times exp(tilt * loss); `log_slack` is
+            what rounding may have changed in it.
         error: absolute, per mass.
         infinite: P mass at infinity, an upper bound.
         beyond: P mass of finite sums above the window, an upper bound.
         wrapped: tilted mass of sums outside the window, an upper bound.
         whole: whether no sum lies below the window.
         highest: the largest lattice number that a sum can have.
+        blur: what rounding may have moved any sum by, in nats.
     """
 
     lattice: Lattice
     tilted: Array
     log_moment: float
+    log_slack: float
     error: float
     infinite: float
     beyond: float
     wrapped: float
     whole: bool
     highest: int
+    blur: float
 
 
 def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
@@ -84,10 +88,11 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
     start = lattice.first % size
     result = np.concatenate([result[start:], result[:start]])
     above, outside = _outside(items, lattice, log_moment)
-    return Composed(lattice, result, log_moment + log_slack, 1.01 * (forward + backward),
+    return Composed(lattice, result, log_moment, log_slack, 1.01 * (forward + backward),
                     _infinite(items), above, outside,
                     sum(count * masses.first for masses, count in items) >= lattice.first,
-                    sum(count * (masses.first + len(masses.p) - 1) for masses, count in items))
+                    sum(count * (masses.first + len(masses.p) - 1) for masses, count in items),
+                    sum(count * masses.blur for masses, count in items) * (1 + 1e-12))
 
 
 def _forward_error(

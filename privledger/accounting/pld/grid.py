@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.cells import UNIT, Atoms, Cells, no_cells
@@ -36,6 +36,7 @@ class GridPair:
     step: float
     p: Array
     infinite: float
+    blur: float = 0.0
     tight: bool = field(default=False, init=False)
 
     @property
@@ -52,7 +53,7 @@ class GridPair:
         loss = self._loss()
         with np.errstate(over="ignore"):
             known = float(np.sum(self.p * np.exp(np.minimum(-loss, 700.0))))
-        return Atoms(loss, self.p, self.infinite, max(0.0, 1 - known))
+        return Atoms(loss, self.p, self.infinite, max(0.0, 1 - known), self.blur)
 
     def probe(self) -> tuple[Array, Array]:
         loss, p = self._loss(), self.p
@@ -101,8 +102,10 @@ def product(items: Sequence[tuple[Pair, int]], tail: float) -> Pair:
         first = math.floor(max(single[0], low - high) / step) - 1
         last = max(first + 1, math.ceil(min(single[1], top) / step) + 1)
         one = upper_masses(pair, step, first, last)
-        total = _join(total, _times(one, count, step, low, high), step, low, high)
-    return GridPair(total.first, step, total.p, total.infinite)
+        part = _times(one, count, step, low, high)
+        total = evolve(_join(total, part, step, low, high),
+                       blur=total.blur + count * one.blur)
+    return GridPair(total.first, step, total.p, total.infinite, total.blur)
 
 
 def _join(left: Masses, right: Masses, step: float, low: float, high: float) -> Masses:
@@ -145,10 +148,11 @@ def largest(pairs: Sequence[Pair], tail: float) -> Pair:
     if step > 1:
         raise TooMuch
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
-    curves = []
+    curves, blur = [], 0.0
     for pair in pairs:
         masses = upper_masses(pair, step, first, last)
         curves.append(_curve(masses, step))
+        blur = max(blur, masses.blur)
     highest = np.maximum.reduce([curve for curve, _ in curves]) * (1 + 1e-13)
     infinite = max(rest for _, rest in curves) * (1 + 1e-12)
     gap, back = math.expm1(step), -math.expm1(-step)
@@ -156,7 +160,7 @@ def largest(pairs: Sequence[Pair], tail: float) -> Pair:
     right = np.append((highest[:-1] - highest[1:]) / gap, 0.0)
     left = np.append(1 - highest[0], (highest[:-1] - highest[1:]) / back)
     p = np.maximum(left - right, 0.0) + 16 * UNIT * highest / back
-    return GridPair(first, step, p, infinite)
+    return GridPair(first, step, p, infinite, blur)
 
 
 def _curve(masses: Masses, step: float) -> tuple[Array, float]:

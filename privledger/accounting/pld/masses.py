@@ -31,11 +31,13 @@ class Masses:
         first: lattice number of the first mass.
         p: shape (n,). The Q masses are p exp(-loss).
         infinite: P mass at a loss of infinity.
+        blur: what rounding may have moved any loss by: losses lie within it of the lattice's.
     """
 
     first: int
     p: Array
     infinite: float
+    blur: float = 0.0
 
 
 def upper_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
@@ -51,8 +53,13 @@ def upper_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
         p[0] += cells.below
         infinite, blur = cells.above, cells.blur
     infinite += _add_atoms(p, pair, step, first)
-    p *= math.exp(blur) * (1 + 16 * UNIT)
-    return Masses(first, p, infinite * (1 + 16 * UNIT))
+    p *= 1 + 16 * UNIT
+    return Masses(first, p, infinite * (1 + 16 * UNIT), max(blur, _atom_blur(pair)))
+
+
+def _atom_blur(pair: Pair) -> float:
+    atoms = pair.atoms()
+    return atoms.blur + 16 * UNIT * float(np.max(np.abs(atoms.loss), initial=0.0))
 
 
 def _rise(
@@ -101,6 +108,8 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     edges = step * np.arange(first, last + 0.25, 0.5)
     p = np.zeros(last - first + 1)
     blur = 0.0
+    if step > _FAR:
+        return Masses(first, p, 0.0)
     if last - first >= 2:
         cells = pair.cells(edges)
         blur = cells.blur
@@ -110,14 +119,16 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
                            cells.slack_q[left] + cells.slack_q[right], grid[:-1], step, -1)
         p[1:] += rise
         p[:-1] += mass - rise
-        p = max((_tangent(p, _gap(cells, grid, pressed), step) for pressed in range(4)),
-                key=lambda masses: float(masses.sum()))
+        p = max((_tangent(p, _gap(cells, grid, pressed), _ahead(cells, grid), step)
+                 for pressed in range(4)), key=lambda masses: float(masses.sum()))
     atoms = pair.atoms()
     low = np.floor(atoms.loss / step + 1e-9)
     inside = (low >= first) & (low <= last)
-    np.add.at(p, (low[inside] - first).astype(np.int64), atoms.p[inside] * (1 - 1e-9 * step))
-    p *= math.exp(-blur) * (1 - 32 * UNIT)
-    return Masses(first, p, atoms.infinite * (1 - 16 * UNIT))
+    # Atoms come rounded up, by less than this.
+    np.add.at(p, (low[inside] - first).astype(np.int64),
+              atoms.p[inside] * max(0.0, 1 - 4e-12 - 1e-9 * step))
+    p *= 1 - 32 * UNIT
+    return Masses(first, p, atoms.infinite * (1 - 16 * UNIT), max(blur, _atom_blur(pair)))
 
 
 def _gap(cells: Cells, grid: Array, pressed: int) -> Array:
@@ -145,19 +156,29 @@ def _gap(cells: Cells, grid: Array, pressed: int) -> Array:
     return np.asarray(np.maximum(gap, 0.0))
 
 
-def _tangent(p: Array, gap: Array, step: float) -> Array:
+def _ahead(cells: Cells, grid: Array) -> Array:
+    """H minus the tangent at the right end of the cell to the right, shape (cells,)."""
+    grow = np.exp(np.minimum(grid[:-1], _FAR))
+    p, q = cells.p.reshape(-1, 2).sum(axis=1), cells.q.reshape(-1, 2).sum(axis=1)
+    loose = cells.slack_p.reshape(-1, 2).sum(axis=1) + p * UNIT * 700
+    return np.asarray(np.maximum(
+        p - grow * q + loose + grow * cells.slack_q.reshape(-1, 2).sum(axis=1), 0.0))
+
+
+def _tangent(p: Array, gap: Array, ahead: Array, step: float) -> Array:
     """Masses of the profile lowered by `gap`; more where it would not be convex.
 
-    H is 0 from the highest mass on, where no tangent but 0 lies below it: all of that mass
-    comes down by one point.
+    H is 0 from the highest mass on, so all of that mass comes down by one point and g is 0
+    there. In the cell before, the chord that ends at 0 is below the tangent at that point.
     """
     held = np.flatnonzero(p > 0)
     top = int(held[-1]) if len(held) else 0
-    if top < 2:
+    if top < 3:
         return _all_down(p)
     up, down = math.expm1(step), -math.expm1(-step)
     head, gap = p[:top + 1], gap[:top + 1].copy()
-    gap[-1], gap[-2] = 0.0, head[-1] * down
+    least = float(head[-1]) * down
+    gap[-1], gap[-2], gap[-3] = 0.0, least, max(float(gap[-3]), float(ahead[top - 2]))
     near = head + np.append(head[1:], 0.0) + np.append(0.0, head[:-1])
     result = np.zeros(len(p))
     for _ in range(_PASSES):
@@ -168,6 +189,8 @@ def _tangent(p: Array, gap: Array, step: float) -> Array:
         if not bool(bad.any()):
             result[:top] = lowered[:top]
             return result
+        if bool(bad[-2]):
+            return _all_down(p)  # g would have to fall below 0
         # Raising the gap at a point by t adds t (1/up + 1/down) to its own mass.
         gap = np.where(bad, gap - (lowered - 1e-7 * near) / (1 / up + 1 / down), gap)
     return _all_down(p)

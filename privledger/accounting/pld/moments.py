@@ -47,9 +47,10 @@ def pair_rdp(pair: Pair, orders: tuple[float, ...]) -> Array:
     atoms = pair.atoms()
     if atoms.infinite > 0:
         return np.full(len(beta), math.inf)
-    edges = _mesh(pair)
+    edges = _seen(pair, _mesh(pair))
     tail = np.array([pair.log_tail_moment(float(edges[-1]), float(b)) for b in beta])
-    loss, p = _dots(pair, edges)
+    loss, p, blur = _dots(pair, edges)
+    blur = max(blur, atoms.blur + 4e-15 * float(np.max(np.abs(atoms.loss), initial=0.0)))
     loss, p = np.append(loss, atoms.loss), np.append(p, atoms.p)
     kept = (p > 0) & (loss != 0)
     log_p, loss = np.log(p[kept]), loss[kept]
@@ -60,7 +61,8 @@ def pair_rdp(pair: Pair, orders: tuple[float, ...]) -> Array:
         parts.append(np.logaddexp.reduce(logs, axis=1, initial=-math.inf))
     # The margin covers masses that rounding moved up below loss 0.
     log_moment = np.logaddexp(np.concatenate(parts), tail) + 1e-10
-    return raise_bounds(np.logaddexp(0.0, log_moment) / beta)
+    # Losses moved up by b raise a Renyi divergence by at most order / (order - 1) b.
+    return raise_bounds(np.logaddexp(0.0, log_moment) / beta + (1 + 1 / beta) * blur)
 
 
 def _mesh(pair: Pair) -> Array:
@@ -78,8 +80,16 @@ def _mesh(pair: Pair) -> Array:
     return np.concatenate([inside.ravel(), [end], beyond])
 
 
-def _dots(pair: Pair, edges: Array) -> tuple[Array, Array]:
-    """Connect-the-dots on any mesh: losses and P masses, rounded up."""
+def _seen(pair: Pair, edges: Array) -> Array:
+    """The mesh up to where cell masses underflow: from there on the tail's bound counts."""
+    if len(edges) < 3 or math.isfinite(pair.top):
+        return edges
+    full = np.flatnonzero(pair.cells(edges).p > 1e-280)
+    return edges[:int(full[-1]) + 2] if len(full) else edges[:2]
+
+
+def _dots(pair: Pair, edges: Array) -> tuple[Array, Array, float]:
+    """Connect-the-dots on any mesh: losses and P masses, rounded up, and the edges' error."""
     cells = pair.cells(edges)
     width = np.maximum(np.diff(edges), 1e-300)
     gap = -np.expm1(-width)
@@ -91,4 +101,4 @@ def _dots(pair: Pair, edges: Array) -> tuple[Array, Array]:
     rise = np.clip(rise, 0.0, mass)
     p = np.append(0.0, rise) + np.append(mass - rise, 0.0)
     p[0] += cells.below
-    return edges, p * math.exp(cells.blur) * (1 + 4e-15)
+    return edges, p * (1 + 4e-15), cells.blur

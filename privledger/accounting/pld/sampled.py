@@ -77,7 +77,8 @@ class RemovePair:
         if inner.q_only > 0:
             loss = np.append(loss, math.log1p(-rate))
             p = np.append(p, (1 - rate) * inner.q_only)
-        return Atoms(loss, p * (1 + 8 * UNIT), rate * inner.infinite)
+        # A mixed loss moves by no more than the inner one.
+        return Atoms(loss, p * (1 + 8 * UNIT), rate * inner.infinite * (1 + UNIT), 0.0, inner.blur)
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self.inner.probe()
@@ -130,7 +131,7 @@ class AddPair:
         if inner.infinite > 0:
             loss = np.append(loss, -math.log1p(-rate))
             p = np.append(p, inner.infinite)
-        return Atoms(loss, p * (1 + 8 * UNIT), 0.0, rate * inner.q_only)
+        return Atoms(loss, p * (1 + 8 * UNIT), 0.0, rate * inner.q_only, inner.blur)
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self.inner.probe()
@@ -175,17 +176,30 @@ class FixedSizePair:
         def joined(gain: Array, loss: Array) -> Array:
             return np.asarray(np.where(up, gain[:-1], 0.0) + np.where(down, loss[:-1][::-1], 0.0))
 
-        low, high = float(edges[0]), float(edges[-1])
         return Cells(
             joined(positive.p, negative.q), joined(positive.q, negative.p),
             joined(positive.slack_p, negative.slack_q),
             joined(positive.slack_q, negative.slack_p),
-            float(negative.q[-1]) if low < 0 else 0.0,
-            float(negative.p[-1]) if low < 0 else 0.0,
-            float(positive.p[-1]) if high > 0 else 0.0,
-            float(positive.q[-1]) if high > 0 else 0.0,
+            *self._beyond(float(edges[0]), below=True),
+            *self._beyond(float(edges[-1]), below=False),
             max(positive.blur, negative.blur),
         )
+
+    def _beyond(self, edge: float, *, below: bool) -> tuple[float, float]:
+        """P and Q mass of the continuous part below (or above) one loss.
+
+        Above is below of the mirrored pair, and the pair is its own mirror image.
+        """
+        gains = self._gains.cells(np.array([0.0, abs(edge), math.inf]))
+        inner_p, inner_q = float(gains.p[0]), float(gains.q[0])
+        outer_p, outer_q = float(gains.p[1]), float(gains.q[1])
+        if below:
+            if edge < 0:
+                return outer_q, outer_p
+            return inner_q + outer_q + inner_p, inner_p + outer_p + inner_q
+        if edge > 0:
+            return outer_p, outer_q
+        return inner_p + outer_p + inner_q, inner_q + outer_q + inner_p
 
     def atoms(self) -> Atoms:
         gains, beyond = self._gains.atoms(), self._gains.cells(np.array([0.0, math.inf]))
@@ -195,7 +209,7 @@ class FixedSizePair:
         rest = 1 - float(p.sum() + q.sum() + beyond.p[0] + beyond.q[0]) - gains.infinite
         rest = max(0.0, rest + 64 * UNIT * (1 + len(p)))
         return Atoms(np.concatenate([-loss, [0.0], loss]), np.concatenate([q, [rest], p]),
-                     gains.infinite, gains.infinite)
+                     gains.infinite, gains.infinite, gains.blur)
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self._gains.probe()

@@ -26,9 +26,14 @@ def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
     value = float(cells.p[0]) - grow * float(cells.q[0])
     loose = float(cells.slack_p[0]) + grow * float(cells.slack_q[0])
     loose += 4 * UNIT * (1 + epsilon) * float(cells.p[0])
-    beyond = atoms.loss > epsilon
-    excess = -np.expm1(epsilon - atoms.loss[beyond])
-    rest = float(np.sum(atoms.p[beyond] * excess)) * (1 + sign * 1e-14) + atoms.infinite
+    # Atoms are computed too: each loss may be a few units in its last place off.
+    loss = atoms.loss + sign * 4 * UNIT * np.abs(atoms.loss)
+    beyond = loss > epsilon
+    excess = -np.expm1(epsilon - loss[beyond])
+    # Long lists of atoms come rounded up by a little more.
+    padded = 4e-12 if len(loss) > 64 and not upper else 1e-14
+    rest = float(np.sum(atoms.p[beyond] * excess)) * (1 + sign * padded) + atoms.infinite * (
+        1 + sign * 4 * UNIT)
     return min(1.0, max(0.0, value + sign * loose) + rest)
 
 

@@ -22,7 +22,9 @@ class Profile:
     ends at grid[i]: `rising` bounds the sum of masses from there on, `falling` the sum of
     masses times exp(grid[i] - loss). `least` is where the first cell begins: minus infinity
     if no sum lies below the window. `most` is an epsilon at which only `extra` is left:
-    infinity if the window ends before the sums do.
+    infinity if the window ends before the sums do. `shift` is what rounding may have moved
+    the sums by, in the direction that counts: H_a of a pair whose losses moved up by b is at
+    most H_(a exp(-b)) of the pair before.
     """
 
     grid: Array
@@ -32,6 +34,7 @@ class Profile:
     extra: float
     least: float
     most: float
+    shift: float = 0.0
 
     def log_scaled(self, delta: float) -> float:
         """log((delta - extra) / scale); minus infinity if extra alone passes delta."""
@@ -39,6 +42,10 @@ class Profile:
         return math.log(left) - self.log_scale if left > 0 else -math.inf
 
     def delta(self, epsilon: float) -> float:
+        """delta at `epsilon`; 1 where the window does not reach."""
+        epsilon -= self.shift
+        if epsilon < self.least:
+            return 1.0
         place = int(np.searchsorted(self.grid, epsilon, side="left"))
         if place >= len(self.grid):
             return self.extra
@@ -49,6 +56,9 @@ class Profile:
 
     def epsilon(self, delta: float) -> float:
         """Where delta is met; infinity if nowhere on the window."""
+        return self._crossing(delta) + self.shift
+
+    def _crossing(self, delta: float) -> float:
         aim = self.log_scaled(delta)
         if aim == -math.inf:
             return math.inf
@@ -88,6 +98,7 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
     slack = 4e-16 * (len(grid) + 16 + tilt * abs(lattice.centre))
     sign = 1.0 if upper else -1.0
     log_scale = composed.log_moment - tilt * lattice.centre
+    log_scale += sign * composed.log_slack
     log_scale += sign * 4e-16 * (8 + abs(composed.log_moment) + tilt * abs(lattice.centre))
     rising, falling = rising * (1 + sign * slack), falling * (1 - sign * slack)
     if upper:
@@ -98,5 +109,6 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
                                               - math.log(tilt + 1))
         rising = rising - composed.wrapped * most * np.exp(-tilt * (offset - step))
         extra = 0.0
-    return Profile(grid, rising, falling, log_scale, extra, least, most)
+    return Profile(grid, rising, falling, log_scale, extra, least, most,
+                   sign * composed.blur)
 

@@ -99,6 +99,8 @@ def coin(epsilon: float, delta: float = 0.0) -> Table:
     with mp.workdps(DIGITS):
         e, d = mp.exp(mp.mpf(epsilon)), mp.mpf(delta)
         likely, rare = (1 - d) * e / (1 + e), (1 - d) / (1 + e)
+        if not delta:
+            return Table((likely, rare), (rare, likely))
         return Table((d, likely, rare, mp.mpf(0)), (mp.mpf(0), rare, likely, d))
 
 
