@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ LAYERS = (
     "storage", "data", "session", "plugins", "testing", "reports", "gate", "runs", "cli",
     "pytest_plugin",
 )
+ALONE = "standalone"
 MODULES = sorted(ROOT.rglob("*.py"))
 PLUGIN_MODULES = sorted(LEARNERS.rglob("*.py")) if LEARNERS.is_dir() else []
 GENERATOR = "noise/seeded.py"
@@ -48,8 +50,8 @@ def layers_of(module: str, names: tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_follow_the_layers(path):
     own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if own == "__init__":
-        return
+    if own in ("__init__", ALONE):
+        return  # the latter has a rule of its own
     assert own in LAYERS, f"{own} is in no layer"
     for module, names in imports(path):
         if module == "privledger" or module.startswith("privledger."):
@@ -57,6 +59,16 @@ def test_imports_follow_the_layers(path):
                 continue  # the outermost layers may use the public package
             for target in layers_of(module, names):
                 assert LAYERS.index(target) <= LAYERS.index(own), f"imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_what_stands_alone_imports_nothing_of_ours_and_nobody_imports_it(path):
+    modules = {module for module, _ in imports(path)}
+    names = {f"{module}.{name}" for module, several in imports(path) for name in several}
+    if path.relative_to(ROOT).parts[0] == ALONE:
+        assert not [module for module in modules if module.split(".")[0] not in
+                    sys.stdlib_module_names]
+    assert not [name for name in modules | names if name.startswith(f"privledger.{ALONE}")]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

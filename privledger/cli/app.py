@@ -17,6 +17,7 @@ from privledger.cli.checking import check, verify
 from privledger.cli.correcting import correct
 from privledger.cli.demo import demo
 from privledger.cli.explaining import explain_command
+from privledger.cli.exporting import export
 from privledger.cli.listing import learners
 from privledger.cli.overlapping import overlap
 from privledger.cli.planning import plan
@@ -78,7 +79,7 @@ def main() -> None:
                 stream.reconfigure(errors="replace")
 
 
-COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, check,
+COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, check,
             overlap, learners)
 for command in COMMANDS:
     main.add_command(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from privledger.cli.opening import reading, reading_store
+from privledger.cli.opening import LedgerPlace, reading, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare
 from privledger.cli.render import GREEN, RED, figure, findings_table, pairs, text
@@ -32,6 +32,7 @@ from privledger.reports import (
     receipt_is_in_history,
 )
 from privledger.reports.signing import check_signature, read_key
+from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +68,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, format_: str)
             more = " and the receipt is in it" if receipt else ""
             out.print(text(f"clean: {len(entries)} entries re-read and re-priced{more}", GREEN))
 
-    emit(format_, {"ledger": ledger, "trusted": not findings, "entries": len(entries),
+    emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": len(entries),
                    "receipt": receipt, "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
@@ -95,8 +96,7 @@ class Verdict:
 
 
 @click.command(cls=Guarded)
-@click.argument("subject", metavar="LEDGER|RUN.toml",
-                type=click.Path(exists=True, dir_okay=False))
+@click.argument("subject", metavar="LEDGER|RUN.toml", type=LedgerPlace())
 @click.option("--policy", required=True, type=click.Path(exists=True, dir_okay=False),
               help="TOML file with a table [policy].")
 @data_option
@@ -115,7 +115,7 @@ def check(subject: str, policy: str, data_dir: str | None, ledger: str | None,
         result = check_run(subject, rules, data_dir, ledger)
     else:
         result = check_ledger(subject, rules)
-    emit(format_, {"subject": subject, "policy": rules, "exit": result.code,
+    emit(format_, {"subject": shown(subject), "policy": rules, "exit": result.code,
                    "verdict": result.verdict, "facts": result.facts,
                    "findings": result.findings},
          lambda out: render_verdict(out, result, rules))
@@ -124,6 +124,8 @@ def check(subject: str, policy: str, data_dir: str | None, ledger: str | None,
 
 def is_run_file(path: str) -> bool:
     """By content first, so that a renamed ledger is still read as one."""
+    if is_url(path):
+        return False
     with open(path, "rb") as file:
         head = file.read(16)
     return not head.startswith(b"SQLite format 3") and path.endswith(".toml")

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import click
 
 from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
 from privledger.ledger import Store
 from privledger.session import Ledger
-from privledger.storage import SQLiteStore
+from privledger.storage import is_url, shown, store_at
+
+
+class LedgerPlace(click.Path):
+    """An existing file, or the URL of a ledger in a database."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        return value if is_url(value) else super().convert(value, param, ctx)
 
 
 @contextmanager
@@ -20,7 +34,7 @@ def reading(path: str | Path) -> Iterator[Ledger]:
     except LedgerError:
         raise
     except (PrivledgerError, ValueError, TypeError, KeyError):
-        raise LedgerCorrupt(f"{path}: the history cannot be understood") from None
+        raise LedgerCorrupt(f"{shown(path)}: the history cannot be understood") from None
     try:
         yield ledger
     finally:
@@ -30,7 +44,7 @@ def reading(path: str | Path) -> Iterator[Ledger]:
 @contextmanager
 def reading_store(path: str | Path) -> Iterator[Store]:
     """Only the store: for an audit that wants every fault, not the first."""
-    store = SQLiteStore(path, read_only=True)
+    store = store_at(path, read_only=True)
     try:
         yield store
     finally:

@@ -10,6 +10,7 @@ from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, text
 from privledger.reports.overlap import Overlap, overlaps
+from privledger.storage import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,9 +28,9 @@ def overlap(ledgers: tuple[str, ...], format_: str) -> None:
     states = {}
     for place in ledgers:
         with reading(place) as opened:
-            states[place] = opened.state
+            states[shown(place)] = opened.state
     found = overlaps(states)
-    emit(format_, {"ledgers": list(ledgers), "overlaps": found},
+    emit(format_, {"ledgers": [shown(place) for place in ledgers], "overlaps": found},
          lambda out: _render(out, found))
     if found:
         click.get_current_context().exit(1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.opening import reading
+from privledger.cli.opening import LedgerPlace, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import (
     GREEN,
@@ -32,8 +32,7 @@ MOST_LINES = 8
 MOST_REFUSALS = 5
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
 
-ledger_argument = click.argument("ledger", metavar="LEDGER",
-                                 type=click.Path(exists=True, dir_okay=False))
+ledger_argument = click.argument("ledger", metavar="LEDGER", type=LedgerPlace())
 
 
 @click.command(cls=Guarded)

@@ -123,12 +123,19 @@ def _compare(entry: Entry, expected: tuple[int, int]) -> Findings:
 def releases_are_granted(entries: Sequence[Entry]) -> Findings:
     """Every release is taken off the plan its grant reserved, by the rule that admitted it."""
     meters: dict[str, Meter] = {}
+    counted: dict[str, int] = {}
     for entry in entries:
         try:
             if entry.kind == "granted":
                 meters[entry.body["grant"]] = Meter(from_json(entry.body["plan"]))
             elif entry.kind == "released":
                 _take_off(meters[entry.body["grant"]], entry)
+                counted[entry.body["grant"]] = (counted.get(entry.body["grant"], 0)
+                                                + len(entry.body["items"]))
+            elif entry.kind == "settled" and int(entry.body["releases"]) != counted.get(
+                    entry.body["grant"], 0):
+                yield Finding("releases-are-granted", entry.position,
+                              "settles another number of releases than were written down")
         except KeyError:
             yield Finding("releases-are-granted", entry.position, "no grant before it")
         except PrivledgerError as error:

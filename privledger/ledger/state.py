@@ -131,6 +131,8 @@ def _created(state: State, entry: Entry) -> None:
 def _filter(state: State, entry: Entry) -> None:
     if state.rule is not None or state.budget is None:
         raise LedgerCorrupt("the filter was fixed twice")
+    if state.grants or state.scopes:
+        raise LedgerCorrupt("the filter was fixed after a grant")
     body = entry.body
     state.rule = FilterRule(body["kind"], body["order"], state.budget, int(body["cap_units"]),
                             int(body["delta_cap_units"]))
@@ -142,6 +144,8 @@ def _protected(state: State, entry: Entry) -> None:
 
 def _charge(state: State, entry: Entry, body: dict[str, Any]) -> None:
     units, delta_units = int(entry.body["units"]), int(entry.body["delta_units"])
+    if state.rule is None:
+        raise LedgerCorrupt(f"entry {entry.position} charges before a filter was fixed")
     if units < 0 or delta_units < 0:
         raise LedgerCorrupt(f"entry {entry.position} charges less than nothing")
     state.charge(units, delta_units, body)

@@ -38,13 +38,13 @@ from privledger.ledger.holder import this_process
 from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
-from privledger.rounding import probability
+from privledger.rounding import positive, probability
 from privledger.session.identity import Identities, fingerprint
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
 from privledger.session.session import _KEY, Session
-from privledger.storage import store_at
+from privledger.storage import kept, store_at
 
 MODES = ("private", "simulation")
 
@@ -102,7 +102,6 @@ class Ledger:
         if mode == "private" and seed is not None:
             raise InvalidValue("seed", seed, "None: noise that protects people has no seed")
         rule = None if filter == "auto" else fixed_filter(filter, budget, order)
-        store = store_at(path, create=True)
         source: NoiseSource = SystemSource() if mode == "private" else SeededSource(
             0 if seed is None else seed)
         body = {
@@ -114,8 +113,9 @@ class Ledger:
         lines: Lines = [("created", body)]
         if rule is not None:
             lines.append(("filter", filter_body(rule)))
-        History(store).commit(lambda state: lines)
-        return Ledger(store, source)
+        with kept(store_at(path, create=True)) as store:
+            History(store).commit(lambda state: lines)
+            return Ledger(store, source)
 
     @staticmethod
     def open(path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
@@ -125,13 +125,13 @@ class Ledger:
             LedgerCorrupt: truncated, edited, or not a ledger.
             LedgerTooNew: written by a later version.
         """
-        store = store_at(path, read_only=read_only)
-        state = History(store).refresh()
-        source: NoiseSource = SeededSource(0) if state.mode == "simulation" else SystemSource()
-        ledger = Ledger(store, source, writable=not read_only)
-        if not read_only:
-            ledger._history.mark_crashed()
-        return ledger
+        with kept(store_at(path, read_only=read_only)) as store:
+            state = History(store).refresh()
+            source: NoiseSource = SeededSource(0) if state.mode == "simulation" else SystemSource()
+            ledger = Ledger(store, source, writable=not read_only)
+            if not read_only:
+                ledger._history.mark_crashed()
+            return ledger
 
     @property
     def state(self) -> State:
@@ -241,7 +241,8 @@ class Ledger:
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
-                labels: Mapping[str, str] | None = None) -> Session:
+                labels: Mapping[str, str] | None = None,
+                lease: float | None = None) -> Session:
         """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
 
         Args:
@@ -252,6 +253,9 @@ class Ledger:
             scope: draw on a filter scope that is already paid for; `plan` is then an
                 `IndividualFilter` equal to the scope's, around what will run.
             labels: text under names, such as {"team": "a"}, that caps may match.
+            lease: seconds after which whoever opens the ledger may record the holder as gone,
+                for holders on other hosts. The charge stays either way, and a holder that is
+                alive may still settle.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.
@@ -267,6 +271,7 @@ class Ledger:
             "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
             "data": data.identity, "plan": to_json(plan), "delta": checked,
             "holder": this_process(), "scope": None, "labels": dict(plain_labels(labels or {})),
+            "lease": None if lease is None else positive("lease", lease),
         }
         if scope is None:
             reserve(self._history, "granted", body, plan, checked)

@@ -126,3 +126,20 @@ def test_the_command(tmp_path):
     assert broken.exit_code == 1 and json.loads(broken.stdout)["overspent"] is True
     assert runner.invoke(main, ["correct", str(path), grant, "--why", "it"]).exit_code == 2
     assert runner.invoke(main, ["verify", str(path)]).exit_code == 3
+
+
+def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
+    """A forger who cuts the filter entry out and hashes the rest again."""
+    from privledger.ledger import audit
+    from privledger.ledger.entries import GENESIS, make_entry
+    from privledger.storage import MemoryStore
+
+    ledger, _, _ = started()
+    forged, head = MemoryStore(), GENESIS
+    with forged.transaction() as transaction:
+        kept = [entry for entry in ledger._history.store.read() if entry.kind != "filter"]
+        for position, entry in enumerate(kept):
+            new = make_entry(position, entry.kind, entry.body, head)
+            head = new.hash
+            transaction.append(new)
+    assert audit(forged)

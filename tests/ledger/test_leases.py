@@ -34,7 +34,8 @@ def test_an_expired_lease_is_recorded_and_the_charge_stays():
     session, data = requested(ledger, lease=1e-9)
     other, _ = requested(ledger, lease=1e9)
     spent = ledger.spent
-    ledger._history.state.grants[session.grant].body["time"] = BEGUN
+    grant = ledger._history.state.grants[session.grant]
+    grant.body = grant.body | {"time": BEGUN}
     assert ledger._history.mark_crashed() == 1
     states = ledger.state.grants
     assert states[session.grant].status == "crashed" and states[other.grant].status == "granted"
