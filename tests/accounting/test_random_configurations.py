@@ -93,13 +93,7 @@ def at_least(seed: int) -> float:
 
 @pytest.fixture(params=["best", "rdp", "pld"])
 def accountant(request: pytest.FixtureRequest) -> str:
-    name = str(request.param)
-    if name == "pld":
-        try:
-            pl.epsilon(pl.Gaussian(1.0), 1e-6, accountant=name)
-        except pl.UnsupportedNode:
-            pytest.skip("there is no such accountant yet")
-    return name
+    return str(request.param)
 
 
 def check(seed: int, accountant: str) -> None:
@@ -113,7 +107,8 @@ def check(seed: int, accountant: str) -> None:
     assert 0 <= found < math.inf
     assert found >= at_least(seed) * (1 - SLACK), (node, delta, relation)
     if accountant == "best":
-        assert found <= pl.epsilon(node, delta, relation, "rdp")
+        # A distribution lies on a mesh; an atom at the top can cost it the last digits.
+        assert found <= pl.epsilon(node, delta, relation, "rdp") * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("seed", range(QUICK))
