@@ -15,6 +15,7 @@ from privledger.errors import InvalidPlan
 from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.rounding import positive, probability
+from privledger.storage import is_url
 
 ENVIRONMENT = "PRIVLEDGER_DATA"
 FILTERS = ("auto", *KINDS)
@@ -118,6 +119,8 @@ class RunFile:
         Beside the run file and not in the working directory, so that the same run always meets
         the same budget.
         """
+        if is_url(chosen or self.ledger):  # not quoted: it may hold a password
+            raise InvalidPlan("ledger", "a URL", "a file: a run keeps its ledger in one")
         return Path(chosen) if chosen else self.path.parent / self.ledger
 
 

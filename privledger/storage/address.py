@@ -42,6 +42,7 @@ class Address:
         for name, value in self.parameters.items():
             if re.search("pass|secret|key", name):
                 text = text.replace(value, "***")
+        text = "".join(letter if letter.isprintable() else " " for letter in text)
         return " ".join(text.split())[:300]
 
 

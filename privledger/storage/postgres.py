@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError
+from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
 from privledger.graph import canonical
 from privledger.ledger.entries import FORMAT, GENESIS, Entry
 from privledger.storage.address import parse_address
@@ -32,8 +32,11 @@ BUSY_SECONDS = 60.0
 IDLE_SECONDS = 600.0
 """A client that hangs while it holds the lock is thrown out by the server after this long."""
 
-_FIND = "SELECT id, format, position, head FROM privledger.ledgers WHERE name = %s"
-_LOCK = _FIND + " FOR UPDATE"
+_LOCK = "SELECT id, format, position, head FROM privledger.ledgers WHERE name = %s FOR UPDATE"
+_ENDS = ("SELECT l.id, l.format, l.position = coalesce(e.position, -1) AND l.head = "
+         "coalesce(e.hash, l.head) FROM privledger.ledgers l LEFT JOIN LATERAL "
+         "(SELECT position, hash FROM privledger.entries WHERE ledger = l.id "
+         "ORDER BY position DESC LIMIT 1) e ON true WHERE l.name = %s")
 _LAST = ("SELECT position, hash FROM privledger.entries WHERE ledger = %s "
          "ORDER BY position DESC LIMIT 1")
 _READ = ("SELECT position, kind, body, previous, hash FROM privledger.entries "
@@ -73,13 +76,27 @@ class PostgresStore:
             _check_durable(connection, self.location)
             migrate(connection, self.location, BUSY_SECONDS, create=create)
         check_version(connection, self.location)
-        row = connection.execute(_FIND, (self._address.ledger,)).fetchone()
-        if create and row is not None:
+        row = connection.execute(_ENDS, (self._address.ledger,)).fetchone()
+        if row is None:
+            if not create:
+                raise LedgerError(f"{self.location} does not exist")
+            return
+        if create:
             raise self._taken()
-        if not create and row is None:
-            raise LedgerError(f"{self.location} does not exist")
-        if row is not None:
-            self._id = row[0]
+        number, format_, whole = row
+        self._check_format(format_)
+        if not whole:
+            raise self._cut()
+        self._id = number
+
+    def _check_format(self, found: int) -> None:
+        if found > FORMAT:
+            raise LedgerTooNew(f"{self.location}: written in format {found}, this version reads "
+                               f"up to {FORMAT}")
+
+    def _cut(self) -> LedgerError:
+        return LedgerCorrupt(f"{self.location}: the history does not end where the ledger says "
+                             "it does")
 
     def _taken(self) -> LedgerError:
         return LedgerError(f"{self.location} exists already; open it, or choose another name")
@@ -93,11 +110,14 @@ class PostgresStore:
         except (errors.Error, UnicodeError) as error:
             raise explain(error, self._address) from None
 
-    def _connect(self) -> Connection:
-        # A connection must not cross a fork: the child opens its own, and never closes this one.
+    def _forget_inherited(self) -> None:
+        """A connection must not cross a fork: the child opens its own, and never closes this."""
         if self._pid != os.getpid():
             _inherited.append(self._connection)
             self._connection, self._pid = None, os.getpid()
+
+    def _connect(self) -> Connection:
+        self._forget_inherited()
         if self._connection is None or self._connection.closed:
             options: dict[str, Any] = {
                 "connect_timeout": "10", "fallback_application_name": "privledger",
@@ -108,6 +128,7 @@ class PostgresStore:
 
     def _outside(self, work: Callable[[Connection], T]) -> T:
         """Do what needs no transaction; once more if the connection was lost since its last use."""
+        self._forget_inherited()
         held, connection = self._connection, self._connect()
         try:
             return work(connection)
@@ -152,7 +173,7 @@ class PostgresStore:
     def _begin(self, connection: Connection) -> Connection:
         if connection.info.transaction_status:
             raise LedgerError(f"{self.location}: a transaction inside another one")
-        # Two round trips at most matter here: all that needs no answer goes in one.
+        # One round trip for all that needs no answer.
         connection.execute(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; "
             f"SET LOCAL lock_timeout = {int(1000 * BUSY_SECONDS)}; "
@@ -189,9 +210,10 @@ class PostgresStore:
             _leave(connection)
 
     def close(self) -> None:
-        if self._connection is not None and self._pid == os.getpid():
+        self._forget_inherited()
+        if self._connection is not None:
             self._connection.close()
-            self._connection = None
+        self._connection = None
 
 
 def _check_durable(connection: Connection, location: str) -> None:
@@ -231,12 +253,10 @@ class _PostgresTransaction:
         if row is None or row[0] != store._id:
             raise LedgerCorrupt(f"{store.location}: the ledger was removed from the database")
         ledger, format_, position, head = row
-        if format_ > FORMAT:
-            check_version(self._connection, store.location)
+        store._check_format(format_)
         last = self._connection.execute(_LAST, (ledger,)).fetchone() or (-1, GENESIS)
         if last != (position, head):
-            raise LedgerCorrupt(f"{store.location}: the history does not end where the ledger "
-                                "says it does")
+            raise store._cut()
         return ledger, position, head
 
     def read(self, after: int) -> list[Entry]:

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
 
 import privledger as pl
 from privledger.ledger.entries import GENESIS, make_entry
-from privledger.storage import MemoryStore, SQLiteStore
+from privledger.storage import store_at
 
 
 class Bench:
     """A store, and a way to open it again (the same object where nothing survives)."""
 
-    def __init__(self, kind, folder):
-        self.kind, self.path = kind, folder / "a ledger %23?.db"
-        self.store = MemoryStore() if kind == "memory" else SQLiteStore(self.path, create=True)
+    def __init__(self, kind, places):
+        self.kind, self._places = kind, places
+        self.place = self.another()
+        self.store = store_at(self.place, create=True)
+
+    def another(self):
+        """A place where nothing is yet."""
+        return next(self._places)
 
     def again(self):
-        return self.store if self.kind == "memory" else SQLiteStore(self.path)
+        return self.store if self.kind == "memory" else store_at(self.place)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def bench(request, tmp_path):
-    made = Bench(request.param, tmp_path)
+def places(kind, request):
+    if kind == "postgres":
+        server = request.getfixturevalue("postgres")
+        return (server.url() for _ in itertools.count())
+    folder = request.getfixturevalue("tmp_path")
+    return (None if kind == "memory" else folder / f"a ledger %23? {number}.db"
+            for number in itertools.count())
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def bench(request):
+    made = Bench(request.param, places(request.param, request))
     yield made
     made.store.close()
 
@@ -140,8 +155,7 @@ def test_a_store_has_a_location(bench):
 
 def test_a_ledger_behaves_alike_on_every_store(bench, schema, table):
     """The same requests leave the same kinds of entries behind, and verify."""
-    location = None if bench.kind == "memory" else bench.path.with_name("ledger.db")
-    with pl.Ledger.create(location, budget=pl.Budget(1.0, 1e-6)) as ledger:
+    with pl.Ledger.create(bench.another(), budget=pl.Budget(1.0, 1e-6)) as ledger:
         data = ledger.protect(*table, schema)
         with ledger.request(pl.Gaussian(9.0), data) as session:
             session.release(pl.Gaussian(9.0), data.count())

@@ -1,0 +1,68 @@
+"""The tables of a PostgreSQL database: numbered SQL files, each run once, in order."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from privledger.errors import LedgerError, LedgerTooNew
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+_THERE = ("SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+          "ON n.oid = c.relnamespace WHERE n.nspname = 'privledger' AND c.relname = 'migrations'")
+LOCK = 0x70726C67  # "prlg": two clients do not migrate at once
+
+
+def scripts() -> dict[int, str]:
+    """Number -> SQL. Each file ends by writing its number into `privledger.migrations`."""
+    folder = files("privledger.storage") / "migrations"
+    found = {int(file.name[:4]): file.read_text(encoding="utf-8")
+             for file in folder.iterdir() if file.name.endswith(".sql")}
+    return dict(sorted(found.items()))
+
+
+def version(connection: Connection) -> int | None:
+    """The last migration that was run here, or None if there are no ledgers here."""
+    # Not to_regclass, which may answer from a cache while another client makes the table.
+    if connection.execute(_THERE).fetchone() is None:
+        return None
+    row = connection.execute("SELECT coalesce(max(number), 0) FROM privledger.migrations")
+    (number,) = row.fetchone() or (0,)
+    return int(number)
+
+
+def check_version(connection: Connection, location: str) -> None:
+    """Raise unless the tables are those this version works with."""
+    known, found = max(scripts()), version(connection)
+    if found is None:
+        raise LedgerError(f"{location} does not exist: the database has no ledgers")
+    if found > known:
+        raise LedgerTooNew(f"{location}: the tables have version {found}, this version reads up "
+                           f"to {known}")
+    if found < known:
+        raise LedgerError(f"{location}: the tables have version {found}; open the ledger for "
+                          f"writing once to bring them to {known}")
+
+
+def migrate(connection: Connection, location: str, seconds: float, *, create: bool) -> None:
+    """Run what is missing, all or nothing. Tables are made only to `create` a ledger."""
+    known, found = scripts(), version(connection)
+    if (found is None and not create) or (found or 0) >= max(known):
+        return
+    connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
+                       "SET LOCAL synchronous_commit = on; "
+                       f"SET LOCAL lock_timeout = {int(1000 * seconds)}")
+    try:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        found = version(connection) or 0  # somebody may have been faster
+        for number, script in known.items():
+            if number > found:
+                connection.execute(script.encode())
+        connection.execute("COMMIT")
+    finally:
+        if not connection.closed and connection.info.transaction_status:
+            connection.execute("ROLLBACK")

@@ -1,0 +1,318 @@
+"""Many clients on one PostgreSQL ledger: they race, die and lose their connection."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import privledger as pl
+from privledger.storage import store_at
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+
+G = pl.Gaussian(8.0)
+SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+TABLE = {"x": np.linspace(0, 1, 50)}
+LAST = pl.Budget(pl.epsilon(G, 1e-6) * 1.2, 1e-6)  # room for one grant
+CLIENTS = 8
+
+
+def guard(ledger):
+    return ledger.protect(TABLE, SCHEMA, name=f"rows-{os.getpid()}")
+
+
+@pytest.fixture
+def url(postgres):
+    place = postgres.url()
+    pl.Ledger.create(place, budget=pl.Budget(2.0, 1e-6), filter="gdp").close()
+    return place
+
+
+def ask(place, barrier):
+    """1 if it was granted, 0 if it was refused."""
+    with pl.Ledger.open(place) as ledger:
+        data = guard(ledger)
+        barrier.wait(60)
+        try:
+            ledger.request(G, data).close()
+        except pl.BudgetExceeded:
+            return 0
+        return 1
+
+
+def client(places, barrier, results):
+    """Asks once in every round."""
+    try:
+        results.put([ask(place, barrier) for place in places])
+    except Exception as error:
+        barrier.abort()
+        results.put(f"{type(error).__name__}: {error}")
+
+
+def race(postgres, number):
+    places = [postgres.url() for _ in range(number)]
+    for place in places:
+        pl.Ledger.create(place, budget=LAST, filter="gdp").close()
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(CLIENTS), context.Queue()
+    clients = [context.Process(target=client, args=(places, barrier, results))
+               for _ in range(CLIENTS)]
+    for one in clients:
+        one.start()
+    found = [results.get(timeout=600) for _ in clients]
+    for one in clients:
+        one.join(60)
+    assert not [error for error in found if isinstance(error, str)]
+    assert np.sum(found, axis=0).tolist() == [1] * number
+    for place in places:
+        with pl.Ledger.open(place, read_only=True) as ledger:
+            assert ledger.verify() == [] and ledger.spent <= LAST.epsilon
+            assert len(ledger.state.grants) == 1
+
+
+def test_processes_race_for_the_last_of_the_budget(postgres):
+    """In each round exactly one of eight processes gets what is left."""
+    race(postgres, 20)
+
+
+@pytest.mark.slow
+def test_processes_race_a_thousand_times(postgres):
+    race(postgres, 1000)
+
+
+def test_threads_with_their_own_connections_never_pass_the_budget(postgres):
+    place = postgres.url()
+    pl.Ledger.create(place, budget=pl.Budget(2.0, 1e-6), filter="gdp").close()
+    with pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp") as model:
+        room, data = 0, guard(model)
+        while room < 500:
+            try:
+                model.request(G, data).close()
+            except pl.BudgetExceeded:
+                break
+            room += 1
+    granted, barrier = [], threading.Barrier(CLIENTS)
+
+    def ask():
+        with pl.Ledger.open(place) as ledger:
+            data = guard(ledger)
+            barrier.wait(30)
+            for _ in range(room):
+                try:
+                    ledger.request(G, data).close()
+                    granted.append(1)
+                except pl.BudgetExceeded:
+                    break
+
+    threads = [threading.Thread(target=ask) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(granted) == room > 1
+    with pl.Ledger.open(place) as ledger:
+        assert ledger.verify() == []
+
+
+def test_of_two_creations_at_once_one_wins(postgres):
+    for _ in range(5):
+        place, barrier, made, refused = postgres.url(), threading.Barrier(4), [], []
+
+        def create(place=place, barrier=barrier, made=made, refused=refused):
+            store = store_at(place, create=True)  # all four find nothing there
+            barrier.wait(30)
+            try:
+                with store.transaction() as transaction:
+                    made.append(transaction.ledger)
+            except pl.LedgerError as error:
+                refused.append(str(error))
+            store.close()
+
+        threads = [threading.Thread(target=create) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(made) == 1 and len(refused) == 3 and "exists" in refused[0]
+
+
+def in_child(work):
+    """Run `work` in a forked child; return its wait status."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitpid(pid, 0)[1]
+
+
+class Scripted:
+    """A connection that does something before, or after, a statement that begins with a word."""
+
+    def __init__(self, connection, word, before=None, after=None):
+        self._connection, self._word = connection, word
+        self._before, self._after = before, after
+
+    def execute(self, statement, *more, **options):
+        hit = str(statement).startswith(self._word)
+        if hit and self._before:
+            self._before()
+        done = self._connection.execute(statement, *more, **options)
+        if hit and self._after:
+            self._after()
+            self._connection.execute("SELECT 1")
+        return done
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+
+def script(ledger, word, **when):
+    store = ledger._history.store
+    store._connection = Scripted(store._connect(), word, **when)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("word", ["SELECT id", "COMMIT"])
+def test_a_client_killed_inside_a_transaction_leaves_nothing(url, word):
+    def work():
+        ledger = pl.Ledger.open(url)
+        data = guard(ledger)
+        script(ledger, word, before=die)
+        ledger.request(G, data)
+
+    assert os.WIFSIGNALED(in_child(work))
+    with pl.Ledger.open(url) as ledger:
+        assert ledger.spent == 0 and ledger.state.grants == {} and ledger.verify() == []
+        ledger.request(G, guard(ledger)).close()  # and its lock is gone
+
+
+def test_a_client_killed_after_its_grant_leaves_its_reservation_spent(url):
+    def work():
+        ledger = pl.Ledger.open(url)
+        data = guard(ledger)
+        ledger.request(G, data).release(G, data.count())
+        die()
+
+    assert os.WIFSIGNALED(in_child(work))
+    with pl.Ledger.open(url) as ledger:
+        (grant,) = ledger.state.grants.values()
+        assert grant.status == "crashed" and ledger.verify() == []
+        assert ledger.spent == pytest.approx(pl.epsilon(G, 1e-6), rel=1e-9)
+
+
+def test_a_killed_creation_leaves_no_ledger(postgres):
+    place = postgres.url()
+
+    def work():
+        store = store_at(place, create=True)
+        with store.transaction():
+            die()
+
+    assert os.WIFSIGNALED(in_child(work))
+    with pytest.raises(pl.LedgerError, match="does not exist"):
+        pl.Ledger.open(place)
+    pl.Ledger.create(place, budget=LAST).close()
+
+
+def test_a_lock_held_elsewhere_is_busy_and_grants_nothing(postgres, url, monkeypatch):
+    monkeypatch.setattr("privledger.storage.postgres.BUSY_SECONDS", 0.2)
+    ledger = pl.Ledger.open(url)
+    data = guard(ledger)
+    with postgres.connect() as holder:
+        holder.execute("BEGIN; SELECT * FROM privledger.ledgers FOR UPDATE")
+        started = time.monotonic()
+        with pytest.raises(pl.LedgerBusy, match="lock"):
+            ledger.request(G, data)
+        assert time.monotonic() - started < 5 and data._vault.opened == 0
+        assert ledger.spent == 0  # reading needs no lock
+        holder.execute("ROLLBACK")
+    ledger.request(G, data).close()
+    assert len(ledger.state.grants) == 1 and ledger.verify() == []
+    ledger.close()
+
+
+def end_sessions(postgres):
+    postgres.sql("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                 "WHERE application_name = 'privledger'")
+
+
+def test_a_connection_lost_between_two_uses_is_made_again(postgres, url):
+    with pl.Ledger.open(url) as ledger:
+        data = guard(ledger)
+        end_sessions(postgres)
+        session = ledger.request(G, data)
+        session.release(G, data.count())
+        end_sessions(postgres)
+        session.close()
+        end_sessions(postgres)
+        assert ledger.state.grants[session.grant].status == "settled" and ledger.verify() == []
+
+
+def test_a_connection_lost_inside_a_transaction_grants_nothing(postgres, url):
+    with pl.Ledger.open(url) as ledger:
+        data = guard(ledger)
+        script(ledger, "COMMIT", before=lambda: end_sessions(postgres))
+        with pytest.raises(pl.LedgerError):
+            ledger.request(G, data)
+        assert data._vault.opened == 0 and ledger.spent == 0
+        ledger.request(G, data).close()
+        assert len(ledger.state.grants) == 1 and ledger.verify() == []
+
+
+def test_a_commit_whose_answer_was_lost_is_asked_for(postgres, url):
+    """The grant is in the history: a client that took it for refused would lose its budget."""
+    with pl.Ledger.open(url) as ledger:
+        data = guard(ledger)
+        script(ledger, "COMMIT", after=lambda: end_sessions(postgres))
+        session = ledger.request(G, data)
+        session.release(G, data.count())
+        session.close()
+        assert len(ledger.state.grants) == 1 and ledger.verify() == []
+
+
+def test_a_server_that_stops_and_starts_keeps_every_grant(postgres, url):
+    with pl.Ledger.open(url) as ledger:
+        data = guard(ledger)
+        ledger.request(G, data).close()
+        spent, receipt = ledger.spent, ledger.receipt
+        postgres.stop()
+        try:
+            with pytest.raises(pl.LedgerError):
+                ledger.request(G, data)
+            assert data._vault.opened == 0
+        finally:
+            postgres.start()
+        assert ledger.spent == spent and ledger.receipt == receipt
+        ledger.request(G, data).close()
+        assert ledger.verify() == []
+
+
+def test_a_forked_child_shares_the_budget_and_not_the_connection(url):
+    ledger = pl.Ledger.open(url)
+    data, store = guard(ledger), ledger._history.store
+    ledger.request(G, data).close()
+    session = store._connection.info.backend_pid
+
+    def work():
+        ledger.request(G, data).close()
+        other = store._connection.info.backend_pid
+        ledger.close()
+        if len(ledger.state.grants) != 2 or other == session:
+            die()
+
+    assert in_child(work) == 0
+    assert len(ledger.state.grants) == 2  # the parent's connection still works
+    ledger.request(G, data).close()
+    assert len(ledger.state.grants) == 3 and ledger.verify() == []
+    ledger.close()
