@@ -17,6 +17,8 @@ from privledger.errors import InvalidValue
 UNIT = 1 << 192
 """Budget integers count units of 2**-192: fine enough for a plan of epsilon 1e-9."""
 
+MOST_COUNT = 10**15
+
 _SMALLEST = sys.float_info.min  # the smallest normal number: subnormals lose digits
 
 
@@ -91,6 +93,8 @@ def count(name: str, value: object, *, least: int = 1) -> int:
     """A whole number of at least `least`; booleans and floats are refused."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidValue(name, value, f"a whole number of at least {least}")
+    if int(value) > MOST_COUNT:
+        raise InvalidValue(name, "a huge integer", f"a whole number of at most {MOST_COUNT}")
     return int(value)
 
 

@@ -74,7 +74,7 @@ def _several(
 def _several_losses(exact: float | None, pure: float) -> Losses | None:
     if exact is not None and 1e-24 <= exact <= 1e8:
         return both_ways(GaussianPair(up(math.sqrt(exact))))
-    if 1e-12 <= pure <= 1e6:
+    if 1e-12 <= pure <= 600:
         return both_ways(pure_pair(pure, tight=False))
     return None
 
@@ -101,7 +101,7 @@ def _(node: Tuning, relation: Relation, orders: Orders) -> Cost:
     if math.isfinite(pure):
         curve = RdpCurve.from_array(
             orders, np.minimum(curve.as_array(), pure_rdp(pure, orders).as_array()))
-    losses = both_ways(pure_pair(pure, tight=False)) if 1e-12 <= pure <= 1e6 else None
+    losses = both_ways(pure_pair(pure, tight=False)) if 1e-12 <= pure <= 600 else None
     return Cost(relation, pure, None, curve, losses=losses,
                 no_losses="tuning has a Renyi bound only")
 
@@ -112,4 +112,4 @@ def _delta(trial: Cost, epsilon: float) -> float:
     for accountant in ("pure", "rdp"):
         with suppress(UnsupportedNode):
             found.append(delta_at(trial, epsilon, accountant).delta)
-    return min(found)
+    return min(found, default=1.0)

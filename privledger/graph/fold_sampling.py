@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from privledger.graph.nodes import (
     Group,
     IndividualFilter,
     Node,
+    Parallel,
     PoissonSample,
+    children,
     holds,
 )
 from privledger.rounding import down
@@ -99,6 +102,25 @@ def _sampled_curve(
         orders, np.minimum(generic.as_array(), pure_rdp(pure, orders).as_array()))
 
 
+def _check_rows(node: FixedSizeSample) -> None:
+    """What runs inside may depend neither on positions nor on another number of rows."""
+    inside = list(_below(node.node))
+    if any(isinstance(one, Parallel) and one.certificate == "index" for one in inside):
+        raise UnsupportedNode("parts by index inside a sample of fixed size: leaving one row out "
+                              "moves all others")
+    nested = [one for one in inside if isinstance(one, FixedSizeSample)]
+    if any(one.out_of != node.size for one in nested) or (
+            nested and holds(node.node, Parallel)):
+        raise UnsupportedNode(f"the outer sample hands on {node.size} rows: a sample inside it "
+                              "must be drawn out of as many, and not within parts")
+
+
+def _below(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children(node):
+        yield from _below(child)
+
+
 @fold.register
 def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
     """docs/proofs/fixed-size.md."""
@@ -106,6 +128,7 @@ def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
         raise RelationMismatch("samples of a fixed size are priced under replace_one only: "
                                "under add_remove the number of records is private")
     _check_inside(node.node, "sample of fixed size")
+    _check_rows(node)
     inner = cost_of(node.node, relation, orders)
     if node.size == node.out_of or inner.mu_squared == 0:
         return inner

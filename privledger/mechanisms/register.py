@@ -58,7 +58,7 @@ Mechanism = (
 )
 
 Orders = tuple[float, ...]
-_LARGEST_LOSS = 1e6  # nats; a larger pure epsilon is not worth a distribution
+_LARGEST_LOSS = 600.0  # nats; beyond, masses leave the floating-point range
 
 
 @singledispatch
@@ -72,7 +72,7 @@ def _pure(
     | BoundedRangePair | AtomPair | None, failure: float = 0.0,
 ) -> Cost:
     if pair is None or not 1e-12 <= epsilon <= _LARGEST_LOSS:
-        why = "the pure epsilon lies outside 1e-12 to 1e6, or has too many losses to list"
+        why = "the pure epsilon lies outside 1e-12 to 600, or has too many losses to list"
         return Cost(relation, epsilon, None, curve, no_losses=why, failure=failure)
     return Cost(relation, epsilon, None, curve, losses=both_ways(pair), failure=failure)
 

@@ -42,6 +42,7 @@ class Atoms:
         loss: shape (n,), nats, finite. p: their mass under P; under Q it is p exp(-loss).
         infinite: P mass where Q has none. q_only: Q mass where P has none.
         blur: what rounding may have moved the losses by, besides their last digits.
+        raised: by how much, relatively, the masses may have been rounded up.
     """
 
     loss: Array
@@ -49,6 +50,7 @@ class Atoms:
     infinite: float = 0.0
     q_only: float = 0.0
     blur: float = 0.0
+    raised: float = 0.0
 
 
 NO_ATOMS = Atoms(np.zeros(0), np.zeros(0))

@@ -126,7 +126,7 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     inside = (low >= first) & (low <= last)
     # Atoms come rounded up, by less than this.
     np.add.at(p, (low[inside] - first).astype(np.int64),
-              atoms.p[inside] * max(0.0, 1 - 4e-12 - 1e-9 * step))
+              atoms.p[inside] * max(0.0, 1 - 1e-13 - atoms.raised - 1e-9 * step))
     p *= 1 - 32 * UNIT
     return Masses(first, p, atoms.infinite * (1 - 16 * UNIT), max(blur, _atom_blur(pair)))
 

@@ -221,6 +221,7 @@ class AtomPair:
     infinite: float = 0.0
     q_only: float = 0.0
     tight: bool = True
+    raised: float = 4 * UNIT
 
     @property
     def top(self) -> float:
@@ -230,7 +231,8 @@ class AtomPair:
         return no_cells(edges)
 
     def atoms(self) -> Atoms:
-        return Atoms(np.array(self.loss), np.array(self.p), self.infinite, self.q_only)
+        return Atoms(np.array(self.loss), np.array(self.p), self.infinite, self.q_only, 0.0,
+                     self.raised)
 
     def probe(self) -> tuple[Array, Array]:
         return np.array(self.loss), np.array(self.p)
@@ -272,8 +274,9 @@ def discrete_laplace_pair(parameter: float, sensitivity: int) -> AtomPair | None
     end = parameter * sensitivity
     top = 1 / (1 + math.exp(-parameter))
     bottom = top * math.exp(-end)
-    raised = np.concatenate([[bottom], inner, [top]]) * (1 + 16 * UNIT * (1 + end))
-    return AtomPair((-end, *loss.tolist(), end), tuple(raised.tolist()))
+    raised = 16 * UNIT * (1 + end)
+    masses = np.concatenate([[bottom], inner, [top]]) * (1 + raised)
+    return AtomPair((-end, *loss.tolist(), end), tuple(masses.tolist()), raised=2 * raised)
 
 
 def discrete_gaussian_pair(sigma: float, sensitivity: int) -> AtomPair | None:
@@ -282,7 +285,7 @@ def discrete_gaussian_pair(sigma: float, sensitivity: int) -> AtomPair | None:
     What lies beyond 28 sigma, less than 1e-160, is counted as a loss of infinity or zero.
     """
     reach = math.ceil(28 * sigma) + 1
-    if reach > 60_000 or sensitivity > 1e6:
+    if reach > 60_000 or sensitivity > 20 * sigma:
         return None
     noise = np.arange(-reach, reach + 1, dtype=np.float64)
     weight = np.exp(-noise * noise / (2 * sigma * sigma))
@@ -291,4 +294,4 @@ def discrete_gaussian_pair(sigma: float, sensitivity: int) -> AtomPair | None:
     slack = 1 + 16 * UNIT * (1 + 400.0)
     keep = p > 1e-290
     return AtomPair(tuple(loss[keep].tolist()), tuple((p[keep] * slack).tolist()), 1e-150,
-                    tight=True)
+                    raised=4e-12)

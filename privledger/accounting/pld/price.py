@@ -20,6 +20,7 @@ from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
 from privledger.accounting.pld.pairs import GaussianPair
 from privledger.accounting.pld.single import (
+    MOST_COINS,
     coin,
     delta_of_coins,
     delta_of_one,
@@ -132,11 +133,11 @@ def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
     for _, items in lanes:
         if not all(pair.tight for pair, _ in items):
             continue
-        if _alone(items):
-            pair, count = items[0]
-            exact = count > 1 or isinstance(pair, GaussianPair)
-            value = (_single_epsilon(items, delta).value * (1 - 1e-10) if exact
-                     else epsilon_of_one(pair, delta, upper=False))
+        pair, count = items[0]
+        if len(items) == 1 and isinstance(pair, GaussianPair):
+            value = epsilon_from_mu(pair.mu, delta) * (1 - 1e-10)
+        elif len(items) == 1 and count == 1:
+            value = epsilon_of_one(pair, delta, upper=False)
         else:
             value = epsilon_lower(items, delta).value
         best = max(best, value)
@@ -145,7 +146,10 @@ def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
 
 def _alone(items: Items) -> bool:
     """Whether no convolution is needed."""
-    return len(items) == 1 and (items[0][1] == 1 or coin(items[0][0]) is not None)
+    if len(items) != 1:
+        return False
+    pair, count = items[0]
+    return count == 1 or (count <= MOST_COINS and coin(pair) is not None)
 
 
 def _single_epsilon(items: Items, delta: float) -> Price:

@@ -37,7 +37,24 @@ def _mixed_top(inner: Pair, rate: float) -> float:
     if top == math.inf:
         return top
     mixed = float(_mix(np.array([max(top, -700.0)]), rate)[0])
-    return max(mixed, math.log1p(-rate)) if inner.atoms().q_only > 0 else mixed
+    return max(mixed, math.log1p(-rate))
+
+
+def _likelihood(loss: Array) -> Array:
+    """exp(-loss), as far as a float holds it."""
+    return np.asarray(np.exp(np.minimum(-loss, 600.0)))
+
+
+def missing(pair: Pair) -> float:
+    """Q mass that the pair's cells and atoms do not show, rounded up.
+
+    Where P has none, and where P has less than a float can hold. Under a sample it must not
+    be lost: all of Q stays there with probability 1 - rate.
+    """
+    atoms, cells = pair.atoms(), pair.cells(np.array([-math.inf, math.inf]))
+    shown = float(np.sum(atoms.p * _likelihood(atoms.loss))) + float(cells.q[0])
+    rest = 1 - shown + UNIT * (16 + len(atoms.p)) + atoms.raised + float(cells.slack_q[0])
+    return max(0.0, min(1.0, rest))
 
 
 def _size(edges: Array) -> float:
@@ -73,12 +90,15 @@ class RemovePair:
     def atoms(self) -> Atoms:
         inner, rate = self.inner.atoms(), self.rate
         loss = _mix(inner.loss, rate)
-        p = inner.p * ((1 - rate) * np.exp(-np.maximum(inner.loss, -600.0)) + rate)
-        if inner.q_only > 0:
+        p = inner.p * ((1 - rate) * _likelihood(inner.loss) + rate)
+        lost = missing(self.inner)
+        if lost > 0:
+            # Q mass without P mass, or none that a float can hold: its loss is the lowest.
             loss = np.append(loss, math.log1p(-rate))
-            p = np.append(p, (1 - rate) * inner.q_only)
+            p = np.append(p, (1 - rate) * lost)
         # A mixed loss moves by no more than the inner one.
-        return Atoms(loss, p * (1 + 8 * UNIT), rate * inner.infinite * (1 + UNIT), 0.0, inner.blur)
+        return Atoms(loss, p * (1 + 8 * UNIT), rate * inner.infinite * (1 + UNIT), 0.0,
+                     inner.blur, inner.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self.inner.probe()
@@ -131,7 +151,8 @@ class AddPair:
         if inner.infinite > 0:
             loss = np.append(loss, -math.log1p(-rate))
             p = np.append(p, inner.infinite)
-        return Atoms(loss, p * (1 + 8 * UNIT), 0.0, rate * inner.q_only, inner.blur)
+        return Atoms(loss, p * (1 + 8 * UNIT), 0.0, rate * inner.q_only, inner.blur,
+                     inner.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self.inner.probe()
@@ -209,7 +230,8 @@ class FixedSizePair:
         rest = 1 - float(p.sum() + q.sum() + beyond.p[0] + beyond.q[0]) - gains.infinite
         rest = max(0.0, rest + 64 * UNIT * (1 + len(p)))
         return Atoms(np.concatenate([-loss, [0.0], loss]), np.concatenate([q, [rest], p]),
-                     gains.infinite, gains.infinite, gains.blur)
+                     gains.infinite, gains.infinite, gains.blur,
+                     gains.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self._gains.probe()

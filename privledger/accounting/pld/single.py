@@ -30,10 +30,11 @@ def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
     loss = atoms.loss + sign * 4 * UNIT * np.abs(atoms.loss)
     beyond = loss > epsilon
     excess = -np.expm1(epsilon - loss[beyond])
-    # Long lists of atoms come rounded up by a little more.
-    padded = 4e-12 if len(loss) > 64 and not upper else 1e-14
-    rest = float(np.sum(atoms.p[beyond] * excess)) * (1 + sign * padded) + atoms.infinite * (
-        1 + sign * 4 * UNIT)
+    padded = 1e-14 if upper else 1e-14 + atoms.raised
+    rest = float(np.sum(atoms.p[beyond] * excess)) * (1 + sign * padded)
+    # A tiny mass at infinity may stand for a tail that was cut off: no lower bound has it.
+    if upper or atoms.infinite > 1e-100:
+        rest += atoms.infinite * (1 + sign * 4 * UNIT)
     return min(1.0, max(0.0, value + sign * loose) + rest)
 
 
@@ -55,6 +56,9 @@ def epsilon_of_one(pair: Pair, delta: float, *, upper: bool = True) -> float:
             break
         low, high = (low, middle) if met(middle) else (middle, high)
     return high if upper else low
+
+
+MOST_COINS = 1_000_000
 
 
 def coin(pair: Pair) -> float | None:
@@ -109,7 +113,10 @@ def _loose(epsilon0: float, count: int) -> float:
     """Relative error that we allow a tail."""
     if count * epsilon0 > _WIDE:
         return 1e-14 * count * (epsilon0 + math.log(count + 1.0))
-    return 1e-13 if count <= 1000 else 1e-11
+    if count <= 1000:
+        return 1e-13
+    # The probability of a face is rounded: the logarithm of a tail feels that by its distance.
+    return 1e-11 + 64 * UNIT * math.sqrt(count) * 40
 
 
 def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:

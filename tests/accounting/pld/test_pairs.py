@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import mpmath as mp  # type: ignore[import-untyped]
 import numpy as np
 import pytest
+from attrs import evolve
 
-from privledger.accounting.pld.cells import UNIT
+from privledger.accounting.pld.cells import UNIT, Atoms
 from privledger.accounting.pld.grid import GridPair, largest, product
 from privledger.accounting.pld.moments import pair_rdp
 from privledger.accounting.pld.pairs import (
@@ -188,8 +189,9 @@ def test_masses_sum_to_one(name: str) -> None:
         under_p = cells.p.sum() + cells.below + cells.above + atoms.p.sum() + atoms.infinite
         under_q = (cells.q.sum() + cells.below_q + cells.above_q + atoms.q_only
                    + float(np.sum(atoms.p * np.exp(-atoms.loss))))
-        assert under_p == pytest.approx(1, abs=3e-12)
-        assert under_q == pytest.approx(1, abs=3e-12)
+        # Masses come rounded up; what a pair might have lost is added once more.
+        assert under_p == pytest.approx(1, abs=8e-12)
+        assert under_q == pytest.approx(1, abs=8e-12)
         assert min(cells.p.min(), cells.q.min(), atoms.p.min(initial=0.0)) >= 0
 
 
@@ -250,6 +252,12 @@ def test_laplace_slack_is_the_whole_error(width: float) -> None:
 # --- both directions --------------------------------------------------------------------------
 
 
+def seen(atoms: Atoms) -> Atoms:
+    """Without the atom that stands for what rounding may have lost."""
+    kept = atoms.p > 1e-11
+    return evolve(atoms, loss=atoms.loss[kept], p=atoms.p[kept])
+
+
 def mirrored(pair: Pair, other: Pair) -> None:
     """`other` is `pair` with P and Q exchanged."""
     edges = np.array([-5.0, -1.1, -0.25, -0.01, 0.0, 0.03, 0.4, 1.5, 6.0])
@@ -258,7 +266,7 @@ def mirrored(pair: Pair, other: Pair) -> None:
                         (one.below, two.above_q), (one.above, two.below_q),
                         (one.below_q, two.above), (one.above_q, two.below)):
         np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-14)
-    atoms, back = pair.atoms(), other.atoms()
+    atoms, back = seen(pair.atoms()), seen(other.atoms())
     order, turned = np.argsort(atoms.loss), np.argsort(-back.loss)
     np.testing.assert_allclose(atoms.loss[order], -back.loss[turned], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(

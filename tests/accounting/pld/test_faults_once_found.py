@@ -1,0 +1,84 @@
+"""Each fault of the distributions once: what a hostile reader of this code computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import privledger as pl
+from privledger.accounting.pld.pairs import (
+    BoundedRangePair,
+    GaussianPair,
+    LaplacePair,
+    discrete_gaussian_pair,
+    discrete_laplace_pair,
+    pure_pair,
+)
+from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+
+INNER = [
+    GaussianPair(0.5), GaussianPair(12.0), LaplacePair(0.3), LaplacePair(500.0),
+    BoundedRangePair(2.0), pure_pair(1.0), pure_pair(590.0), pure_pair(1.0, 1e-3),
+    discrete_laplace_pair(0.3, 1500), discrete_gaussian_pair(1.0, 19),
+    discrete_gaussian_pair(0.06, 1),
+]
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("kind", [RemovePair, AddPair, FixedSizePair])
+@pytest.mark.parametrize("rate", [1e-6, 0.5, 0.999])
+def test_no_p_mass_is_ever_lost(inner, kind, rate):
+    """A removed record leaves (1 - q) Q + q P: all of Q is there, listed or not."""
+    pair = kind(rate, inner)
+    atoms, cells = pair.atoms(), pair.cells(np.array([-math.inf, math.inf]))
+    total = float(atoms.p.sum()) + float(cells.p[0] + cells.slack_p[0]) + atoms.infinite
+    assert 1 - 1e-15 <= total <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("node", [
+    pl.DiscreteGaussian(0.02, 1), pl.DiscreteGaussian(1.0, 30), pl.DiscreteLaplace(0.3, 3000),
+    pl.Asserted(650.0, "why"), pl.DiscreteLaplace(590.0), pl.DiscreteGaussian(0.06, 1)])
+@pytest.mark.parametrize("count", [2, 20])
+def test_a_sampled_giant_is_seen_whenever_it_is_sampled(node, count):
+    sampled = pl.Repeat(pl.PoissonSample(0.5, node), count)
+    assert pl.delta(sampled, 100.0) >= (1 - 0.5**count) * (1 - 1e-9)
+
+
+def test_parts_by_index_are_no_function_of_the_rows_alone():
+    parts = pl.Parallel([pl.Asserted(1.0, "x")] * 2, "index")
+    with pytest.raises(pl.UnsupportedNode):
+        pl.epsilon(pl.FixedSizeSample(2, 3, parts), 0.0, "replace_one")
+
+
+def test_a_sample_of_a_sample_is_drawn_out_of_what_is_there():
+    with pytest.raises(pl.UnsupportedNode):
+        pl.epsilon(pl.FixedSizeSample(10, 100, pl.FixedSizeSample(1, 1000, pl.Laplace(1.0))),
+                   0.0, "replace_one")
+    nested = pl.FixedSizeSample(10, 100, pl.FixedSizeSample(1, 10, pl.Laplace(1.0)))
+    assert pl.epsilon(nested, 0.0, "replace_one") == pytest.approx(
+        pl.epsilon(pl.FixedSizeSample(1, 100, pl.Laplace(1.0)), 0.0, "replace_one"), rel=1e-9)
+
+
+@pytest.mark.parametrize(("node", "delta"), [
+    (pl.DiscreteGaussian(10.0, 1), 1e-200), (pl.DiscreteLaplace(100.0), 1 - 1e-12),
+    (pl.Laplace(0.001), 1e-5), (pl.Exponential(1500.0), 1e-5),
+    (pl.Repeat(pl.PoissonSample(0.5, pl.Asserted(1000.0, "x")), 2), 1e-5),
+    (pl.PoissonSample(0.5, pl.Laplace(0.001)), 1e-5),
+    (pl.Tuning(pl.Group(100, pl.PoissonSample(0.1, pl.Gaussian(1.0))), "poisson", mean=3.0),
+     1e-5)])
+def test_extremes_have_an_answer_or_a_typed_refusal(node, delta):
+    try:
+        found = pl.explain(node, delta)
+    except pl.PrivledgerError:
+        return
+    assert 0 <= found.lower <= found.epsilon < math.inf
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: pl.Repeat(pl.Gaussian(1.0), n), lambda n: pl.Group(n, pl.Gaussian(1.0)),
+    lambda n: pl.DiscreteLaplace(1.0, n), lambda n: pl.RandomizedResponse(0.5, n)])
+def test_astronomical_counts_are_refused(make):
+    with pytest.raises(pl.InvalidValue):
+        make(10**400)
