@@ -18,6 +18,7 @@ UNIT = 1 << 192
 """Budget integers count units of 2**-192: fine enough for a plan of epsilon 1e-9."""
 
 MOST_COUNT = 10**15
+"""The largest count in a plan: its square is still a moderate float."""
 
 _SMALLEST = sys.float_info.min  # the smallest normal number: subnormals lose digits
 
@@ -89,12 +90,12 @@ def probability(name: str, value: object, *, zero: bool = False, one: bool = Fal
     return result
 
 
-def count(name: str, value: object, *, least: int = 1) -> int:
-    """A whole number of at least `least`; booleans and floats are refused."""
+def count(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
+    """A whole number from `least` to `most`; booleans and floats are refused."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidValue(name, value, f"a whole number of at least {least}")
-    if int(value) > MOST_COUNT:
-        raise InvalidValue(name, "a huge integer", f"a whole number of at most {MOST_COUNT}")
+    if most is not None and int(value) > most:
+        raise InvalidValue(name, "a huge integer", f"a whole number of at most {most}")
     return int(value)
 
 

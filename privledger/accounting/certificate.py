@@ -64,7 +64,8 @@ def _pure_epsilon(cost: Cost, delta: float) -> Certificate | None:
     fall = delta * (1 + math.exp(-cost.pure))
     epsilon = 0.0
     if fall < 1:
-        epsilon = cost.pure * (1 + 1e-15) + math.log1p(-fall) * (1 - 1e-14)
+        # The rounding of `fall` counts in full where it is close to 1.
+        epsilon = cost.pure * (1 + 1e-15) + math.log1p(-fall) * (1 - 1e-14) + 4e-16 / (1 - fall)
     epsilon = min(cost.pure, up(epsilon) if epsilon > 0 else 0.0)
     return Certificate(epsilon, delta, PURE_AT_DELTA, "pure")
 

@@ -6,6 +6,7 @@ history can be priced again by a better accountant without being rewritten.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -25,14 +26,24 @@ from privledger.mechanisms import (
     SparseVector,
     TopK,
 )
-from privledger.rounding import count, number, plain_float, plain_int, positive, probability
+from privledger.rounding import (
+    MOST_COUNT,
+    count,
+    number,
+    plain_float,
+    plain_int,
+    positive,
+    probability,
+)
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
 
 
 def _tuple(value: object) -> tuple[object, ...]:
-    return tuple(value)  # type: ignore[arg-type]
+    if not isinstance(value, Iterable):
+        raise InvalidMechanism("nodes", type(value).__name__, "a list of nodes")
+    return tuple(value)
 
 
 def check_node(name: str, value: object) -> None:
@@ -62,7 +73,7 @@ class Repeat:
 
     def __attrs_post_init__(self) -> None:
         check_node("Repeat node", self.node)
-        count("Repeat count", self.count)
+        count("Repeat count", self.count, most=MOST_COUNT)
 
 
 @frozen(cache_hash=True)
@@ -143,7 +154,7 @@ class Group:
     node: Node
 
     def __attrs_post_init__(self) -> None:
-        count("Group rows", self.rows)
+        count("Group rows", self.rows, most=MOST_COUNT)
         check_node("Group node", self.node)
 
 
@@ -160,8 +171,8 @@ class FixedSizeSample:
     node: Node
 
     def __attrs_post_init__(self) -> None:
-        count("FixedSizeSample size", self.size)
-        count("FixedSizeSample out_of", self.out_of)
+        count("FixedSizeSample size", self.size, most=MOST_COUNT)
+        count("FixedSizeSample out_of", self.out_of, most=MOST_COUNT)
         if self.size > self.out_of:
             raise InvalidMechanism("FixedSizeSample size", self.size, "at most out_of")
         check_node("FixedSizeSample node", self.node)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
-from privledger.rounding import count, plain_float, plain_int, positive
+from privledger.rounding import MOST_COUNT, count, moderate, plain_float, plain_int
 
 
 def _shares(value: object) -> tuple[float, ...]:
-    return tuple(plain_float(share) for share in value)  # type: ignore[attr-defined]
+    if not isinstance(value, Iterable):
+        raise InvalidMechanism("Gaussian shares", type(value).__name__, "a list of numbers")
+    return tuple(plain_float(share) for share in value)
 
 
 @frozen(cache_hash=True)
@@ -26,8 +29,8 @@ class Laplace:
     l1_sensitivity: float = field(default=1.0, converter=plain_float)
 
     def __attrs_post_init__(self) -> None:
-        positive("Laplace scale", self.scale)
-        positive("Laplace l1_sensitivity", self.l1_sensitivity)
+        moderate("Laplace scale", self.scale)
+        moderate("Laplace l1_sensitivity", self.l1_sensitivity)
 
 
 @frozen(cache_hash=True)
@@ -47,9 +50,9 @@ class Gaussian:
     shares: tuple[float, ...] = field(default=(), converter=_shares)
 
     def __attrs_post_init__(self) -> None:
-        positive("Gaussian noise_multiplier", self.noise_multiplier)
+        moderate("Gaussian noise_multiplier", self.noise_multiplier)
         for share in self.shares:
-            positive("Gaussian share", share)
+            moderate("Gaussian share", share)
         if self.shares and not math.fsum(self.shares) <= 1:
             raise InvalidMechanism("Gaussian shares", self.shares, "of sum at most one")
 
@@ -62,8 +65,8 @@ class DiscreteLaplace:
     sensitivity: int = field(default=1, converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
-        positive("DiscreteLaplace parameter", self.parameter)
-        count("DiscreteLaplace sensitivity", self.sensitivity)
+        moderate("DiscreteLaplace parameter", self.parameter)
+        count("DiscreteLaplace sensitivity", self.sensitivity, most=MOST_COUNT)
 
 
 @frozen(cache_hash=True)
@@ -78,5 +81,5 @@ class DiscreteGaussian:
     sensitivity: int = field(default=1, converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
-        positive("DiscreteGaussian sigma", self.sigma)
-        count("DiscreteGaussian sensitivity", self.sensitivity)
+        moderate("DiscreteGaussian sigma", self.sigma)
+        count("DiscreteGaussian sensitivity", self.sensitivity, most=MOST_COUNT)

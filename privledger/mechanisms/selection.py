@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
-from privledger.rounding import count, number, plain_float, plain_int, positive, probability
+from privledger.rounding import (
+    MOST_COUNT,
+    count,
+    moderate,
+    number,
+    plain_float,
+    plain_int,
+    probability,
+)
 
 
 def _pair_of_floats(value: object) -> tuple[float, ...]:
-    return tuple(plain_float(item) for item in value)  # type: ignore[attr-defined]
+    if not isinstance(value, Iterable):
+        raise InvalidMechanism("score_change", type(value).__name__, "two numbers")
+    return tuple(plain_float(item) for item in value)
 
 
 @frozen(cache_hash=True)
@@ -32,7 +43,7 @@ class Exponential:
     score_change: tuple[float, ...] = field(default=(-1.0, 1.0), converter=_pair_of_floats)
 
     def __attrs_post_init__(self) -> None:
-        positive("Exponential epsilon", self.epsilon)
+        moderate("Exponential epsilon", self.epsilon)
         ends = [number("Exponential score_change", end) for end in self.score_change]
         if not (len(ends) == 2 and -1 <= ends[0] < ends[1] <= 1):
             raise InvalidMechanism("Exponential score_change", self.score_change,
@@ -56,7 +67,7 @@ class PermuteAndFlip:
     epsilon: float = field(converter=plain_float)
 
     def __attrs_post_init__(self) -> None:
-        positive("PermuteAndFlip epsilon", self.epsilon)
+        moderate("PermuteAndFlip epsilon", self.epsilon)
 
 
 NOISES = ("exponential", "laplace", "gumbel")
@@ -75,7 +86,7 @@ class ReportNoisyMax:
     noise: Literal["exponential", "laplace", "gumbel"] = "exponential"
 
     def __attrs_post_init__(self) -> None:
-        positive("ReportNoisyMax epsilon", self.epsilon)
+        moderate("ReportNoisyMax epsilon", self.epsilon)
         if self.noise not in NOISES:
             raise InvalidMechanism("ReportNoisyMax noise", self.noise, ", ".join(NOISES))
 
@@ -93,8 +104,8 @@ class TopK:
     noise: Literal["exponential", "gumbel"] = "exponential"
 
     def __attrs_post_init__(self) -> None:
-        count("TopK k", self.k)
-        positive("TopK epsilon", self.epsilon)
+        count("TopK k", self.k, most=MOST_COUNT)
+        moderate("TopK epsilon", self.epsilon)
         if self.noise not in ("exponential", "gumbel"):
             raise InvalidMechanism("TopK noise", self.noise, "exponential or gumbel")
 
@@ -118,10 +129,10 @@ class SparseVector:
     monotone: bool = False
 
     def __attrs_post_init__(self) -> None:
-        positive("SparseVector threshold_scale", self.threshold_scale)
-        positive("SparseVector query_scale", self.query_scale)
-        count("SparseVector cutoff", self.cutoff)
-        positive("SparseVector sensitivity", self.sensitivity)
+        moderate("SparseVector threshold_scale", self.threshold_scale)
+        moderate("SparseVector query_scale", self.query_scale)
+        count("SparseVector cutoff", self.cutoff, most=MOST_COUNT)
+        moderate("SparseVector sensitivity", self.sensitivity)
         if not isinstance(self.monotone, bool):
             raise InvalidMechanism("SparseVector monotone", self.monotone, "True or False")
 
@@ -138,4 +149,4 @@ class RandomizedResponse:
 
     def __attrs_post_init__(self) -> None:
         probability("RandomizedResponse noise_parameter", self.noise_parameter, one=True)
-        count("RandomizedResponse num_buckets", self.num_buckets, least=2)
+        count("RandomizedResponse num_buckets", self.num_buckets, least=2, most=MOST_COUNT)
