@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from privledger.graph.nodes import (
     Node,
     Parallel,
     PoissonSample,
-    children,
+    below,
     holds,
 )
 from privledger.rounding import down
@@ -104,7 +103,7 @@ def _sampled_curve(
 
 def _check_rows(node: FixedSizeSample) -> None:
     """What runs inside may depend neither on positions nor on another number of rows."""
-    inside = list(_below(node.node))
+    inside = list(below(node.node))
     if any(isinstance(one, Parallel) and one.certificate == "index" for one in inside):
         raise UnsupportedNode("parts by index inside a sample of fixed size: leaving one row out "
                               "moves all others")
@@ -113,12 +112,6 @@ def _check_rows(node: FixedSizeSample) -> None:
             nested and holds(node.node, Parallel)):
         raise UnsupportedNode(f"the outer sample hands on {node.size} rows: a sample inside it "
                               "must be drawn out of as many, and not within parts")
-
-
-def _below(node: Node) -> Iterator[Node]:
-    yield node
-    for child in children(node):
-        yield from _below(child)
 
 
 @fold.register

@@ -6,7 +6,7 @@ history can be priced again by a better accountant without being rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -295,6 +295,18 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+def below(node: Node) -> Iterator[Node]:
+    """`node` and everything below it, each shared subtree once."""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting.extend(children(one))
+
+
 def holds(node: Node, kind: type) -> bool:
     """Whether `node` or anything below it is of type `kind`."""
-    return isinstance(node, kind) or any(holds(child, kind) for child in children(node))
+    return any(isinstance(one, kind) for one in below(node))
