@@ -1,9 +1,9 @@
 """Moments of a privacy loss without cancellation.
 
-If `L` is the privacy loss under the first of two distributions, then E[exp(-L)] = 1 (or less,
-when the second has mass that the first lacks), so with beta = order - 1
+If `L` is the privacy loss under the first of two distributions, then E[exp(-L)] = 1 - r, where r
+is mass of the second that the first lacks, so with beta = order - 1
 
-    E[exp(beta L)] - 1 <= E[gain(L, beta)],
+    E[exp(beta L)] - 1 = E[gain(L, beta)] + beta r,
     gain(L, beta) = expm1(beta L) + beta expm1(-L)
                   = excess(beta L) + beta excess(-L),   excess(t) = exp(t) - 1 - t.
 
@@ -51,6 +51,21 @@ def log_gain(loss: Array, beta: Array) -> Array:
     with np.errstate(divide="ignore"):
         log = np.log(gain(np.where(huge, 0.0, loss), beta))
     return np.where(huge, product, log)
+
+
+def log_mix(value: Array, rate: float) -> Array:
+    """log(1 - rate + rate exp(value)), to a few ulp of the larger of 1 and the result.
+
+    Needs 1e-200 <= rate <= 1.
+    """
+    low = np.minimum(value, 500.0)
+    shift = rate * np.expm1(low)
+    near_one = np.log1p(np.maximum(shift, -0.5))
+    # 1 + shift loses the digits of 1 - rate when the rate is close to 1.
+    with np.errstate(divide="ignore"):
+        small = np.log((1 - rate) + rate * np.exp(low))
+    return np.where(value > 500.0, value + np.log(rate),
+                    np.where(shift < -0.5, small, near_one))
 
 
 def raise_bounds(bounds: Array) -> Array:

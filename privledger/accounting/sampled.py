@@ -22,7 +22,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.accounting.moments import Array, log_gain
+from privledger.accounting.moments import Array, log_gain, log_mix
 
 SMALLEST_NOISE = 0.05
 """Below this the quadrature would need very many nodes."""
@@ -47,16 +47,7 @@ class _Pair:
 
     def loss(self, x: Array) -> Array:
         """log(1 - q + q exp(w)), relative to its own size."""
-        w = x / self.noise - 0.5 / self.noise**2
-        low = np.minimum(w, 30.0)
-        shift = self.rate * np.expm1(low)
-        near_one = np.log1p(np.maximum(shift, -0.5))
-        # 1 + shift loses the digits of 1 - q when q is close to 1.
-        small = np.log((1 - self.rate) + self.rate * np.exp(low))
-        high = np.maximum(w, 30.0)
-        large = math.log(self.rate) + high + np.log1p(
-            (1 - self.rate) / self.rate * np.exp(-high))
-        return np.where(w > 30.0, large, np.where(shift < -0.5, small, near_one))
+        return log_mix(x / self.noise - 0.5 / self.noise**2, self.rate)
 
     def share(self, x: Array) -> Array:
         """Posterior probability of having been sampled, q exp(w) / (1 - q + q exp(w))."""

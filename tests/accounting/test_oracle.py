@@ -192,16 +192,15 @@ def test_losses_are_near_what_is_possible(kind: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 40, 10**6])
-@pytest.mark.parametrize("rate", [1.0, 0.1, 1e-4])
 @pytest.mark.parametrize("noise", [0.7, 5.0])
-@pytest.mark.parametrize("kind", [
-    "gaussian", "laplace", "exponential", "discrete laplace", "discrete gaussian", "response"])
+@pytest.mark.parametrize(("kind", "rate"), [
+    *itertools.product(("gaussian", "laplace", "exponential", "discrete laplace",
+                        "discrete gaussian"), (1.0, 0.1, 1e-4)),
+    ("response", 1.0)])  # a response is not stated for the relation of samples
 def test_never_below_what_is_possible(
     kind: str, noise: float, rate: float, count: int, accountant: str
 ) -> None:
     relation: Relation = "replace_one" if kind == "response" else "add_remove"
-    if kind == "response" and rate < 1:
-        pytest.skip("a response is not stated for the relation of samples")
     node = plan(kind, noise, rate, count)
     for delta in (TINY, 1e-6):
         found = price(node, delta, relation, accountant)
@@ -297,9 +296,6 @@ def test_a_larger_sample_and_more_rounds_cost_more(kind: str, accountant: str) -
 @pytest.mark.parametrize("rate", [0.5, 0.9, 0.9999])
 def test_a_sample_costs_no_more_than_all(kind: str, rate: float, accountant: str) -> None:
     sample, everything = (total(plan(kind, 1.5, of, 30), accountant) for of in (rate, 1.0))
-    if sample > everything and accountant in ("best", "rdp") and kind in ("laplace",
-                                                                          "exponential"):
-        pytest.xfail("a sampled pure mechanism is given the Renyi curve of a pure one only")
     assert sample <= everything * (1 + SLACK)
 
 

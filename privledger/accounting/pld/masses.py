@@ -47,7 +47,7 @@ def upper_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     infinite = blur = 0.0
     if len(edges) > 1:
         cells = pair.cells(edges)
-        rise, mass = _rise(cells.p, cells.q, cells.slack_p, cells.slack_q, edges[:-1], step, 1)
+        rise, mass = dots(cells.p, cells.q, cells.slack_p, cells.slack_q, edges[:-1], step, 1)
         p[1:] += rise
         p[:-1] += mass - rise
         p[0] += cells.below
@@ -62,11 +62,16 @@ def _atom_blur(pair: Pair) -> float:
     return atoms.blur + 16 * UNIT * float(np.max(np.abs(atoms.loss), initial=0.0))
 
 
-def _rise(
-    p: Array, q: Array, slack_p: Array, slack_q: Array, left: Array, step: float, sign: int
+def dots(
+    p: Array, q: Array, slack_p: Array, slack_q: Array, left: Array, step: Array | float,
+    sign: int,
 ) -> tuple[Array, Array]:
-    """P mass that goes to the right end of each cell and the whole mass, rounded by `sign`."""
-    gap = -math.expm1(-step)
+    """Connect-the-dots: P mass that goes to the right end of each cell, and the whole mass.
+
+    Args:
+        left: left ends. step: widths, above 0. sign: +1 rounds up, -1 down.
+    """
+    gap = -np.expm1(-np.asarray(step))
     grow = np.exp(np.minimum(left, _FAR))
     mass = np.maximum(p + sign * slack_p, 0.0)
     loose = slack_p + grow * slack_q + p * UNIT * (8 + np.abs(left))
@@ -115,7 +120,7 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
         blur = cells.blur
         grid, left, right = edges[::2], slice(0, None, 2), slice(1, None, 2)
         whole, drop = cells.p[left] + cells.p[right], cells.slack_p[left] + cells.slack_p[right]
-        rise, mass = _rise(whole, cells.q[left] + cells.q[right], drop,
+        rise, mass = dots(whole, cells.q[left] + cells.q[right], drop,
                            cells.slack_q[left] + cells.slack_q[right], grid[:-1], step, -1)
         p[1:] += rise
         p[:-1] += mass - rise

@@ -15,6 +15,7 @@ from privledger.accounting.moments import Array, log_gain, raise_bounds
 from privledger.accounting.pld.accountant import Items
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, resolve
+from privledger.accounting.pld.masses import dots
 from privledger.accounting.pld.pairs import Pair
 
 _BETWEEN = 24  # mesh points between two points of the probe
@@ -61,6 +62,9 @@ def pair_rdp(pair: Pair, orders: tuple[float, ...]) -> Array:
         parts.append(np.logaddexp.reduce(logs, axis=1, initial=-math.inf))
     # The margin covers masses that rounding moved up below loss 0.
     log_moment = np.logaddexp(np.concatenate(parts), tail) + 1e-10
+    if atoms.q_only > 0:
+        # E_Q (P/Q)^order = 1 + E_P gain + beta (Q mass without P mass): see `moments`.
+        log_moment = np.logaddexp(log_moment, np.log(beta * atoms.q_only))
     # Losses moved up by b raise a Renyi divergence by at most order / (order - 1) b.
     return raise_bounds(np.logaddexp(0.0, log_moment) / beta + (1 + 1 / beta) * blur)
 
@@ -92,13 +96,7 @@ def _dots(pair: Pair, edges: Array) -> tuple[Array, Array, float]:
     """Connect-the-dots on any mesh: losses and P masses, rounded up, and the edges' error."""
     cells = pair.cells(edges)
     width = np.maximum(np.diff(edges), 1e-300)
-    gap = -np.expm1(-width)
-    grow = np.exp(np.clip(edges[:-1], -700.0, 600.0))
-    mass = cells.p + cells.slack_p
-    loose = cells.slack_p + grow * cells.slack_q + mass * 2e-16 * (8 + np.abs(edges[:-1]))
-    far = edges[:-1] > 600.0
-    rise = np.where(far, mass, (cells.p - grow * cells.q + loose) / gap)
-    rise = np.clip(rise, 0.0, mass)
+    rise, mass = dots(cells.p, cells.q, cells.slack_p, cells.slack_q, edges[:-1], width, 1)
     p = np.append(0.0, rise) + np.append(mass - rise, 0.0)
     p[0] += cells.below
     return edges, p * (1 + 4e-15), cells.blur

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from attrs import field, frozen
 
-from privledger.accounting.moments import Array
+from privledger.accounting.moments import Array, log_mix
 from privledger.accounting.pld.cells import UNIT, Atoms, Cells
 from privledger.accounting.pld.pairs import Pair
 
@@ -16,16 +16,12 @@ def _unmix(loss: Array, rate: float) -> Array:
     """The inner loss that gives `loss` = log(1 - rate + rate exp(inner)); may be infinite."""
     low = np.minimum(loss, 500.0)
     shift = np.expm1(low) / rate
-    inside = shift > -1
-    near = np.log1p(np.where(inside, shift, 0.0))
-    return np.where(loss > 500.0, loss - math.log(rate), np.where(inside, near, -np.inf))
-
-
-def _mix(inner: Array, rate: float) -> Array:
-    """log(1 - rate + rate exp(inner)), the inverse of `_unmix`."""
-    low = np.minimum(inner, 500.0)
-    near = np.log1p(rate * np.expm1(low))
-    return np.where(inner > 500.0, inner + math.log(rate), near)
+    near = np.log1p(np.maximum(shift, -0.5))
+    # Close to its lowest value the loss keeps its digits only relative to 1 - rate.
+    above = np.exp(low) - (1 - rate)
+    far = np.log(np.where(above > 0, above, 1.0)) - math.log(rate)
+    inner = np.where(shift > -0.5, near, np.where(above > 0, far, -np.inf))
+    return np.where(loss > 500.0, loss - math.log(rate), inner)
 
 
 def _blend(first: Array | float, second: Array | float, rate: float) -> Array:
@@ -36,7 +32,7 @@ def _mixed_top(inner: Pair, rate: float) -> float:
     top = inner.top
     if top == math.inf:
         return top
-    mixed = float(_mix(np.array([max(top, -700.0)]), rate)[0])
+    mixed = float(log_mix(np.array([max(top, -700.0)]), rate)[0])
     return max(mixed, math.log1p(-rate))
 
 
@@ -89,7 +85,7 @@ class RemovePair:
 
     def atoms(self) -> Atoms:
         inner, rate = self.inner.atoms(), self.rate
-        loss = _mix(inner.loss, rate)
+        loss = log_mix(inner.loss, rate)
         p = inner.p * ((1 - rate) * _likelihood(inner.loss) + rate)
         lost = missing(self.inner)
         if lost > 0:
@@ -103,7 +99,7 @@ class RemovePair:
     def probe(self) -> tuple[Array, Array]:
         x, p = self.inner.probe()
         weight = p * ((1 - self.rate) * np.exp(np.minimum(-x, 600.0)) + self.rate)
-        return _mix(x, self.rate), weight
+        return log_mix(x, self.rate), weight
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
         """Above an inner loss l, exp(L) <= (rate + (1 - rate) exp(-l)) exp(inner loss)."""
@@ -133,7 +129,7 @@ class AddPair:
         inner = self.inner.top
         if inner == math.inf or self.inner.atoms().infinite > 0:
             return -math.log1p(-self.rate)
-        return -float(_mix(np.array([-inner]), self.rate)[0])
+        return -float(log_mix(np.array([-inner]), self.rate)[0])
 
     def cells(self, edges: Array) -> Cells:
         rate, inner = self.rate, self.inner.cells(-_unmix(-edges, self.rate))
@@ -147,7 +143,7 @@ class AddPair:
 
     def atoms(self) -> Atoms:
         inner, rate = self.inner.atoms(), self.rate
-        loss, p = -_mix(-inner.loss, rate), inner.p
+        loss, p = -log_mix(-inner.loss, rate), inner.p
         if inner.infinite > 0:
             loss = np.append(loss, -math.log1p(-rate))
             p = np.append(p, inner.infinite)
@@ -156,7 +152,7 @@ class AddPair:
 
     def probe(self) -> tuple[Array, Array]:
         x, p = self.inner.probe()
-        return -_mix(-x, self.rate), p
+        return -log_mix(-x, self.rate), p
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
         """All losses are below -log(1 - rate)."""

@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 import privledger as pl
+from privledger.accounting.pld.moments import pair_rdp
 from privledger.accounting.pld.pairs import (
+    AtomPair,
     BoundedRangePair,
     GaussianPair,
     LaplacePair,
@@ -82,3 +85,20 @@ def test_extremes_have_an_answer_or_a_typed_refusal(node, delta):
 def test_astronomical_counts_are_refused(make):
     with pytest.raises(pl.InvalidValue):
         make(10**400)
+
+
+@pytest.mark.parametrize("rate", [1 - 1e-12, 1 - 1e-6, 0.3])
+@pytest.mark.parametrize("inner", [pure_pair(20.0), LaplacePair(20.0)])
+def test_losses_keep_their_digits_at_rates_near_one(inner, rate):
+    """The largest loss of an added record is -log(1 - q + q exp(-20)): q near 1 cancels."""
+    with mp.workdps(40):
+        true = -mp.log1p(mp.mpf(rate) * mp.expm1(-20))
+        assert abs(mp.mpf(AddPair(rate, inner).top) - true) <= 1e-15 * (1 + true)
+
+
+def test_mass_that_only_the_second_has_counts_in_a_renyi_bound():
+    """E_Q (P/Q)^order = 1 + E_P gain + beta r; P = (1), Q = (1 - r, r)."""
+    pair = AtomPair((-math.log1p(-0.25),), (1.0,), 0.0, 0.25)
+    exact = -math.log1p(-0.25)
+    assert (pair_rdp(pair, (1.5, 2.0, 8.0)) >= exact).all()
+    assert (pair_rdp(pair, (1.5, 2.0, 8.0)) <= exact * (1 + 1e-9)).all()

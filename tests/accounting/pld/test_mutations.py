@@ -181,9 +181,9 @@ FAULTS: list[tuple[str, Patch]] = [
         lambda self: self.inner.atoms()))),
     ("no slack", changed(GaussianPair, "cells", after(
         lambda cells: evolve(cells, slack_p=0 * cells.slack_p, slack_q=0 * cells.slack_q)))),
-    ("splits rounded down", changed(masses, "_rise", lambda right: lambda *args: right(
+    ("splits rounded down", changed(masses, "dots", lambda right: lambda *args: right(
         *args[:-1], -1))),
-    ("splits all down", changed(masses, "_rise", after(
+    ("splits all down", changed(masses, "dots", after(
         lambda found: (0 * found[0], found[1])))),
     ("masses without infinity", changed(accountant, "upper_masses", nothing_infinite)),
     ("sums without infinity", changed(compose, "_infinite", after(lambda found: 0.0))),
