@@ -2,7 +2,15 @@
 
 from privledger.data.bins import Bins, Test, TreeCells
 from privledger.data.blocks import ColumnValue, CustomValue, Ones, clipped
-from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells, ResidualCells
+from privledger.data.cells import (
+    CategoryCells,
+    Cells,
+    CoinCells,
+    CrossCells,
+    IntervalCells,
+    ResidualCells,
+)
+from privledger.data.choices import Choice, GrownCells, Picked
 from privledger.data.dataset import Dataset, Partition
 from privledger.data.query import Query
 from privledger.data.rows import Rows, Vault
@@ -14,15 +22,19 @@ __all__ = [
     "Bins",
     "CategoryCells",
     "Cells",
+    "Choice",
     "CoinCells",
     "Column",
     "ColumnValue",
     "Columns",
+    "CrossCells",
     "CustomValue",
     "Dataset",
+    "GrownCells",
     "IntervalCells",
     "Ones",
     "Partition",
+    "Picked",
     "Query",
     "ResidualCells",
     "Rows",

@@ -15,6 +15,10 @@ from privledger.errors import InvalidValue
 from privledger.rounding import count
 
 
+class Stack:
+    """Name of a table's stacked codes in the guard's cache."""
+
+
 @frozen(eq=False)
 class Bins:
     """Equal-width bins over public bounds; one bin per category; one more bin for missing.
@@ -28,6 +32,7 @@ class Bins:
 
     schema: Schema
     numeric_bins: int = 1024
+    stack: object = field(factory=Stack, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if count("numeric_bins", self.numeric_bins) > 65534:
@@ -82,8 +87,11 @@ class Bins:
         return found
 
 
-def _fixed(table: Any) -> NDArray[Any]:
+def fixed(table: Any) -> NDArray[Any]:
+    """A copy that nobody can change."""
     held = np.ascontiguousarray(table)
+    if not held.size:
+        return np.zeros(held.shape, held.dtype)
     # Backed by bytes: it was checked once, and nobody can make it writable again.
     return np.frombuffer(held.tobytes(), held.dtype).reshape(held.shape)
 
@@ -99,7 +107,7 @@ class Test:
     """
 
     feature: int
-    table: NDArray[Any] = field(converter=_fixed)
+    table: NDArray[Any] = field(converter=fixed)
 
     def __repr__(self) -> str:
         return f"Test(feature={self.feature})"

@@ -113,3 +113,20 @@ class CoinCells:
             words = rows.source.integers64(rows.n)
             coins = rows.cache[self] = (words % np.uint64(self.count)).astype(np.int64)
         return coins  # type: ignore[no-any-return]
+
+
+@frozen(eq=False)
+class CrossCells:
+    """Every cell of `first` divided by `second`: cell number first * second.count + second."""
+
+    first: Cells
+    second: Cells
+
+    @property
+    def count(self) -> int:
+        return self.first.count * self.second.count
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        outer = np.asarray(self.first.index(rows), dtype=np.int64)
+        inner = np.asarray(self.second.index(rows), dtype=np.int64)
+        return outer * self.second.count + inner

@@ -11,6 +11,7 @@ from attrs import Factory, field, frozen
 
 from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells
+from privledger.data.choices import Choice, GrownCells
 from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
@@ -135,6 +136,14 @@ class Dataset:
         from privledger.data.bins import Bins
 
         return Bins(self.schema, numeric_bins)
+
+    def root(self, bins: Bins) -> GrownCells:
+        """A tree of one leaf on public bins; releases make it grow."""
+        return GrownCells(bins)
+
+    def choose(self, cells: GrownCells, score: str, **options: Any) -> Choice:
+        """Which cut, or feature, is best in every leaf of `cells`; options as in `Choice`."""
+        return Choice(self, cells, score, **options)
 
     def _column(self, name: str) -> Column:
         for column in self.schema.columns:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from privledger.data.bins import Bins, Test, TreeCells
 from privledger.data.blocks import ColumnValue, CustomValue, Ones
-from privledger.data.cells import CategoryCells, CoinCells, IntervalCells, ResidualCells
+from privledger.data.cells import (
+    CategoryCells,
+    CoinCells,
+    CrossCells,
+    IntervalCells,
+    ResidualCells,
+)
+from privledger.data.choices import Choice, GrownCells
 from privledger.data.dataset import Dataset, Step
 from privledger.data.query import Query
 from privledger.data.rows import Vault
@@ -17,8 +24,8 @@ from privledger.data.score import Gradient, Hessian, Score
 from privledger.errors import NotGranted, SchemaError, UnsupportedNode
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, CustomValue, Gradient, Hessian)
-UPDATES: tuple[type, ...] = (TreeCells, CategoryCells, IntervalCells, CoinCells)
-CELLS: tuple[type, ...] = (TreeCells, CategoryCells, IntervalCells, ResidualCells, CoinCells)
+UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
+CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells)
 
 
 def check_query(query: object) -> None:
@@ -38,6 +45,25 @@ def check_query(query: object) -> None:
     if query.cells is not None:
         check_cells(query.cells, vault)
     for step in query.data.steps:
+        _check_step(step, vault)
+
+
+def check_choice(choice: object) -> None:
+    """The same for a choice: tree, labels and gradients are of known kinds and fit the data."""
+    if type(choice) is not Choice or type(choice.data) is not Dataset:
+        _refuse(choice)
+        return
+    vault = choice.data._vault
+    check_cells(choice.cells, vault)
+    if choice.labels is not None:
+        check_cells(choice.labels, vault)
+    if choice.gradient is not None:
+        if type(choice.gradient) is not Gradient or choice.gradient.width != 1:
+            _refuse(choice.gradient)
+        _check_score(choice.gradient.score, vault)
+    if choice.score == "squared_error" and choice.labels is None:
+        _check_column("", "numeric", vault.schema)
+    for step in choice.data.steps:
         _check_step(step, vault)
 
 
@@ -71,14 +97,22 @@ def check_cells(cells: object, vault: Vault) -> None:
         _refuse(cells)
     schema = vault.schema
     if isinstance(cells, TreeCells):
-        if type(cells.bins) is not Bins:
-            _refuse(cells.bins)
         for test in cells.tests:
             if type(test) is not Test:
                 _refuse(test)
-        binned = cells.bins.schema
-        if binned is not schema and not set(binned.features) <= set(schema.features):
-            raise SchemaError("the tree's bins are for other columns than the data's")
+        _check_bins(cells.bins, schema)
+    if isinstance(cells, GrownCells):
+        tree: GrownCells | None = cells
+        while tree is not None:
+            if type(tree) is not GrownCells:
+                _refuse(tree)
+            tree = tree.parent
+        _check_bins(cells.bins, schema)
+    if isinstance(cells, CrossCells):
+        for part in (cells.first, cells.second):
+            if type(part) is CrossCells:
+                _refuse(part)
+            check_cells(part, vault)
     if isinstance(cells, ResidualCells):
         _check_score(cells.score, vault)
     if isinstance(cells, IntervalCells):
@@ -86,6 +120,14 @@ def check_cells(cells: object, vault: Vault) -> None:
     if isinstance(cells, CategoryCells):
         column = _check_column(cells.name, "categorical", schema)
         cells.check(len(column.categories) + (1 if cells.name else 0))
+
+
+def _check_bins(bins: object, schema: Schema) -> None:
+    if type(bins) is not Bins:
+        _refuse(bins)
+        return
+    if bins.schema is not schema and not set(bins.schema.features) <= set(schema.features):
+        raise SchemaError("the tree's bins are for other columns than the data's")
 
 
 def _check_column(name: str, kind: str, schema: Schema) -> Column:

@@ -54,6 +54,13 @@ class Rows:
     def n(self) -> int:
         return self.features.n_rows
 
+    def subset(self, members: NDArray[Any]) -> Rows:
+        """The records at `members` (positions, in order) as a table of their own."""
+        arrays = tuple(array[members] for array in self.features.arrays)
+        columns = Columns(self.features.schema, arrays, len(members))
+        target = None if self.target is None else self.target[members]
+        return Rows(columns, target, self.source)
+
     def __repr__(self) -> str:
         return "Rows(private)"
 

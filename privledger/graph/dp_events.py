@@ -29,6 +29,7 @@ from privledger.graph.nodes import (
     AsReplaceOne,
     FixedSizeSample,
     Node,
+    OneOf,
     Parallel,
     PoissonSample,
     PostProcess,
@@ -356,6 +357,14 @@ def _(node: Parallel, relation: Relation, exact: bool) -> Any:
     """Equal parts, where a record has one part and stays in it: what one part is."""
     stays = relation == "add_remove" or node.certificate == "index"
     if stays and len(set(node.nodes)) == 1:
+        return _export(node.nodes[0], relation, exact)
+    return _weaker(node, relation, exact)
+
+
+@_export.register
+def _(node: OneOf, relation: Relation, exact: bool) -> Any:
+    """Equal members: what one member is."""
+    if len(set(node.nodes)) == 1:
         return _export(node.nodes[0], relation, exact)
     return _weaker(node, relation, exact)
 

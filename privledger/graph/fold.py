@@ -25,6 +25,7 @@ from privledger.errors import RelationMismatch
 from privledger.graph.nodes import (
     IndividualFilter,
     Node,
+    OneOf,
     Parallel,
     PostProcess,
     Public,
@@ -100,6 +101,12 @@ def _(node: Parallel, relation: Relation, orders: Orders) -> Cost:
         [cost_of(child, "replace_one", orders) for child in twice],
         [cost_of(child, "add_remove", orders) for child in twice],
     )
+
+
+@fold.register
+def _(node: OneOf, relation: Relation, orders: Orders) -> Cost:
+    """Whichever runs, it costs no more than the dearest, at every order and every epsilon."""
+    return maximum([cost_of(child, relation, orders) for child in dict.fromkeys(node.nodes)])
 
 
 @fold.register

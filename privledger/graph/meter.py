@@ -18,6 +18,7 @@ from privledger.graph.nodes import (
     Group,
     IndividualFilter,
     Node,
+    OneOf,
     Parallel,
     PoissonSample,
     PostProcess,
@@ -79,6 +80,8 @@ class Meter:
         self._left: dict[Unit, int] = {}
         flatten(node, 1, self._left)
         self._opened: dict[str, tuple[Context, list[Meter]]] = {}
+        # For each `OneOf` in use, the members that would still explain every release so far.
+        self._runs: list[list[Meter]] = []
 
     def admit(self, chain: tuple[Context, ...], leaf: Node) -> None:
         """Take one release off the plan, or raise `NotGranted` and change nothing."""
@@ -100,8 +103,10 @@ class Meter:
             times = self._left.get(leaf, 0)
             if times and commit:
                 self._left[leaf] = times - 1
-            return times > 0
+            return times > 0 or self._take_of_one(chain, leaf, commit=commit)
         step, rest = chain[0], chain[1:]
+        if any(run[0]._knows(step.token) for run in self._runs):
+            return self._take_of_one(chain, leaf, commit=commit)
         opened = self._opened.get(step.token)
         if opened is not None:
             bound, meters = opened
@@ -119,7 +124,33 @@ class Meter:
                         self._left[unit] = times - 1
                         self._opened[step.token] = _meaning(step), inner
                     return True
+        return self._take_of_one(chain, leaf, commit=commit)
+
+    def _take_of_one(self, chain: tuple[Context, ...], leaf: Node, *, commit: bool) -> bool:
+        """A release under some member of a `OneOf`; members that do not admit it drop out."""
+        holder = [run for run in self._runs if chain and run[0]._knows(chain[0].token)]
+        for run in holder or self._runs:
+            kept = [member for member in run if member._take(chain, leaf, commit=False)]
+            if kept:
+                if commit:
+                    run[:] = [member for member in kept if member._take(chain, leaf, commit=True)]
+                return True
+        if holder:
+            return False
+        for unit, times in self._left.items():
+            if isinstance(unit, OneOf) and times:
+                fresh = [Meter(member) for member in unit.nodes]
+                kept = [member for member in fresh if member._take(chain, leaf, commit=commit)]
+                if kept:
+                    if commit:
+                        self._left[unit] = times - 1
+                        self._runs.append(kept)
+                    return True
         return False
+
+    def _knows(self, token: str) -> bool:
+        """Whether a context was opened here; every member of a run saw the same releases."""
+        return token in self._opened or any(run[0]._knows(token) for run in self._runs)
 
     @staticmethod
     def _below(meters: list[Meter], step: Context) -> Meter:

@@ -102,6 +102,23 @@ class Parallel:
 
 
 @frozen(cache_hash=True)
+class OneOf:
+    """One of `nodes` runs; which one may depend on everything released before.
+
+    For plans whose shape follows from a released value, such as a depth from a noisy count.
+    Costs the most of its members, in every currency (docs/proofs/composition.md).
+    """
+
+    nodes: tuple[Node, ...] = field(converter=_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.nodes:
+            raise InvalidMechanism("OneOf nodes", self.nodes, "at least one")
+        for node in self.nodes:
+            check_node("OneOf member", node)
+
+
+@frozen(cache_hash=True)
 class PoissonSample:
     """Each record enters independently with probability `rate`, then `node` runs.
 
@@ -262,6 +279,7 @@ Node: TypeAlias = (
     | Sequential
     | Repeat
     | Parallel
+    | OneOf
     | PoissonSample
     | FixedSizeSample
     | IndividualFilter
@@ -278,7 +296,7 @@ LEAF_TYPES = (
     PostProcess, Public,
 )
 COMPOSITE_TYPES = (
-    Sequential, Repeat, Parallel, PoissonSample, FixedSizeSample, IndividualFilter, Group,
+    Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, IndividualFilter, Group,
     AsReplaceOne, Tuning,
 )
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
@@ -286,7 +304,7 @@ NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
-    if isinstance(node, Sequential | Parallel):
+    if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
     if isinstance(node, Repeat | PoissonSample | FixedSizeSample | Group | AsReplaceOne | Tuning):
         return (node.node,)

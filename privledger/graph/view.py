@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import fields
 
 from privledger.graph.codec import canonical, to_json
-from privledger.graph.nodes import NODE_TYPES, Node, Parallel, Repeat, Sequential, children
+from privledger.graph.nodes import NODE_TYPES, Node, OneOf, Parallel, Repeat, Sequential, children
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -28,7 +28,7 @@ def label(node: Node) -> str:
         if value == () or value == "":
             continue
         parts.append(f"{attribute.name}={shown}")
-    if isinstance(node, Sequential | Parallel):
+    if isinstance(node, Sequential | Parallel | OneOf):
         parts.append(f"{len(node.nodes)} members")
     return f"{type(node).__name__}({', '.join(parts)})"
 

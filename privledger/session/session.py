@@ -7,16 +7,16 @@ import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Dataset, Query
+from privledger.data import Choice, Dataset, Picked, Query
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
-from privledger.data.kinds import check_query
+from privledger.data.kinds import check_choice, check_query
 from privledger.data.rows import Rows
 from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, Meter, Node
@@ -29,6 +29,7 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
+from privledger.session.choosing import choose, rate_of
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -37,6 +38,7 @@ from privledger.session.scope import (
 )
 
 Answer = NDArray[np.float64]
+T = TypeVar("T")
 _KEY = object()  # who has it may make sessions: Ledger.request
 
 
@@ -73,6 +75,7 @@ class Session:
     _filters: dict[str, Scope] = field(init=False, factory=dict)
     _samples: dict[str, NDArray[np.bool_]] = field(init=False, factory=dict)
     _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
+    _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
     _touched: bool = field(init=False, default=False)
     _open: bool = field(init=False, default=True)
     _pid: int = field(init=False, factory=os.getpid)
@@ -134,19 +137,20 @@ class Session:
         return Dataset(self._data.schema, self._data._vault, (step, *self._data.steps),
                        self._data.ledger)
 
-    def release(self, mechanism: Any, query: Query, *, rollover: int = 0) -> Answer | list[Answer]:
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         """Answer `query` with exact noise, after taking the release off the grant.
 
         Args:
-            mechanism: `Gaussian` or `Laplace`, equal to a node that the plan still holds under
-                the handle's derivation.
+            mechanism: `Gaussian` or `Laplace` for a `Query`, `Exponential` or `PermuteAndFlip`
+                for a `Choice`; equal to a node that the plan still holds under the handle's
+                derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
                 scaled down to what it can still pay per round, so nobody is left out.
 
         Returns:
             One array per block (the array itself for one block), of shape (cells, width) with
-            unit dimensions dropped.
+            unit dimensions dropped; a `Picked` for a `Choice`.
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
@@ -155,40 +159,83 @@ class Session:
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            check_query(query)
-            # Exact types: a stranger may say that it equals a reserved node and be quieter.
-            if type(mechanism) not in (Gaussian, Laplace):
-                raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
-                                      "version; nothing was read")
-            if query.data._vault is not self._data._vault:
-                raise NotGranted("the query asks other data than the grant covers; "
-                                 "nothing was read")
-            self._check_filters(query)
-            count("rollover", rollover, least=0)
-            made = recipes(mechanism, query, self._relation)
-            self.charge(mechanism, query.data.chain, query.label, query.cell_count)
-            self._touched = True
-            failed = False
-            try:
-                noisy = self._answer(mechanism, query, made, rollover)
-            except PrivledgerError as error:
-                # Frames below hold private arrays, and tracebacks keep frames: start afresh.
-                error.__context__ = error.__cause__ = None
-                raise error.with_traceback(None) from None
-            except Exception:
-                failed = True  # what went wrong may depend on the records: not a word about it
-            if failed:
-                raise DataError("the query failed inside the guard; its charge stands")
+            answer = (self._choose(mechanism, query) if isinstance(query, Choice)
+                      else self._measure(mechanism, query, rollover))
         if self._on_release is not None:
             self._on_release(len(self._log))
+        return answer
+
+    def _measure(self, mechanism: Any, query: Query, rollover: int) -> Answer | list[Answer]:
+        """Noisy sums."""
+        check_query(query)
+        # Exact types: a stranger may say that it equals a reserved node and be quieter.
+        if type(mechanism) not in (Gaussian, Laplace):
+            raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
+                                  "version; nothing was read")
+        self._check_covered(query.data)
+        count("rollover", rollover, least=0)
+        made = recipes(mechanism, query, self._relation)
+        self.charge(mechanism, query.data.chain, query.label, query.cell_count)
+        noisy = self._guarded(lambda: self._answer(mechanism, query, made, rollover))
         answers = [_shape(array, query) for array in noisy]
         return answers[0] if len(answers) == 1 else answers
+
+    def _choose(self, mechanism: Any, choice: Choice) -> Picked:
+        """A selection in every leaf."""
+        check_choice(choice)
+        self._check_covered(choice.data)
+        if any(step.context.kind == "filter" for step in choice.data.steps):
+            raise UnsupportedNode("individual filters take Gaussian releases only")
+        rate = rate_of(mechanism, choice, self._relation)
+        self.charge(mechanism, choice.data.chain, choice.label, choice.cell_count)
+
+        def answer() -> Picked:
+            with choice.data._vault.open(self) as rows, np.errstate(all="ignore"):
+                return choose(mechanism, choice, rate, self._members(choice.data, rows),
+                              self._source)
+
+        return self._guarded(answer)
+
+    def _check_covered(self, data: Dataset) -> None:
+        if data._vault is not self._data._vault:
+            raise NotGranted("the query asks other data than the grant covers; nothing was read")
+        self._check_filters(data)
+
+    def _guarded(self, answer: Callable[[], T]) -> T:
+        """Run what reads rows. Whatever goes wrong, no text about the records gets out."""
+        self._touched = True
+        try:
+            return answer()
+        except PrivledgerError as error:
+            # Frames below hold private arrays, and tracebacks keep frames: start afresh.
+            error.__context__ = error.__cause__ = None
+            raise error.with_traceback(None) from None
+        except Exception:
+            pass  # what went wrong may depend on the records: not a word about it
+        raise DataError("the query failed inside the guard; its charge stands")
+
+    def _members(self, data: Dataset, rows: Rows) -> Rows:
+        """The records behind a handle without filters, as a table of their own."""
+        if not data.steps:
+            return rows
+        mask, rate = self._derived_mask(data, rows)
+        if rate < 1.0:
+            sampled = self._sample(data, rows)
+            return rows.subset(np.flatnonzero(sampled if mask is None else mask & sampled))
+        path = tuple((step.context.token, step.context.part) for step in data.steps)
+        found = self._subsets.get(path)
+        if found is None and mask is not None:
+            found = self._subsets[path] = rows.subset(np.flatnonzero(mask))
+        return rows if found is None else found
 
     def _answer(self, mechanism: Any, query: Query, made: tuple[Recipe, ...],
                 rollover: int) -> list[NDArray[np.float64]]:
         # Floating-point warnings would tell which records overflow, also as exceptions.
         with query.data._vault.open(self) as rows, np.errstate(all="ignore"):
-            taken = self._take(query, mechanism, made, rows, rollover)
+            if query.data.steps and all(s.context.kind == "part" for s in query.data.steps):
+                taken = self._whole(query, mechanism, self._members(query.data, rows))
+            else:
+                taken = self._take(query, mechanism, made, rows, rollover)
             sums = self._sums(query, taken, made)
         return add_noise(mechanism, sums, made, self._source)
 
@@ -201,18 +248,25 @@ class Session:
     def _relation(self) -> str:
         return self._history.state.relation
 
-    def _check_filters(self, query: Query) -> None:
-        for step in query.data.chain:
+    def _check_filters(self, data: Dataset) -> None:
+        for step in data.chain:
             if step.kind == "filter" and step.token not in self._filters:
                 raise NotGranted("the handle is behind another grant's filter; nothing was read")
             if step.kind == "filter" and step.caps != filter_caps(self._filters[step.token].node):
                 raise NotGranted("a handle whose derivation was changed; nothing was read")
 
+    def _whole(self, query: Query, mechanism: Any, rows: Rows) -> _Taken:
+        """Every record of a table: a part is one of its own, so that only its records cost."""
+        norm = 1 if isinstance(mechanism, Laplace) else 2
+        values = [clipped(block, rows, norm) for block in query.blocks]
+        cells = None if query.cells is None else query.cells.index(rows)
+        return _Taken(values, cells, None, rows.n)
+
     def _take(self, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,
               rollover: int) -> _Taken:
         norm = 1 if isinstance(mechanism, Laplace) else 2
         values = [clipped(block, rows, norm) for block in query.blocks]
-        mask, rate = self._derived_mask(query, rows)
+        mask, rate = self._derived_mask(query.data, rows)
         filters = [step.context.token for step in query.data.steps
                    if step.context.kind == "filter"]
         if filters:
@@ -222,16 +276,16 @@ class Session:
             mask = active if mask is None else mask & active
         if rate < 1.0:
             self._one_use(filters, query)
-            sampled = self._sample(query, rows)
+            sampled = self._sample(query.data, rows)
             mask = sampled if mask is None else mask & sampled
         cells = None
         if query.cells is not None:
             cells = query.cells.index(rows)
         return _Taken(values, cells, mask, rows.n)
 
-    def _derived_mask(self, query: Query, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
+    def _derived_mask(self, data: Dataset, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
         mask, rate = None, 1.0
-        for step in query.data.steps:
+        for step in data.steps:
             if step.context.kind == "part" and step.cells is not None:
                 part = self._part(step, rows)
                 mask = part if mask is None else mask & part
@@ -239,10 +293,10 @@ class Session:
                 rate *= step.context.rate
         return mask, rate
 
-    def _sample(self, query: Query, rows: Rows) -> NDArray[np.bool_]:
+    def _sample(self, data: Dataset, rows: Rows) -> NDArray[np.bool_]:
         """Membership in every Poisson sample above the query, drawn once per handle."""
         result: NDArray[np.bool_] | None = None
-        for step in query.data.steps:
+        for step in data.steps:
             if step.context.kind == "poisson":
                 # Kept by the session, not with the data: another grant draws its own sample.
                 drawn = self._samples.get(step.context.token)

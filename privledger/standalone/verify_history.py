@@ -104,6 +104,8 @@ def added_up(node: Any, relation: str, leaf: Callable[[Any, str], Fraction]) -> 
         return sum((added_up(member, relation, leaf) for member in node["nodes"]), Fraction(0))
     if name == "Repeat":
         return whole(node["count"], 1) * added_up(node["inner"], relation, leaf)
+    if name == "OneOf":
+        return max(added_up(member, relation, leaf) for member in node["nodes"])
     if name == "Parallel":
         costs = sorted(added_up(member, relation, leaf) for member in node["nodes"])
         by_index = node["certificate"] == "index"

@@ -254,7 +254,7 @@ INEXACT = [
     (pl.TopK(3, 0.5), "replace_one"), (pl.TopK(3, 0.5, "gumbel"), "add_remove"),
     (pl.SparseVector(4.0, 8.0, 2), "add_remove"), (pl.Group(3, G), "add_remove"),
     (pl.Group(3, L), "add_remove"), (pl.IndividualFilter("gdp", 0.5), "add_remove"),
-    (P([L, pl.Laplace(8.0)]), "add_remove"),
+    (P([L, pl.Laplace(8.0)]), "add_remove"), (pl.OneOf([L, pl.Laplace(8.0)]), "add_remove"),
     (P([L, L]), "replace_one"), (G, "replace_one"), (L, "replace_one"),
     (P([G, G], "index"), "replace_one"), (pl.AsReplaceOne(G), "replace_one"),
     (pl.AsReplaceOne(L), "replace_one"),

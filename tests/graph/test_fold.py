@@ -126,3 +126,15 @@ def test_epsilon_and_delta_are_inverse_bounds():
 def test_a_huge_plan_is_priced_without_unrolling_it():
     node = pl.Repeat(pl.Repeat(pl.Gaussian(1e9), 10**6), 10**6)
     assert 0 < pl.epsilon(node, 1e-6) < 1e-2
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_one_of_costs_its_dearest_member(relation):
+    node = pl.OneOf([pl.Repeat(pl.Laplace(8.0), 3), pl.Gaussian(4.0), pl.Laplace(2.0)])
+    assert np.all(bounds(node, relation) == np.maximum.reduce(
+        [bounds(member, relation) for member in node.nodes]))
+    laplaces = pl.OneOf([pl.Repeat(pl.Laplace(8.0), 3), pl.Laplace(2.0)])
+    assert pl.epsilon(laplaces, relation=relation) == pytest.approx(0.5)
+    for delta in (1e-3, 1e-6):
+        worst = max(pl.epsilon(member, delta, relation) for member in node.nodes)
+        assert pl.epsilon(node, delta, relation) >= worst * (1 - 1e-12)

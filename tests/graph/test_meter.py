@@ -157,3 +157,33 @@ def test_a_group_admits_what_it_holds():
 def test_an_empty_plan_admits_nothing():
     for plan in (pl.Sequential([]), pl.PostProcess("x"), pl.Public("y")):
         refused(Meter(plan), (), G)
+
+
+def test_one_member_of_one_of_runs_and_no_other():
+    meter = Meter(pl.OneOf([pl.Repeat(G, 2), pl.Sequential([L, L, L])]))
+    meter.admit((), L)
+    refused(meter, (), G)
+    meter.admit((), L)
+    meter.admit((), L)
+    refused(meter, (), L)
+
+
+def test_members_stay_possible_while_they_explain_everything():
+    meter = Meter(pl.OneOf([pl.Sequential([G, G]), pl.Sequential([G, L])]))
+    meter.admit((), G)
+    meter.admit((), L)
+    refused(meter, (), G)
+    twice = Meter(pl.Repeat(pl.OneOf([G, L]), 2))
+    twice.admit((), G)
+    twice.admit((), L)
+    refused(twice, (), L)
+
+
+def test_a_sample_of_one_of_is_never_a_fresh_one_elsewhere():
+    plan = pl.Sequential([pl.OneOf([pl.PoissonSample(0.1, G)]), pl.PoissonSample(0.1, L),
+                          pl.OneOf([pl.PoissonSample(0.1, L), G])])
+    step = Context("poisson", "one", rate=0.1)
+    meter = Meter(plan)
+    meter.admit((step,), G)
+    refused(meter, (step,), L)
+    meter.admit((Context("poisson", "two", rate=0.1),), L)

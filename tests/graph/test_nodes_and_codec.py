@@ -16,7 +16,7 @@ EVERY = [
     G, L, pl.Gaussian(2.0, (0.25, 0.75)), pl.DiscreteLaplace(0.5, 3), pl.DiscreteGaussian(2.0, 2),
     pl.Exponential(0.5), pl.RandomizedResponse(0.5, 4), pl.Asserted(0.1, "seen by hand"),
     pl.PostProcess("argmax"), pl.Public("the schema"), pl.Sequential([]), pl.Sequential([G, L]),
-    pl.Repeat(G, 7), pl.Parallel([G, L]), pl.Parallel([G], "iid_per_record"),
+    pl.Repeat(G, 7), pl.Parallel([G, L]), pl.Parallel([G], "iid_per_record"), pl.OneOf([G, L]),
     pl.PoissonSample(0.1, G), pl.IndividualFilter("gdp", 0.5),
     pl.IndividualFilter("renyi", 0.5, 8.0, pl.Repeat(pl.PoissonSample(0.1, G), 3)),
     pl.Group(3, G), pl.Exponential(0.5, (0, 1)), pl.PermuteAndFlip(0.5), pl.ReportNoisyMax(0.5),

@@ -30,6 +30,7 @@ def branches(inner):
     rates = st.one_of(st.floats(1e-4, 0.999), st.just(1.0))
     return st.one_of(
         st.builds(pl.Sequential, st.lists(inner, max_size=3)),
+        st.builds(pl.OneOf, st.lists(inner, min_size=1, max_size=3)),
         st.builds(pl.Parallel, st.lists(inner, min_size=1, max_size=3),
                   st.sampled_from(["public_predicate", "iid_per_record"])),
         st.builds(pl.Repeat, inner, st.integers(1, 50)),

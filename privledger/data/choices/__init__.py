@@ -1,0 +1,6 @@
+"""Questions whose answer is a choice: which cut, which feature."""
+
+from privledger.data.choices.choice import Choice, Picked
+from privledger.data.choices.grown import GrownCells
+
+__all__ = ["Choice", "GrownCells", "Picked"]

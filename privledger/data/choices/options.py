@@ -1,0 +1,149 @@
+"""Candidates of a choice and their scores, inside the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from privledger.data.choices import scores
+from privledger.data.choices.choice import Choice, Picked
+from privledger.data.choices.gaps import Gaps, category_gaps, joined, numeric_gaps
+from privledger.data.choices.grown import NO_TEST, categorical, category_starts, matrix_of
+from privledger.data.choices.statistics import Statistics, of_gradient, of_labels, of_target
+from privledger.data.rows import Rows
+
+_UNIT = 2.0**40  # measure of a whole feature, when features compete
+
+Ints = NDArray[Any]
+
+
+@frozen(eq=False, repr=False)
+class Options:
+    """Candidates of the leaves that have any, in the layout that the noise source takes.
+
+    Attributes:
+        score, weight, feature, first, length: shape (m,).
+        leaf: leaves with candidates, shape (s,). starts: where theirs begin, shape (s + 1,).
+    """
+
+    score: NDArray[np.float64]
+    weight: NDArray[np.int64]
+    feature: Ints
+    first: Ints
+    length: Ints
+    leaf: Ints
+    starts: NDArray[np.int64]
+
+
+def options_of(choice: Choice, rows: Rows) -> Options:
+    """Every candidate of every leaf with its score."""
+    rule = _rule(choice)
+    parts = [evolve(gaps, score=rule(gaps.left, gaps.total)) for gaps in _gaps(choice, rows)]
+    if choice.among == "features":
+        parts = [_best(part) for part in parts]
+    gaps = joined(parts)
+    score, weight = gaps.score, gaps.length.astype(np.int64)
+    if choice.score in ("gini", "entropy"):
+        score = scores.normalised(score, gaps.node)
+    if choice.among == "both":
+        weight *= _measure(choice)[gaps.feature]
+    starts = np.flatnonzero(np.diff(gaps.node, prepend=-1))
+    return Options(score, weight, gaps.feature, gaps.first, gaps.length, gaps.node[starts],
+                   np.append(starts, len(score)).astype(np.int64))
+
+
+def picked(choice: Choice, options: Options, chosen: Ints, offset: Ints | None) -> Picked:
+    """From positions in `options`, and a cut's place within its run, to what was chosen."""
+    feature = np.full(choice.cells.count, NO_TEST, dtype=np.int32)
+    cut = np.full(choice.cells.count, NO_TEST, dtype=np.int32)
+    feature[options.leaf] = options.feature[chosen]
+    if offset is not None:
+        cut[options.leaf] = options.first[chosen] + offset
+    return Picked(feature, cut)
+
+
+def _rule(choice: Choice) -> Callable[[Any, Any], NDArray[np.float64]]:
+    if choice.score == "rank":
+        return scores.rank
+    if choice.score == "gain":
+        return scores.gain(choice.penalty)
+    if choice.score == "squared_error":
+        return scores.class_fit if choice.labels is not None else scores.number_fit
+    return scores.impurity_fall(scores.gini if choice.score == "gini" else scores.entropy)
+
+
+def _best(part: Gaps) -> Gaps:
+    """One candidate per leaf: the feature, with the score of its best cut."""
+    if not len(part.score):
+        return part
+    starts = np.flatnonzero(np.diff(part.node, prepend=-1))
+    heads = Gaps(*(column[starts] for column in part.columns()))
+    return evolve(heads, score=np.maximum.reduceat(part.score, starts),
+                  length=np.ones(len(starts), dtype=np.int64))
+
+
+def _measure(choice: Choice) -> NDArray[np.int64]:
+    """Weight of one cut of each feature, so that every feature weighs the same.
+
+    A numeric feature of s bins has s - 1 cuts, a categorical one s - 1 categories.
+    """
+    sizes = np.array(choice.cells.bins.sizes())
+    measure: NDArray[np.int64] = np.floor(_UNIT / np.maximum(sizes - 1, 1)).astype(np.int64)
+    return measure
+
+
+def _statistics(choice: Choice, rows: Rows) -> Statistics:
+    if choice.labels is not None:
+        return of_labels(choice.labels, rows)
+    if choice.gradient is not None:
+        return of_gradient(choice.gradient, rows)
+    return of_target(rows) if choice.score == "squared_error" else Statistics()
+
+
+def _gaps(choice: Choice, rows: Rows) -> list[Gaps]:
+    """One part per feature; or one for all numeric, and each categorical, leaf feature."""
+    tree, statistics = choice.cells, _statistics(choice, rows)
+    matrix, node = matrix_of(tree.bins, rows), tree.index(rows)
+    kinds = categorical(tree.bins)
+    if choice.features is None:
+        everywhere = np.ones(tree.count, dtype=np.bool_)
+        return [_one(choice, feature, bool(kinds[feature]), everywhere, node, matrix[feature],
+                     statistics) for feature in range(len(kinds))]
+    return _own(choice, matrix, node, kinds, statistics)
+
+
+def _one(choice: Choice, feature: int, is_category: bool, asked: NDArray[np.bool_], node: Ints,
+         value: Ints, statistics: Statistics) -> Gaps:
+    """Runs of one feature in the leaves that ask about it."""
+    tree = choice.cells
+    named = np.full(tree.count, feature)
+    if is_category:
+        starts = category_starts(tree.bins)
+        possible = tree.open[:, starts[feature] : starts[feature + 1]] & asked[:, None]
+        return category_gaps(node, value, possible, named, statistics)
+    low = tree.low[:, feature].astype(np.int64)
+    high = np.where(asked, tree.high[:, feature], 0).astype(np.int64)
+    return numeric_gaps(node, value, low, high, named, statistics)
+
+
+def _own(choice: Choice, matrix: Ints, node: Ints, kinds: NDArray[np.bool_],
+         statistics: Statistics) -> list[Gaps]:
+    """Every leaf asks about a feature of its own."""
+    tree, features = choice.cells, choice.features
+    places = np.arange(tree.count)
+    parts = []
+    asked = features != NO_TEST
+    numeric = asked & ~kinds[features]
+    if numeric.any():
+        value = matrix[features[node], np.arange(len(node))]
+        low = tree.low[places, features].astype(np.int64)
+        high = np.where(numeric, tree.high[places, features], 0).astype(np.int64)
+        parts.append(numeric_gaps(node, value, low, high, features, statistics))
+    for feature in np.unique(features[asked & kinds[features]]).tolist():
+        parts.append(_one(choice, feature, True, features == feature, node, matrix[feature],
+                          statistics))
+    return parts

@@ -1,0 +1,61 @@
+"""Answers to choices: exact selection among the candidates of every leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privledger.data import Choice, Picked, Rows
+from privledger.data.choices.options import options_of, picked
+from privledger.errors import UnsupportedNode
+from privledger.mechanisms import Exponential, PermuteAndFlip
+from privledger.noise.source import NoiseSource
+from privledger.rounding import down, moderate
+
+CHOOSERS = (Exponential, PermuteAndFlip)
+
+
+def rate_of(mechanism: Any, choice: Choice, relation: str) -> float:
+    """What a score is multiplied by, such that `mechanism` costs what its node says.
+
+    Raises:
+        UnsupportedNode: no exact sampler, or a score that moves further than the node says.
+    """
+    if type(mechanism) not in CHOOSERS:
+        raise UnsupportedNode(f"{type(mechanism).__name__} does not choose; nothing was read")
+    least, most = choice.bound.change
+    sensitivity = choice.sensitivity(relation)
+    if isinstance(mechanism, Exponential):
+        low, high = mechanism.score_change
+        if not (low <= least and most <= high):
+            raise UnsupportedNode(
+                f"one record moves the score by {least:g} to {most:g} sensitivities, the "
+                f"mechanism says {low:g} to {high:g}; nothing was read")
+        rate = mechanism.epsilon / (2 * sensitivity)
+    else:
+        if choice.among != "features":
+            raise UnsupportedNode("permute-and-flip chooses among features; for cuts use "
+                                  "Exponential. Nothing was read")
+        monotone = least >= 0 or most <= 0
+        rate = mechanism.epsilon / (sensitivity if monotone else 2 * sensitivity)
+    rate = down(down(rate))
+    moderate("selection rate", rate)
+    return rate
+
+
+def choose(mechanism: Any, choice: Choice, rate: float, rows: Rows,
+           source: NoiseSource) -> Picked:
+    """Inside the guard: one exact draw per leaf; a leaf without candidates picks nothing."""
+    options = options_of(choice, rows)
+    if not len(options.leaf):
+        nothing = np.zeros(0, dtype=np.int64)
+        return picked(choice, options, nothing, None)
+    if isinstance(mechanism, PermuteAndFlip):
+        return picked(choice, options,
+                      source.permute_and_flip(options.score, options.starts, rate), None)
+    chosen = source.choose(options.score, options.weight, options.starts, rate)
+    offset = None
+    if choice.among != "features":
+        offset = source.uniform_below(options.length[chosen])
+    return picked(choice, options, chosen, offset)
