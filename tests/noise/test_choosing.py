@@ -162,6 +162,24 @@ def test_the_margin_is_needed_and_enough() -> None:
     assert choices_at_boundaries(0.0) != exact  # a margin too small is seen here
 
 
+def coins_at_boundaries(margin: float) -> list[int]:
+    """1 where the second candidate's coin came up; the last word then lets it win."""
+    found = []
+    for gap in (0.01, 0.5, 3.0, 20.0):
+        with mpmath.workprec(200):
+            place = int(mpmath.floor(mpmath.exp(-mpmath.mpf(0.7) * gap) * 2**64))
+        for step in (-3000, -100, -1, 1, 100, 3000):
+            words = Chosen(0, place + step, 2**64 - 1)
+            found += choosing.permute_and_flip(np.array([0.0, -gap]), ints(0, 2), 0.7, words,
+                                               margin=margin).tolist()
+    return found
+
+
+def test_coins_are_right_to_the_last_bit() -> None:
+    assert coins_at_boundaries(1.0) == coins_at_boundaries(HUGE) == [1, 1, 1, 0, 0, 0] * 4
+    assert coins_at_boundaries(0.0) != coins_at_boundaries(1.0)
+
+
 def test_the_float_error_is_inside_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """np.exp is assumed to be right to 2**-50; the bound counts on no more."""
     far = np.concatenate([np.linspace(0, 708, 3000), np.logspace(-20, 2.8, 2000)])
