@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import samplers
+from privledger.noise import choosing, samplers
 from privledger.rounding import count
 
 
@@ -55,3 +55,26 @@ class SeededSource:
     def integer_below(self, bound: int) -> int:
         """Uniform on 0, ..., bound - 1."""
         return samplers.integer_below(bound, self.integers64)
+
+    def uniform_below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exactly uniform below each bound; see `choosing.uniform_below`."""
+        return choosing.uniform_below(bounds, self.integers64)
+
+    def choose(
+        self, scores: NDArray[np.float64], weights: NDArray[np.int64],
+        starts: NDArray[np.int64], rate: float,
+    ) -> NDArray[np.int64]:
+        """Exactly the exponential mechanism's law in each segment; see `choosing.choose`."""
+        return choosing.choose(scores, weights, starts, rate, self.integers64)
+
+    def permute_and_flip(
+        self, scores: NDArray[np.float64], starts: NDArray[np.int64], rate: float
+    ) -> NDArray[np.int64]:
+        """Exactly permute-and-flip's law; see `choosing.permute_and_flip`."""
+        return choosing.permute_and_flip(scores, starts, rate, self.integers64)
+
+    def randomized_response(
+        self, codes: NDArray[np.int64], buckets: int, noise_parameter: float
+    ) -> NDArray[np.int64]:
+        """Never less noise than asked for; see `choosing.randomized_response`."""
+        return choosing.randomized_response(codes, buckets, noise_parameter, self.integers64)

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import samplers
+from privledger.noise import choosing, samplers
 from privledger.rounding import count
 
 _BUFFER_BYTES = 1 << 16  # one system call per 8192 words; a small batch cannot afford its own
@@ -41,6 +41,25 @@ class NoiseSource(Protocol):
 
     def integer_below(self, bound: int) -> int:
         """Uniform on 0, 1, ..., bound - 1."""
+
+    def uniform_below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each bound a uniform draw from 0, 1, ..., bound - 1."""
+
+    def choose(
+        self, scores: NDArray[np.float64], weights: NDArray[np.int64],
+        starts: NDArray[np.int64], rate: float,
+    ) -> NDArray[np.int64]:
+        """One position of each segment, with probability ~ weight * exp(rate * score)."""
+
+    def permute_and_flip(
+        self, scores: NDArray[np.float64], starts: NDArray[np.int64], rate: float
+    ) -> NDArray[np.int64]:
+        """One position of each segment, by permute-and-flip."""
+
+    def randomized_response(
+        self, codes: NDArray[np.int64], buckets: int, noise_parameter: float
+    ) -> NDArray[np.int64]:
+        """Each code, or with probability `noise_parameter` a uniform draw from the buckets."""
 
 
 class _Pool:
@@ -134,6 +153,29 @@ class SystemSource:
     def integer_below(self, bound: int) -> int:
         """Exactly uniform on 0, ..., bound - 1. Raises InvalidValue unless bound >= 1."""
         return samplers.integer_below(bound, self._words)
+
+    def uniform_below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exactly uniform below each bound; see `choosing.uniform_below`."""
+        return choosing.uniform_below(bounds, self._words)
+
+    def choose(
+        self, scores: NDArray[np.float64], weights: NDArray[np.int64],
+        starts: NDArray[np.int64], rate: float,
+    ) -> NDArray[np.int64]:
+        """Exactly the exponential mechanism's law in each segment; see `choosing.choose`."""
+        return choosing.choose(scores, weights, starts, rate, self._words)
+
+    def permute_and_flip(
+        self, scores: NDArray[np.float64], starts: NDArray[np.int64], rate: float
+    ) -> NDArray[np.int64]:
+        """Exactly permute-and-flip's law; see `choosing.permute_and_flip`."""
+        return choosing.permute_and_flip(scores, starts, rate, self._words)
+
+    def randomized_response(
+        self, codes: NDArray[np.int64], buckets: int, noise_parameter: float
+    ) -> NDArray[np.int64]:
+        """Never less noise than asked for; see `choosing.randomized_response`."""
+        return choosing.randomized_response(codes, buckets, noise_parameter, self._words)
 
     def __copy__(self) -> Self:
         return self
