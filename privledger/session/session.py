@@ -389,6 +389,7 @@ class Session:
             if not self.active:
                 return
             self._open = False
+            self._subsets.clear()
             refund = failed is not None and not self._touched
             lines: list[tuple[str, dict[str, Any]]] = [
                 ("released", body | {"noise": self._source.describe()})

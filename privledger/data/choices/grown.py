@@ -83,9 +83,9 @@ class GrownCells:
         if 2 * parent.count > MOST_CELLS:
             raise InvalidValue("tree leaves", 2 * parent.count, f"at most {MOST_CELLS}")
         sizes = np.array(self.bins.sizes())
-        tested = self.feature[self.feature >= 0]
-        if ((self.feature < NO_TEST).any() or (tested >= len(sizes)).any() or (self.cut < 0).any()
-                or (self.cut[self.feature >= 0] >= sizes[tested]).any()):
+        tested, cuts = self.feature[self.feature >= 0], self.cut[self.feature >= 0]
+        if ((self.feature < NO_TEST).any() or (tested >= len(sizes)).any() or (cuts < 0).any()
+                or (cuts >= sizes[tested] - categorical(self.bins)[tested]).any()):
             raise InvalidValue("tests of a level", "given", "features and cuts of the bins")
 
     def _boxes(self, parent: GrownCells) -> tuple[Ints, Ints, NDArray[np.bool_]]:
