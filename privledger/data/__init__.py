@@ -1,7 +1,7 @@
 """Public facts about tables, guarded handles, and the queries they can describe."""
 
 from privledger.data.bins import Bins, Test, TreeCells
-from privledger.data.blocks import ColumnValue, CustomValue, Ones, clipped
+from privledger.data.blocks import ColumnValue, CustomValue, Ones, TargetShares, clipped
 from privledger.data.cells import (
     CategoryCells,
     Cells,
@@ -40,6 +40,7 @@ __all__ = [
     "Rows",
     "Schema",
     "Score",
+    "TargetShares",
     "Test",
     "TreeCells",
     "Vault",

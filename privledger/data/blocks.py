@@ -87,6 +87,25 @@ class ColumnValue:
 
 
 @frozen(eq=False)
+class TargetShares:
+    """(t, 1 - t) for a numeric target scaled to t in [0, 1] by its public bounds.
+
+    The sums are those of the target and of its complement; they add up to the count. L1 norm 1.
+    """
+
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=2, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        column = rows.features.schema.target
+        scaled = (target_of(rows) - column.lower) / (column.upper - column.lower)
+        scaled = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
+        return np.stack([scaled, 1.0 - scaled], axis=1)
+
+
+@frozen(eq=False)
 class CustomValue:
     """A function of single rows that somebody vouches for. Recorded as asserted.
 

@@ -7,7 +7,7 @@ the rows, and its sensitivity would be a claim. Exact types, because a subclass 
 from __future__ import annotations
 
 from privledger.data.bins import Bins, Test, TreeCells
-from privledger.data.blocks import ColumnValue, CustomValue, Ones
+from privledger.data.blocks import ColumnValue, CustomValue, Ones, TargetShares
 from privledger.data.cells import (
     CategoryCells,
     CoinCells,
@@ -23,7 +23,7 @@ from privledger.data.schema import Column, Schema
 from privledger.data.score import Gradient, Hessian, Score
 from privledger.errors import NotGranted, SchemaError, UnsupportedNode
 
-BLOCKS: tuple[type, ...] = (Ones, ColumnValue, CustomValue, Gradient, Hessian)
+BLOCKS: tuple[type, ...] = (Ones, ColumnValue, TargetShares, CustomValue, Gradient, Hessian)
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells)
 
@@ -40,6 +40,8 @@ def check_query(query: object) -> None:
             _refuse(block)
         if isinstance(block, Gradient | Hessian):
             _check_score(block.score, vault)
+        if isinstance(block, TargetShares):
+            _check_column("", "numeric", schema)
         if isinstance(block, ColumnValue):
             _check_column(block.name, "numeric", schema)
     if query.cells is not None:

@@ -41,6 +41,7 @@ class Column:
             and targets.
         role: only `feature` columns are inputs.
         missing: whether cells may be empty.
+        ordered: whether the categories come in their natural order, so that cuts make sense.
         outside: `clip` values beyond the bounds, or `refuse` the table.
         provenance: where bounds and categories come from; never the private data.
     """
@@ -56,6 +57,7 @@ class Column:
     outside: str = "clip"
     provenance: str = "public"
     unit: str = ""
+    ordered: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -214,6 +216,8 @@ def _column_dict(column: Column) -> dict[str, Any]:
         result |= {"lower": column.lower, "upper": column.upper, "integer": column.integer}
     if column.kind == "categorical":
         result["categories"] = list(column.categories)
+        if column.ordered:
+            result["ordered"] = True
     return result
 
 
@@ -234,6 +238,7 @@ def _column(value: dict[str, Any], missing: bool, target: object) -> Column:
         tuple(value.get("categories") or ()), bool(value.get("integer", False)), allowed,
         value.get("outside", "clip"),
         value.get("provenance", "public"), str(value.get("unit") or ""),
+        bool(value.get("ordered", False)),
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from privledger.data.bins import Bins, fixed
 from privledger.data.rows import Rows
+from privledger.data.schema import Column
 from privledger.errors import InvalidValue
 
 MOST_CELLS = 1 << 15
@@ -33,9 +34,9 @@ def _nothing() -> Ints:
 class GrownCells:
     """The leaves of a complete binary tree; every node of a level has its own test.
 
-    Start with `data.root(bins)` and add a level with `grow`. A numeric test sends a record to
-    the right if its bin is at least `cut`, a categorical one if its category is `cut`; a
-    missing number counts as the largest, a missing category goes left.
+    Start with `data.root(bins)` and add a level with `grow`. A test of numbers or of ordered
+    categories sends a record to the right if its bin is at least `cut` (missing counts as the
+    largest), one of other categories if the category is `cut` (missing goes left).
 
     Attributes:
         bins: the public bins that tests speak about.
@@ -148,13 +149,17 @@ class GrownCells:
 
 
 def categorical(bins: Bins) -> NDArray[np.bool_]:
-    """Which features are categorical, shape (features,)."""
-    return np.array([column.kind == "categorical" for column in bins.schema.features])
+    """Which features have categories without an order, shape (features,)."""
+    return np.array([_unordered(column) for column in bins.schema.features])
+
+
+def _unordered(column: Column) -> bool:
+    return column.kind == "categorical" and not column.ordered
 
 
 def category_starts(bins: Bins) -> NDArray[np.int64]:
     """Where each feature's categories begin in `open`, shape (features + 1,)."""
-    sizes = [len(column.categories) if column.kind == "categorical" else 0
+    sizes = [len(column.categories) if _unordered(column) else 0
              for column in bins.schema.features]
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 

@@ -1,0 +1,232 @@
+"""JointTree: one joint exponential mechanism per level over attribute and cut.
+
+Not from a paper; the design and its proofs: docs/papers/joint-tree.md, docs/proofs/
+split-scores.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+import privledger as pl
+from privledger_learners.checking import check_choice, check_count, check_number
+from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
+from privledger_learners.trees.forest import Forest, Tree
+from privledger_learners.trees.grow import geometric, grow, laplace, monotone
+from privledger_learners.trees.smoothing import smoothed_means, smoothed_shares
+
+TARGET_EDGES = 256
+LEVEL_RATIO = 1.1
+RECORDS_PER_LEAF = 10
+
+
+@frozen
+class JointRecipe:
+    """Epsilon in four parts: row count, target quantiles, structure, leaves.
+
+    Attributes:
+        count, quantiles: pure epsilon, 0 if not bought.
+        depth: fixed, or None: from the number of rows, at most `max_depth`.
+        rows: the number of rows, where it is public.
+    """
+
+    schema: pl.Schema
+    relation: str
+    count: float
+    quantiles: float
+    structure: float
+    leaves: float
+    depth: int | None
+    max_depth: int
+    rows: int | None
+    numeric_bins: int
+    smoothing: float
+
+    @property
+    def plan(self) -> pl.Node:
+        """Row count, histogram of the target, one exponential mechanism per level, leaves."""
+        nodes: list[Any] = []
+        if self.count:
+            nodes.append(laplace(self.count, self.relation, cells=False))
+        if self.quantiles:
+            nodes.append(laplace(self.quantiles, self.relation, cells=True))
+        depths = ([self.depth] if self.depth is not None else
+                  [self._depth(self.rows)] if self.rows is not None else
+                  list(range(1, self.max_depth + 1)))
+        members = [pl.Sequential(self._levels(depth)) for depth in depths]
+        nodes.append(members[0] if len(members) == 1 else pl.OneOf(members))
+        nodes.append(self._leaf_noise())
+        return pl.Sequential(nodes)
+
+    def _levels(self, depth: int) -> tuple[pl.Exponential, ...]:
+        return monotone(geometric(self.structure, depth, LEVEL_RATIO))
+
+    def _leaf_noise(self) -> pl.Laplace:
+        return laplace(self.leaves, self.relation, cells=True)
+
+    def _depth(self, rows: float) -> int:
+        """As deep as leaves of RECORDS_PER_LEAF noise scales allow."""
+        wanted = math.floor(math.log2(max(rows, 2) * self.leaves / RECORDS_PER_LEAF + 1e-12)
+                            if rows * self.leaves > RECORDS_PER_LEAF else 1)
+        return int(min(max(wanted, 1), self.max_depth))
+
+    def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
+        """One tree on all records."""
+        depth = self.depth
+        if depth is None:
+            rows = self.rows
+            if rows is None:
+                rows = float(session.release(laplace(self.count, self.relation, cells=False),
+                                             data.count()))
+            depth = self._depth(rows)
+        labels = self._labels(session, data)
+        tree = grow(session, data.root(data.bins(self.numeric_bins)), self._levels(depth),
+                    lambda cells: data.choose(cells, "squared_error", among="both",
+                                              labels=labels))
+        return Forest((Tree(tree, self._leaf_values(session, data, tree, labels)),))
+
+    def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
+        target = self.schema.target
+        if self.schema.task == "classification":
+            return pl.CategoryCells("", len(target.categories))
+        edges = np.linspace(target.lower, target.upper, TARGET_EDGES + 1)[1:-1]
+        counts = session.release(laplace(self.quantiles, self.relation, cells=True),
+                                 data.histogram(target.name, edges))
+        return pl.IntervalCells("", quantile_edges(counts[: len(edges) + 1], edges))
+
+    def _leaf_values(self, session: pl.Session, data: pl.Dataset, tree: pl.GrownCells,
+                     labels: Any) -> np.ndarray:
+        mechanism = self._leaf_noise()
+        noise = math.sqrt(2) * mechanism.scale
+        if self.schema.task == "classification":
+            counts = session.release(mechanism, data.query(
+                (pl.Ones(),), pl.CrossCells(tree, labels), "class counts per leaf"))
+            return smoothed_shares(counts.reshape(tree.count, -1), noise, self.smoothing)
+        shares = session.release(mechanism, data.query((pl.TargetShares(),), tree,
+                                                       "target sums per leaf"))
+        means = smoothed_means(shares[:, 0], shares.sum(axis=1), noise, self.smoothing)
+        return means[:, None]
+
+    def claimed(self) -> tuple[pl.ClaimStep, ...]:
+        """No paper claims anything: the sound cost of each part."""
+        total = pl.epsilon(self.plan, 0.0, self.relation)
+        return (pl.ClaimStep("everything", "not from a paper", None, total, 0.0,
+                             "levels and leaves add up; leaves of one level are disjoint"),)
+
+
+def quantile_edges(counts: np.ndarray, edges: np.ndarray, parts: int = 6) -> tuple[float, ...]:
+    """Borders of about equal shares of a noisy histogram; at least one, increasing."""
+    mass = np.cumsum(np.maximum(counts, 0.0))
+    wanted = mass[-1] * np.arange(1, parts) / parts
+    places = np.searchsorted(mass, wanted)
+    found = np.unique(edges[np.minimum(places, len(edges) - 1)])
+    return tuple(float(edge) for edge in found)
+
+
+class _JointTree:
+    """Shared by classifier and regressor; see their docstrings."""
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        schema: pl.Schema | None = None,
+        *,
+        depth: int | None = None,
+        max_depth: int = 10,
+        structure_share: float = 0.7,
+        count_share: float = 0.05,
+        quantile_share: float = 0.05,
+        smoothing: float = 4.0,
+        numeric_bins: int = 65534,
+        relation: str = "add_remove",
+        mode: str = "private",
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.depth = depth
+        self.max_depth = max_depth
+        self.structure_share = structure_share
+        self.count_share = count_share
+        self.quantile_share = quantile_share
+        self.smoothing = smoothing
+        self.numeric_bins = numeric_bins
+        self.relation = relation
+        self.mode = mode
+        self.random_state = random_state
+
+    def _recipe(self, schema: pl.Schema) -> JointRecipe:
+        self._check()
+        epsilon = float(self.epsilon)
+        buys_count = self.depth is None and schema.public_rows is None
+        count = self.count_share * epsilon if buys_count else 0.0
+        quantiles = self.quantile_share * epsilon if schema.task == "regression" else 0.0
+        rest = epsilon * (1 - 1e-9) - count - quantiles
+        structure = self.structure_share * rest
+        return JointRecipe(schema, self.relation, count, quantiles, structure, rest - structure,
+                           self.depth, self.max_depth, schema.public_rows, self.numeric_bins,
+                           self.smoothing)
+
+    def _check(self) -> None:
+        check_number("epsilon", self.epsilon, 0.0, 1e6)
+        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
+        if self.depth is not None:
+            check_count("depth", self.depth, 1, 14)
+        check_count("max_depth", self.max_depth, 1, 14)
+        check_number("structure_share", self.structure_share, 0.0, 0.99)
+        check_number("count_share", self.count_share, 0.0, 0.5)
+        check_number("quantile_share", self.quantile_share, 0.0, 0.4)
+        check_number("smoothing", self.smoothing, 0.0, 1e3)
+        check_count("numeric_bins", self.numeric_bins, 1, 65534)
+        check_choice("relation", self.relation, ("add_remove", "replace_one"))
+        check_choice("mode", self.mode, ("private", "simulation"))
+
+
+class JointTreeClassifier(_JointTree, TreeClassifier):
+    """A tree whose every level is one exponential mechanism over attributes and cuts.
+
+    Scores are squared errors of one-hot labels; leaves hold noisy class counts, smoothed from
+    the root down. Pure DP: `delta` may stay 0.
+
+    Args:
+        epsilon, delta: what one `fit` may cost, in nats and as a probability.
+        schema: public facts of the table; required unless a guarded Dataset is given.
+        depth: None for the rule: from the row count, public or bought, at most `max_depth`.
+        structure_share: part of epsilon for the levels; the rest goes to the leaves.
+        count_share: part of epsilon for the row count, where the depth needs it.
+        smoothing: how strongly a leaf is drawn to the node above it.
+        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
+        mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
+        random_state: seed of simulation; never of private noise.
+
+    Attributes:
+        forest_: released values only. receipt_: the ledger's head after the fit.
+        ledger_, data_: not pickled.
+    """
+
+    info = pl.LearnerInfo("joint-tree-classifier", "one joint choice of attribute and cut per "
+                          "level, for classes", "", ("add_remove", "replace_one"),
+                          ("classification",))
+
+
+class JointTreeRegressor(_JointTree, TreeRegressor):
+    """The same for a number: structure from quantile classes of the target, leaves from sums.
+
+    Args:
+        quantile_share: part of epsilon for a histogram of the target, which gives the classes.
+
+    Other parameters as in `JointTreeClassifier`.
+    """
+
+    info = pl.LearnerInfo("joint-tree-regressor", "one joint choice of attribute and cut per "
+                          "level, for a number", "", ("add_remove", "replace_one"),
+                          ("regression",))
+
+
+__all__ = ["JointTreeClassifier", "JointTreeRegressor"]

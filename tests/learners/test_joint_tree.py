@@ -1,0 +1,110 @@
+"""JointTree: conforms, costs what it says, learns something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from privledger_learners import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.joint_tree import quantile_edges
+from privledger_learners.trees.smoothing import levels_of, smoothed_shares
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privledger as pl
+from privledger.testing import parametrize_with_learner_checks
+
+LEARNERS = [
+    JointTreeClassifier(epsilon=1.0),
+    JointTreeClassifier(epsilon=1.0, depth=3, relation="replace_one"),
+    JointTreeClassifier(epsilon=1.0, delta=1e-6, max_depth=4),
+    JointTreeRegressor(epsilon=1.0),
+    JointTreeRegressor(epsilon=1.0, depth=2, relation="replace_one"),
+]
+
+
+@parametrize_with_learner_checks(LEARNERS)
+def test_learner_conforms(learner, check):
+    check(learner)
+
+
+@parametrize_with_checks([JointTreeClassifier(epsilon=100.0, mode="simulation", random_state=0),
+                          JointTreeRegressor(epsilon=100.0, mode="simulation", random_state=0)])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def rings():
+    schema = pl.Schema("rings", (
+        pl.Column("a", "numeric", "feature", -1.0, 1.0),
+        pl.Column("b", "numeric", "feature", -1.0, 1.0),
+        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
+        pl.Column("t", "categorical", "target", categories=("out", "in"))))
+    rng = np.random.default_rng(0)
+    X = {"a": rng.uniform(-1, 1, 4000), "b": rng.uniform(-1, 1, 4000),
+         "colour": rng.choice(["red", "green", "blue"], 4000)}
+    inside = (np.abs(X["a"]) < 0.6) & (np.abs(X["b"]) < 0.6) | (X["colour"] == "blue")
+    return schema, X, np.where(inside, "in", "out")
+
+
+def test_it_learns(rings):
+    """Four wrong records in a hundred are far beyond what noise does here; not a privacy test."""
+    schema, X, y = rings
+    model = JointTreeClassifier(epsilon=4.0, schema=schema).fit(X, y)
+    assert model.score(X, y) > 0.93
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    assert model.ledger_.spent <= 4.0
+    assert model.ledger_.verify() == []
+
+
+@pytest.mark.parametrize("rows", [None, 4000])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_the_plan_costs_epsilon(rings, rows, relation):
+    schema = pl.Schema("rings", rings[0].columns, rows)
+    learner = JointTreeClassifier(epsilon=0.7, schema=schema, relation=relation)
+    cost = pl.epsilon(learner.plan(), 0.0, relation)
+    assert 0.7 * (1 - 1e-6) <= cost <= 0.7
+    assert isinstance(learner.plan().nodes[-2], pl.OneOf) == (rows is None)
+    (claim,) = learner.claimed()
+    assert claim.sound == cost
+
+
+def test_ledger_of_one_fit_refuses_the_second(rings):
+    schema, X, y = rings
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.5, 0.0))
+    data = ledger.protect(X, y, schema)
+    JointTreeClassifier(epsilon=1.0, schema=schema).fit(data)
+    with pytest.raises(pl.BudgetExceeded):
+        JointTreeClassifier(epsilon=1.0, schema=schema).fit(data)
+
+
+def test_shares_are_drawn_to_the_node_above():
+    counts = np.array([[90.0, 10.0], [-3.0, 2.0], [0.0, 50.0], [1.0, 0.0]])
+    shares = smoothed_shares(counts, 2.0)
+    assert shares.sum(axis=1) == pytest.approx(1.0)
+    assert shares[0, 0] > 0.8 > shares[1, 0] > 0.3
+    assert shares[3, 1] > 0.5  # an empty leaf says what its parent says
+    assert (smoothed_shares(-counts, 2.0) > 0).all()
+    assert [len(level) for level in levels_of(counts)] == [1, 2, 4]
+
+
+def test_quantiles_of_noisy_histograms():
+    edges = np.linspace(0, 1, 11)[1:-1]
+    assert quantile_edges(np.array([100.0] + [0.0] * 9), edges) == (0.1,)
+    assert quantile_edges(np.full(10, 5.0), edges, 3) == pytest.approx((0.4, 0.7))
+    assert quantile_edges(np.full(10, -5.0), edges)  # nothing but noise: still a class border
+
+
+@pytest.mark.parametrize("wrong", [
+    {"epsilon": 0.0}, {"epsilon": np.nan}, {"epsilon": True}, {"depth": 0}, {"depth": 15},
+    {"depth": 2.5}, {"structure_share": 1.0}, {"relation": "both"}, {"mode": "public"},
+    {"numeric_bins": 10**6}, {"smoothing": -1.0}, {"count_share": 0.6}])
+def test_bad_parameters_are_refused(rings, wrong):
+    schema, X, y = rings
+    with pytest.raises(pl.PrivledgerError):
+        JointTreeClassifier(**{"epsilon": 1.0, "schema": schema, **wrong}).fit(X, y)
+
+
+def test_wrong_task_is_refused(rings):
+    schema, X, y = rings
+    with pytest.raises(pl.SchemaError):
+        JointTreeRegressor(epsilon=1.0, schema=schema).fit(X, y)
