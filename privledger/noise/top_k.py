@@ -29,6 +29,7 @@ SLACK = 0.5
 
 _VAGUE = 1 << 24  # words this close to an end leave too much of the uniform unknown for floats
 _MOST = 1 - 2.0**-40
+_MOST_CANDIDATES = 10**8  # the float table of log-factorials is then right to 0.01
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -53,7 +54,8 @@ def top_k(
     C(d, k) sets. With "gumbel" this is the exponential mechanism over sets.
 
     Args:
-        scores: float64, shape (d,), finite; each taken as exactly the number it is.
+        scores: float64, shape (d,), finite, d from 2 to 10**8; each taken as exactly the
+            number it is.
         k: from 1 to d - 1.
         rate: from 1e-140 to 1e140. epsilon / (2 sensitivity), or epsilon / sensitivity if all
             scores move one way.
@@ -73,7 +75,8 @@ def top_k(
     """
     slope = moderate("rate", rate)
     values = checked_scores(scores)
-    size = count("k", k, most=len(values) - 1)
+    d = count("number of scores", len(values), least=2, most=_MOST_CANDIDATES)
+    size = count("k", k, most=d - 1)
     share = number("gamma", gamma)
     if not (share == 0 or 2.0**-53 <= share <= 1):
         raise InvalidValue("gamma", gamma, "0, or from 2**-53 to 1")
