@@ -230,12 +230,12 @@ def test_extreme_scores(noise: str, gamma: float) -> None:
 
 
 def test_subsets_are_uniform() -> None:
-    words, sets = Chosen(seed=9), list(itertools.combinations(range(5), 2))
+    words, sets = Chosen(seed=9), list(itertools.combinations(range(6), 3))
     seen = dict.fromkeys(sets, 0)
     for _ in range(5000):
-        seen[tuple(sorted(module._subset(5, 2, words).tolist()))] += 1
-    statistic = sum((count - 500) ** 2 / 500 for count in seen.values())
-    assert chdtrc(9, statistic) > FALSE_ALARM
+        seen[tuple(sorted(module._subset(6, 3, words).tolist()))] += 1
+    statistic = sum((count - 250) ** 2 / 250 for count in seen.values())
+    assert chdtrc(19, statistic) > FALSE_ALARM
     assert sorted(module._subset(4, 4, words).tolist()) == [0, 1, 2, 3]
     assert module._subset(4, 0, words).shape == (0,)
 
