@@ -60,14 +60,16 @@ def queries(data, rng):
                    logistic.gradient(0.7), logistic.hessian()]
     else:
         score = data.score("squared", [float(rng.normal())], center=5.0, scale=5.0)
-        blocks += [pl.ColumnValue("", 5.0, 5.0), score.gradient(float(rng.uniform(0.01, 2))),
+        blocks += [pl.ColumnValue("", 5.0, 5.0), pl.TargetShares(), score.gradient(float(rng.uniform(0.01, 2))),
                    score.hessian()]
     score.add(pl.IntervalCells("x", (0.0, 1.0)), rng.normal(
         size=(4, 3) if classes else 4) * 2)
     bins = data.bins(8)
     tables = [rng.integers(0, 2, size).astype(np.uint8) for size in bins.sizes()]
     tree = pl.TreeCells(bins, [pl.Test(0, tables[0]), pl.Test(1, 2 * tables[1])], 4)
-    cells = [None, data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
+    grown = data.root(bins).grow([1], [1]).grow([0, 0], [3, 5])
+    cells = [None, grown, pl.CrossCells(grown, pl.CategoryCells("", 3) if classes else tree),
+             data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
              pl.ResidualCells(score, (0.1, 0.5)), pl.CategoryCells("", 3) if classes else tree]
     for _ in range(6):
         chosen = rng.choice(len(blocks), rng.integers(1, 4), replace=False)
