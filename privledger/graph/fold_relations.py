@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 
 import numpy as np
+from attrs import evolve
 
 from privledger.accounting import Cost, RdpCurve, Relation, delta_at, pure_rdp
 from privledger.accounting.pld import GaussianPair, Losses, both_ways, pure_pair
@@ -18,7 +19,15 @@ from privledger.accounting.tuning import (
 )
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
-from privledger.graph.nodes import AsReplaceOne, Group, IndividualFilter, Node, Tuning, holds
+from privledger.graph.nodes import (
+    AsReplaceOne,
+    Group,
+    IndividualFilter,
+    LabelOnly,
+    Node,
+    Tuning,
+    holds,
+)
 from privledger.rounding import multiply_up, up
 
 Orders = tuple[float, ...]
@@ -41,6 +50,16 @@ def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
     inner = cost_of(node.node, "add_remove", orders)
     return _several(node.node, inner, 2, "add_remove", "replace_one", orders,
                     "a change of relation")
+
+
+@fold.register
+def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
+    """To change a label is one way to replace a record [docs/proofs/relations.md]."""
+    if relation != "replace_label":
+        raise RelationMismatch(
+            f"LabelOnly promises nothing about whole records, so it has no price under {relation}: "
+            "it is for ledgers of relation replace_label")
+    return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 
 def _several(

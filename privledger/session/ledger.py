@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from privledger.accounting import check_relation
+from privledger.accounting import check_relation, promise
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.errors import (
     DataError,
@@ -82,7 +82,8 @@ class Ledger:
         Args:
             path: or `postgresql://USER@HOST/DATABASE?ledger=NAME`, for many hosts.
             budget: the promise, for everything that will ever be released under it.
-            relation: `add_remove` or `replace_one`; fixed for ever.
+            relation: `add_remove`, `replace_one`, or `replace_label`, which protects labels
+                only; fixed for ever.
             filter: how plans add up: `gdp`, `rdp`, `basic`, or `auto`, which lets the first
                 plan (chosen before anything private was seen) fix it.
             order: Renyi order for `filter="rdp"`; a good one is chosen if it is None.
@@ -358,7 +359,7 @@ class Ledger:
         mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
         budget = self.budget
         return (f"Ledger({self.path}, epsilon {self.spent:.4g} of {budget.epsilon:g} at delta "
-                f"{budget.delta:g}, {self.relation}{mark})")
+                f"{budget.delta:g}, {promise(self.relation)}{mark})")
 
     def __copy__(self) -> Ledger:
         return self
