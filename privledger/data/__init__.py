@@ -1,9 +1,18 @@
 """Public facts about tables, guarded handles, and the queries they can describe."""
 
 from privledger.data.bins import Bins, Test, TreeCells
-from privledger.data.blocks import ColumnValue, CustomValue, Ones, clipped
-from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells, ResidualCells
+from privledger.data.blocks import ClassIs, ColumnValue, CustomValue, Ones, clipped
+from privledger.data.cells import (
+    CategoryCells,
+    Cells,
+    CoinCells,
+    IndexCells,
+    IntervalCells,
+    LabelledCells,
+    ResidualCells,
+)
 from privledger.data.dataset import Dataset, Partition
+from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
 from privledger.data.rows import Rows, Vault
 from privledger.data.schema import Column, Schema
@@ -14,13 +23,17 @@ __all__ = [
     "Bins",
     "CategoryCells",
     "Cells",
+    "ClassIs",
     "CoinCells",
     "Column",
     "ColumnValue",
     "Columns",
     "CustomValue",
     "Dataset",
+    "IndexCells",
     "IntervalCells",
+    "LabelQuery",
+    "LabelledCells",
     "Ones",
     "Partition",
     "Query",

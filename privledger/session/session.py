@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Dataset, Query
+from privledger.data import Dataset, LabelQuery, Query
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.kinds import check_query
@@ -29,6 +29,7 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
+from privledger.session.labels import release_labels
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -134,12 +135,13 @@ class Session:
         return Dataset(self._data.schema, self._data._vault, (step, *self._data.steps),
                        self._data.ledger)
 
-    def release(self, mechanism: Any, query: Query, *, rollover: int = 0) -> Answer | list[Answer]:
+    def release(self, mechanism: Any, query: Query | LabelQuery, *,
+                rollover: int = 0) -> Answer | list[Answer]:
         """Answer `query` with exact noise, after taking the release off the grant.
 
         Args:
-            mechanism: `Gaussian` or `Laplace`, equal to a node that the plan still holds under
-                the handle's derivation.
+            mechanism: `Gaussian` or `Laplace` (`RandomizedResponse` for `data.labels()`), equal
+                to a node that the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
                 scaled down to what it can still pay per round, so nobody is left out.
@@ -152,6 +154,8 @@ class Session:
             NotGranted: nothing reserved covers it; nothing was read.
             UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
         """
+        if isinstance(query, LabelQuery):
+            return release_labels(self, mechanism, query)
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
