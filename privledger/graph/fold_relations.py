@@ -21,6 +21,7 @@ from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
+    FixedSizeSample,
     Group,
     IndividualFilter,
     LabelOnly,
@@ -54,11 +55,15 @@ def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
 
 @fold.register
 def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
-    """To change a label is one way to replace a record [docs/proofs/relations.md]."""
+    """Every rule that is used for a replaced record holds for a changed label
+    [docs/proofs/relations.md]; samples of a fixed size are not shown to."""
     if relation != "replace_label":
         raise RelationMismatch(
             f"LabelOnly promises nothing about whole records, so it has no price under {relation}: "
             "it is for ledgers of relation replace_label")
+    if holds(node.node, FixedSizeSample):
+        # Its proof swaps whole records, and a label may move a query less than a record does.
+        raise UnsupportedNode("a sample of fixed size inside LabelOnly has no proof here")
     return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 

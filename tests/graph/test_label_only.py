@@ -17,7 +17,7 @@ LABEL = "replace_label"
 INSIDE = [
     G, L, R, pl.Repeat(R, 3), pl.Sequential([L, R]), pl.Group(2, L),
     pl.Parallel([L, pl.Laplace(1.0)], "index"), pl.Parallel([L, L]),
-    pl.AsReplaceOne(pl.PoissonSample(0.1, G)), pl.FixedSizeSample(5, 100, G),
+    pl.AsReplaceOne(pl.PoissonSample(0.1, G)),
     pl.Tuning(L, success=0.1),
 ]
 
@@ -57,6 +57,16 @@ def test_what_has_no_replace_one_proof_has_none_for_labels(node):
                   pl.PoissonSample(0.1, pl.LabelOnly(G))):
         with pytest.raises(pl.RelationMismatch):
             pl.epsilon(tried, 1e-6, LABEL)
+
+
+def test_a_sample_of_fixed_size_swaps_whole_records():
+    """A label may move a query by 1 where a record moves it by 2: the proof does not carry over."""
+    sample = pl.FixedSizeSample(5, 100, G)
+    for node in (sample, pl.Repeat(sample, 2)):
+        with pytest.raises(pl.UnsupportedNode, match="fixed size"):
+            pl.epsilon(pl.LabelOnly(node), 1e-6, LABEL)
+    with pytest.raises(pl.RelationMismatch):
+        pl.epsilon(pl.FixedSizeSample(5, 100, pl.LabelOnly(G)), 1e-6, LABEL)
 
 
 def test_composition_outside_is_composition_inside():
