@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import fields, frozen
 
-from privledger.accounting import check_relation
+from privledger.accounting import check_relation, promise
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
@@ -29,7 +29,8 @@ class Policy:
 
     Attributes:
         max_epsilon, max_delta: the largest guarantee that may be spent.
-        relation: the neighbouring relation it must be stated for; None allows both.
+        relation: the neighbouring relation it must be stated for; None allows those about whole
+            records. `replace_label`, which is about labels only, has to be asked for by name.
         allow_simulation: accept seeded noise, which protects nobody.
         allow_asserted: accept costs and sensitivities that somebody merely vouches for.
         learners, mechanisms: what may appear; None allows everything.
@@ -140,6 +141,10 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
         found.append(Finding("wrong-relation", -1,
                              f"stated for {facts.relation}, the policy asks for "
                              f"{policy.relation}"))
+    if policy.relation is None and facts.relation == "replace_label":
+        found.append(Finding("wrong-relation", -1,
+                             f"stated for {promise(facts.relation)}; a policy that accepts this "
+                             'says so: relation = "replace_label"'))
     return (*found, *_origins(facts, policy))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from privledger.accounting import promise
 from privledger.cli.opening import LedgerPlace, reading, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare
@@ -231,7 +232,7 @@ def render_verdict(out: Console, result: Verdict, policy: Policy) -> None:
         out.print(pairs([
             ("epsilon", f"{figure(facts.epsilon)} of {figure(policy.max_epsilon)} allowed"),
             ("delta", f"{facts.delta:g} of {policy.max_delta:g} allowed"),
-            ("relation", facts.relation),
+            ("relation", promise(facts.relation)),
             ("learners", ", ".join(facts.learners) or "-"),
             ("mechanisms", ", ".join(facts.mechanisms) or "-"),
         ]))

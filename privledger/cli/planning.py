@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from privledger.accounting import promise
 from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
@@ -152,7 +153,7 @@ def render_price(out: Console, price: Price, releases: int | None) -> None:
     order = "" if price.order is None else f", order {price.order:g}"
     out.print(pairs([
         ("price", text(f"epsilon {figure(price.epsilon)} at delta {price.delta:g}, "
-                       f"{price.relation}", "bold")),
+                       f"{promise(price.relation)}", "bold")),
         ("proved by", f"{price.theorem} [{price.accountant}{order}]"),
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{figure(price.amount)} of {figure(price.cap)} {price.unit}; the ledger "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privledger.accounting import promise
 from privledger.cli.opening import reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare, run_argument
@@ -175,7 +176,7 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
     out.print(text(f"{result['learner']}: trained and settled", GREEN))
     out.print(pairs([
         ("this run", f"epsilon {figure(result['epsilon'])} at delta {result['delta']:g}, "
-                     f"{result['relation']}"),
+                     f"{promise(result['relation'])}"),
         ("ledger total", f"epsilon {figure(result['spent'])} of {figure(budget.epsilon)} spent, "
                          f"{figure(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),

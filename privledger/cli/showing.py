@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privledger.accounting import promise
 from privledger.cli.opening import LedgerPlace, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import (
@@ -69,7 +70,7 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
     out.print(pairs([
         ("ledger", report.location),
         ("budget", f"epsilon {figure(report.epsilon)}, delta {report.delta:g}, "
-                   f"{report.relation}"),
+                   f"{promise(report.relation)}"),
         ("spent", f"epsilon {figure(report.spent)}, delta {report.spent_delta:g} "
                   "(reservations included)"),
         ("left", f"a plan of epsilon {figure(report.left)} would still be granted "

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from privledger.accounting import check_relation
+from privledger.accounting import check_relation, promise
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.errors import (
     DataError,
@@ -39,7 +39,7 @@ from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import positive, probability
-from privledger.session.identity import Identities, fingerprint
+from privledger.session.identity import Identities, declared, fingerprint
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
@@ -82,7 +82,8 @@ class Ledger:
         Args:
             path: or `postgresql://USER@HOST/DATABASE?ledger=NAME`, for many hosts.
             budget: the promise, for everything that will ever be released under it.
-            relation: `add_remove` or `replace_one`; fixed for ever.
+            relation: `add_remove`, `replace_one`, or `replace_label`, which protects labels
+                only; fixed for ever.
             filter: how plans add up: `gdp`, `rdp`, `basic`, or `auto`, which lets the first
                 plan (chosen before anything private was seen) fix it.
             order: Renyi order for `filter="rdp"`; a good one is chosen if it is None.
@@ -176,7 +177,8 @@ class Ledger:
         return self._history.receipt()
 
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
-                name: str | None = None, fingerprint_key: bytes | None = None) -> Dataset:
+                name: str | None = None, fingerprint_key: bytes | None = None,
+                public_features: bool = False, unlabelled: bool = False) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
@@ -188,8 +190,12 @@ class Ledger:
             fingerprint_key: secret of an organisation. The same records under the same key
                 leave the same mark in every ledger, so that `privledger overlap` notices a
                 table that was opened under two of them. Keep it as secret as the table.
+            public_features: declares that features, the number of rows, and which of them have
+                a label, are public. Required by `replace_label` ledgers, refused by others.
+            unlabelled: the target may be missing (None, NaN) in some rows.
 
         Raises:
+            RelationMismatch: public features under another relation than `replace_label`.
             DataError: the table does not fit; columns and rules are named, never values.
         """
         if schema is None and isinstance(y, Schema):
@@ -197,24 +203,30 @@ class Ledger:
         if not isinstance(schema, Schema):
             raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                                "from private data")
+        public, partial = declared(self.relation, public_features, unlabelled, y)
         columns = encode_features(X, schema)
-        target = None if y is None else encode_target(y, schema)
+        target = None if y is None else encode_target(y, schema, unlabelled=partial)
         check_rows(columns, target)
         if name is not None:
             self._identities.check(name, columns, target)
         mark = None if fingerprint_key is None else fingerprint(fingerprint_key, columns, target)
-        data = self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}", mark)
+        rows = Rows(columns, target, self._source)
+        vault = Vault(name or f"data-{secrets.token_hex(6)}", rows, self._history,
+                      relation=self.relation, public_features=public, unlabelled=partial)
+        data = self._guard(vault, schema, mark)
         self._identities.newest[data.identity] = data._vault
         return data
 
-    def _guard(self, columns: Columns, target: Any, schema: Schema, name: str,
-               mark: str | None) -> Dataset:
-        body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
-                "time": now()}
+    def _guard(self, vault: Vault, schema: Schema, mark: str | None) -> Dataset:
+        body: dict[str, Any] = {"data": vault.identity, "schema": schema.name,
+                                "schema_sha256": schema.digest, "time": now()}
         if mark is not None:
             body["fingerprint"] = mark
+        if vault.public is not None:
+            body["public_features"] = True
+        if vault.unlabelled:
+            body["unlabelled"] = True
         self._history.note("protected", body)
-        vault = Vault(name, Rows(columns, target, self._source), self._history)
         return Dataset(schema, vault, ledger=self)
 
     def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
@@ -225,7 +237,8 @@ class Ledger:
         if data._vault._guardian is not self._history:
             raise NotGranted("these records are guarded by another ledger")
         columns = encode_features(X, data.schema)
-        target = None if y is None else encode_target(y, data.schema)
+        target = None if y is None else encode_target(y, data.schema,
+                                                      unlabelled=data._vault.unlabelled)
         check_rows(columns, target)
         if (target is not None) != data._vault.has_target:
             raise DataError("late arrivals come with a target exactly if the others did")
@@ -358,7 +371,7 @@ class Ledger:
         mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
         budget = self.budget
         return (f"Ledger({self.path}, epsilon {self.spent:.4g} of {budget.epsilon:g} at delta "
-                f"{budget.delta:g}, {self.relation}{mark})")
+                f"{budget.delta:g}, {promise(self.relation)}{mark})")
 
     def __copy__(self) -> Ledger:
         return self

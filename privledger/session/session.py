@@ -13,9 +13,10 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Choice, Dataset, Picked, Query
+from privledger.data import Choice, Dataset, LabelQuery, Picked, Query
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
+from privledger.data.disjoint import by_record
 from privledger.data.kinds import check_choice, check_query
 from privledger.data.rows import Rows
 from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
@@ -30,6 +31,7 @@ from privledger.noise.source import NoiseSource
 from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
 from privledger.session.choosing import choose, rate_of
+from privledger.session.labels import release_labels
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -142,8 +144,8 @@ class Session:
 
         Args:
             mechanism: `Gaussian` or `Laplace` for a `Query`, `Exponential` or `PermuteAndFlip`
-                for a `Choice`; equal to a node that the plan still holds under the handle's
-                derivation.
+                for a `Choice`, `RandomizedResponse` for `data.labels()`; equal to a node that
+                the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
                 scaled down to what it can still pay per round, so nobody is left out.
@@ -156,6 +158,8 @@ class Session:
             NotGranted: nothing reserved covers it; nothing was read.
             UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
         """
+        if isinstance(query, LabelQuery):
+            return release_labels(self, mechanism, query)
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
@@ -232,7 +236,8 @@ class Session:
                 rollover: int) -> list[NDArray[np.float64]]:
         # Floating-point warnings would tell which records overflow, also as exceptions.
         with query.data._vault.open(self) as rows, np.errstate(all="ignore"):
-            if query.data.steps and all(s.context.kind == "part" for s in query.data.steps):
+            if by_record(query.cells) and query.data.steps and all(
+                    step.context.kind == "part" for step in query.data.steps):
                 taken = self._whole(query, mechanism, self._members(query.data, rows))
             else:
                 taken = self._take(query, mechanism, made, rows, rollover)

@@ -10,9 +10,8 @@ privledger, so a mistake there is not repeated here. The format: docs/ledger-for
 
 Checked: every hash of the chain; the order of entries; totals against the caps, in whole
 numbers; the caps; prices of Gaussian plans (any filter) and of pure plans (basic filter);
-direct releases against the plan of their grant. What is not is listed as "not recomputed" or
-"not compared". No file can show that the noise was drawn, or that this is the newest history:
-for the latter, bring a receipt.
+direct releases against the plan of their grant. What is not is listed. No file can show that
+the noise was drawn, or that this is the newest history: for the latter, bring a receipt.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any, Callable  # noqa: UP035
 
 FORMAT = 2  # the latest version of the format that this file knows
 FIELDS = {"position", "kind", "body", "previous", "hash"}
-UNIT, DELTA_UNIT = 2**192, 2**512
+UNIT, DELTA_UNIT, LABELS = 2**192, 2**512, "replace_label"
 PRICE_SLACK = 1 - Fraction(1, 10**9)  # another machine may round the last digits otherwise
 CAP_SLACK = 1 + 1e-6  # caps are compared after a numeric inversion
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError,
@@ -95,8 +94,8 @@ def chain_hash(position: int, kind: str, body: Any, previous: str) -> str:
 # --- 3. Prices ---------------------------------------------------------------------------------
 
 def added_up(node: Any, relation: str, leaf: Callable[[Any, str], Fraction]) -> Fraction:
-    """A plan's cost in a currency that adds up. Parts of a partition cost the dearest of them,
-    or the two dearest where a replaced record may leave one part for another."""
+    """A plan's cost in a currency that adds up. Parts cost the dearest of them, or the two
+    dearest where a replaced record may leave one for another."""
     name = node["node"]
     if name in ("PostProcess", "Public"):
         return Fraction(0)
@@ -106,12 +105,16 @@ def added_up(node: Any, relation: str, leaf: Callable[[Any, str], Fraction]) -> 
         return whole(node["count"], 1) * added_up(node["inner"], relation, leaf)
     if name == "OneOf":
         return max(added_up(member, relation, leaf) for member in node["nodes"])
+    if name == "LabelOnly" and relation == LABELS:  # one way to replace a record
+        return added_up(node["inner"], "replace_one", leaf)
     if name == "Parallel":
         costs = sorted(added_up(member, relation, leaf) for member in node["nodes"])
         by_index = node["certificate"] == "index"
-        if relation == "add_remove" and by_index:
-            raise Bad("parts by index are for replace_one only")
+        if by_index if relation == "add_remove" else relation == LABELS and not by_index:
+            raise Bad(f"parts that are not disjoint under {relation}")
         return sum(costs[-1:] if relation == "add_remove" or by_index else costs[-2:], Fraction(0))
+    if name == "LabelOnly" or relation == LABELS:
+        raise Bad("LabelOnly is for all of a replace_label history, and for no other")
     return leaf(node, relation)
 
 
@@ -136,13 +139,13 @@ def pure(node: Any, relation: str) -> Fraction:
     if name in ("PermuteAndFlip", "ReportNoisyMax", "TopK") or (
             name == "Asserted" and node["delta"] == 0):
         return real(node["epsilon"])
+    if name == "RandomizedResponse" and relation == "replace_one":
+        return Fraction(math.log1p(node["num_buckets"] * (1 / real(node["noise_parameter"]) - 1)))
     raise NoPrice(name)
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
-    """delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
-
-    Balle, Wang 2018 (arXiv:1805.06530), Theorem 8; Phi(-x) = erfc(x / sqrt 2) / 2."""
+    """Balle, Wang 2018 (arXiv:1805.06530), Theorem 8; Phi(-x) = erfc(x / sqrt 2) / 2."""
     if epsilon > 600:
         raise NoPrice("a Gaussian of epsilon above 600")
     first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
@@ -167,8 +170,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def epsilon_of_renyi(order: float, bound: float, delta: float) -> float:
-    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010), Proposition 12; 0 where the total
-    variation distance is at most delta."""
+    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010), Prop. 12; 0 if total variation <= delta."""
     if min(math.sqrt(bound / 2), math.sqrt(-math.expm1(-bound))) <= delta:
         return 0.0
     rest = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
@@ -197,8 +199,7 @@ class Book:
         self.faults: list[tuple[int, str]] = []
         self.notes: dict[str, int] = {}  # what was not recomputed -> the first such entry
         self.hashes: list[str] = []
-        self.uuid: Any = ""
-        self.mode = self.relation = self.asked = self.filter = ""
+        self.uuid = self.mode = self.relation = self.asked = self.filter = ""
         self.epsilon = self.delta = self.order = Fraction(0)
         self.cap = self.delta_cap = self.units = self.delta_units = 0
         self.grants: dict[str, dict[str, Any]] = {}
@@ -249,7 +250,7 @@ class Book:
         self.caps = [{"units": 0, "delta_units": 0, **cap} for cap in body.get("caps", [])]
         if whole(body["format"], 1) > FORMAT:
             raise Bad(f"a later format than {FORMAT}: take a later verifier")
-        if self.relation not in ("add_remove", "replace_one") or self.delta >= 1:
+        if self.relation not in ("add_remove", "replace_one", LABELS) or self.delta >= 1:
             raise Bad("an unknown relation, or a delta of 1 or more")
 
     def on_filter(self, body: Any) -> None:
@@ -308,8 +309,7 @@ class Book:
         """Units and delta units that a plan costs at least; `share` is its part of delta."""
         if self.filter != "basic":
             times = {"gdp": Fraction(1), "zcdp": Fraction(1, 2), "rdp": self.order / 2}
-            square = added_up(plan, self.relation, gaussian)
-            return square * times[self.filter] * UNIT, Fraction(0)
+            return added_up(plan, self.relation, gaussian) * times[self.filter] * UNIT, Fraction(0)
         try:
             total = added_up(plan, self.relation, pure)
         except NoPrice:
@@ -394,8 +394,7 @@ class Book:
         if body["plan"] is None:
             self.fault("a correction: nothing is promised any more")
         self.charge(body, grant["body"], grant["paid"])
-        grant["paid"] = [grant["paid"][0] + body["units"],
-                         grant["paid"][1] + body["delta_units"]]
+        grant["paid"] = [grant["paid"][0] + body["units"], grant["paid"][1] + body["delta_units"]]
 
 
 KINDS = [name[3:] for name in dir(Book) if name.startswith("on_")]
@@ -406,7 +405,7 @@ def direct(node: Any, times: int, left: dict[str, int]) -> None:
     if node["node"] == "Sequential":
         for member in node["nodes"]:
             direct(member, times, left)
-    elif node["node"] in ("Repeat", "Group", "AsReplaceOne"):
+    elif node["node"] in ("Repeat", "Group", "AsReplaceOne", "LabelOnly"):
         direct(node["inner"], times * whole(node.get("count", 1), 1), left)
     else:
         left[canonical(node)] = left.get(canonical(node), 0) + times
@@ -454,6 +453,8 @@ def report(book: Book) -> None:
         spent = "not recomputed"
     print(f"ledger   {inert(book.uuid)}, {inert(book.relation)}, filter {inert(book.filter)}"
           f"{'' if book.mode == 'private' else ', NOT PRIVATE (simulation)'}")
+    if book.relation == LABELS:
+        print("promise  LABELS ONLY: features are public; nothing is promised about whole records")
     print(f"budget   epsilon {float(book.epsilon):.9g} at delta {float(book.delta):.9g}")
     print(f"spent    epsilon {spent}, reservations included")
     print(f"entries  {len(book.hashes)}, {len(book.grants)} grants")
