@@ -24,6 +24,7 @@ from privledger.cli.planning import plan
 from privledger.cli.receipts import receipt
 from privledger.cli.running import run
 from privledger.cli.showing import record, show
+from privledger.cli.windowing import window
 from privledger.reports import clean
 
 INTERRUPTED, CLOSED_PIPE = 130, 141
@@ -80,6 +81,6 @@ def main() -> None:
 
 
 COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, check,
-            overlap, learners)
+            overlap, window, learners)
 for command in COMMANDS:
     main.add_command(command)

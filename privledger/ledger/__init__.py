@@ -1,7 +1,7 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
 from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap, plain_labels
+from privledger.ledger.caps import Cap, plain_labels, window_name
 from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide
 from privledger.ledger.entries import FORMAT, Entry, chain_hash
@@ -38,4 +38,5 @@ __all__ = [
     "decide",
     "fixed_filter",
     "plain_labels",
+    "window_name",
 ]

@@ -89,10 +89,15 @@ def _check_filter(state: State, entry: Entry) -> Findings:
 
 
 def _check_caps(state: State, entry: Entry) -> Findings:
-    for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
+    body = (state.grants[entry.body["grant"]].body if entry.kind == "corrected"
+            else entry.body)
+    earlier = state.totals_of(body.get("window"))
+    for place, cap in enumerate(state.caps):
         assert state.rule is not None
         own = cap.rule(state.rule)
-        if units > own.cap_units or delta_units > own.delta_cap_units:
+        units, delta_units = (earlier if cap.per_window else state.cap_spent)[place]
+        closed = cap.per_window and body.get("window") is None and (units or delta_units)
+        if units > own.cap_units or delta_units > own.delta_cap_units or closed:
             yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
 
 

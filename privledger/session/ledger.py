@@ -32,6 +32,7 @@ from privledger.ledger import (
     correction,
     fixed_filter,
     plain_labels,
+    window_name,
 )
 from privledger.ledger.history import now
 from privledger.ledger.holder import this_process
@@ -300,6 +301,33 @@ class Ledger:
         body = {"scope": label, "time": now(), "plan": to_json(node), "delta": checked}
         reserve(self._history, "scope", body, node, checked)
         return Scope(label, node)
+
+    @property
+    def window(self) -> str | None:
+        """The window that is open; None before the first one."""
+        return self._history.refresh().window
+
+    def open_window(self, name: str) -> None:
+        """Open the next window: charges belong to it from now on, and caps `per_window` start
+        afresh. For the ledger's owner. The budget itself never starts afresh.
+
+        A clock does not decide, because one that jumps would free budget. The window before
+        ends here, and none is ever opened twice; naming the open one again changes nothing.
+
+        Raises:
+            InvalidValue: the name was used before, or the ledger is older than windows.
+        """
+        checked = window_name(name)
+
+        def lines(state: State) -> Lines:
+            if state.window == checked:
+                return []
+            wrong = state.window_entry(checked)
+            if wrong is not None:
+                raise InvalidValue("window", checked, wrong)
+            return [("window", {"window": checked, "time": now()})]
+
+        self._history.commit(lines)
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""
