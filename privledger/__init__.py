@@ -38,8 +38,10 @@ from privledger.errors import (
     LedgerBusy,
     LedgerCorrupt,
     LedgerError,
+    LedgerMissing,
     LedgerTooNew,
     NotGranted,
+    PolicyViolation,
     PrivledgerError,
     RelationMismatch,
     SchemaError,
@@ -75,7 +77,7 @@ from privledger.graph import (
     to_json,
     view,
 )
-from privledger.ledger import Budget, Cap, Receipt
+from privledger.ledger import Budget, Cap, Policy, Receipt
 from privledger.mechanisms import (
     Asserted,
     AssertedZCDP,
@@ -132,6 +134,7 @@ __all__ = [
     "LedgerBusy",
     "LedgerCorrupt",
     "LedgerError",
+    "LedgerMissing",
     "LedgerTooNew",
     "Node",
     "NotGranted",
@@ -140,6 +143,8 @@ __all__ = [
     "Partition",
     "PermuteAndFlip",
     "PoissonSample",
+    "Policy",
+    "PolicyViolation",
     "PostProcess",
     "PrivledgerError",
     "Public",

@@ -8,6 +8,8 @@ from privledger.ledger.entries import FORMAT, Entry, chain_hash
 from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
 from privledger.ledger.history import History, Receipt
 from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
+from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
+from privledger.ledger.policy import DataLimit, Policy
 from privledger.ledger.rules import audit
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store, Transaction
@@ -18,10 +20,13 @@ __all__ = [
     "Cap",
     "Charge",
     "Correction",
+    "DataLimit",
     "Entry",
     "FilterRule",
     "GrantState",
     "History",
+    "Origins",
+    "Policy",
     "Receipt",
     "Refusal",
     "ScopeSpend",
@@ -30,6 +35,7 @@ __all__ = [
     "Store",
     "Transaction",
     "admit",
+    "asserted_kinds",
     "audit",
     "chain_hash",
     "choose_filter",
@@ -37,6 +43,8 @@ __all__ = [
     "costs_to_units",
     "decide",
     "fixed_filter",
+    "origin_findings",
     "plain_labels",
+    "request_origins",
     "window_name",
 ]

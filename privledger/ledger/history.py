@@ -125,12 +125,16 @@ class History:
 
     def receipt(self) -> Receipt:
         """What the ledger looks like now, in seven values."""
-        state = self.state
-        if state.budget is None:
-            raise LedgerCorrupt("the history is empty: not a ledger")
-        epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
-        return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
-                       state.mode, state.charges)
+        return receipt_of(self.state)
+
+
+def receipt_of(state: State) -> Receipt:
+    """The receipt of what `state` was folded from."""
+    if state.budget is None:
+        raise LedgerCorrupt("the history is empty: not a ledger")
+    epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
+    return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
+                   state.mode, state.charges)
 
 
 def _why_gone(body: dict[str, Any], moment: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from privledger.ledger.entries import GENESIS, Entry, chain_hash
 from privledger.ledger.filters import fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.log import read_node
+from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
+from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
@@ -198,7 +201,43 @@ def scopes_are_paid(entries: Sequence[Entry]) -> Findings:
             yield Finding("scopes-are-paid", entry.position, "a scope serves two data sets")
 
 
-RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted, scopes_are_paid)
+def policy_is_kept(entries: Sequence[Entry]) -> Findings:
+    """What the ledger's own policy forbids was never granted or released."""
+    created = entries[0].body if entries else {}
+    if created.get("policy") is None:
+        return
+    policy = Policy.from_dict({"policy": created["policy"]})
+    rows: dict[str, int | None] = {}
+    for entry in entries:
+        if entry.kind == "protected":
+            rows[entry.body["data"]] = entry.body.get("rows")
+        for found in origin_findings(_entry_origins(entry, created, rows), policy):
+            yield Finding("policy-is-kept", entry.position, f"{found.rule}: {found.message}")
+
+
+def _entry_origins(entry: Entry, created: dict[str, Any],
+                   rows: dict[str, int | None]) -> Origins:
+    """What one entry brings that a policy can forbid; the creation answers for the ledger."""
+    body, first, granted = entry.body, entry.kind == "created", entry.kind == "granted"
+    kinds = (tuple(recorded_kinds(body["plan"])) if entry.kind in ("granted", "scope", "corrected")
+             and body["plan"] is not None else ())
+    asserted = asserted_kinds(kinds)
+    if entry.kind == "released":
+        asserted = [text for text in body["questions"] if text.startswith("asserted:")]
+    return Origins(
+        relation=created["relation"] if first else None,
+        simulated=first and created["mode"] != "private",
+        budget_delta=created["budget"]["delta"] if first else 0.0,
+        learners=(body["learner"],) if granted else (), mechanisms=kinds,
+        asserted=tuple(asserted),
+        isolation=(body.get("isolation", "guarded"),) if granted else (),
+        rows=((body["data"], rows.get(body["data"])),) if granted else (),
+        windows=(body["window"],) if entry.kind == "window" else (),
+    )
+
+
+RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted, scopes_are_paid,
+         policy_is_kept)
 
 
 def audit(store: Store) -> list[Finding]:

@@ -11,6 +11,7 @@ from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
 from privledger.ledger.filters import FilterRule
+from privledger.ledger.policy import Policy
 
 
 @define
@@ -75,6 +76,7 @@ class State:
     window: str | None = None
     windows: dict[str, list[tuple[int, int]]] = field(factory=dict)
     charges: int = 0
+    policy: Policy | None = None
 
     @property
     def broken(self) -> str:
@@ -100,6 +102,12 @@ class State:
                 totals = earlier if cap.per_window else self.cap_spent
                 spent = totals[place]
                 totals[place] = spent[0] + units, spent[1] + delta_units
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Every window so far; the last one is open."""
+        return (*(name for name in self.windows if name),
+                *(() if self.window is None else (self.window,)))
 
     def totals_of(self, window: str | None) -> list[tuple[int, int]]:
         """The caps' totals of a window: the one that is open, or an earlier one."""
@@ -146,6 +154,8 @@ def _created(state: State, entry: Entry) -> None:
     state.filter_asked, state.format = body["filter"], int(body["format"])
     state.caps = tuple(Cap.from_dict(cap) for cap in body.get("caps", ()))
     state.cap_spent = [(0, 0)] * len(state.caps)
+    if body.get("policy") is not None:
+        state.policy = Policy.from_dict({"policy": body["policy"]})
 
 
 def _filter(state: State, entry: Entry) -> None:

@@ -21,7 +21,7 @@ from privledger.data.rows import Rows
 from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
-from privledger.ledger import GrantState, History, Receipt, ScopeSpend
+from privledger.ledger import GrantState, History, Origins, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.vectors import pack, vector_note
@@ -29,6 +29,7 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
+from privledger.session.policing import keep
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -150,12 +151,15 @@ class Session:
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
+            PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
             UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
         """
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
             check_query(query)
+            if query.asserted:  # nothing else of a policy can change after the request
+                keep(self._history.state.policy, Origins(asserted=(query.label,)))
             # Exact types: a stranger may say that it equals a reserved node and be quieter.
             if type(mechanism) not in (Gaussian, Laplace):
                 raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "

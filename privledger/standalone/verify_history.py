@@ -233,7 +233,7 @@ class Book:
         self.hashes[-1] = line["hash"]
         if whole(line["position"]) != len(self.hashes) - 1 or line["previous"] != before:
             self.fault("does not follow the entry before")
-        if chain_hash(*map(line.get, ("position", "kind", "body", "previous"))) != line["hash"]:
+        if chain_hash(line["position"], line["kind"], line["body"], before) != line["hash"]:
             self.fault("the text does not match its hash")
 
     def on_created(self, body: Any) -> None:
@@ -272,8 +272,8 @@ class Book:
                 continue
             total = cap["totals"].setdefault(cap.get("per_window") and window, [0, 0])
             total[:] = total[0] + units, total[1] + delta_units
-            if self.over(total[0], cap["epsilon"], cap["delta"]) or total[1] > Fraction(
-                    cap["delta"]) * DELTA_UNIT or (cap.get("per_window") and not window and total[0]):
+            if (self.over(total[0], cap["epsilon"], cap["delta"]) or total[1] > Fraction(
+                    cap["delta"]) * DELTA_UNIT or (cap.get("per_window") and not window)):
                 self.fault(f"over the cap for {cap['data']} {cap['labels']} from here on")
 
     def over(self, units: int, epsilon: Any, delta: Any) -> bool:
