@@ -26,7 +26,7 @@ def _budget(epsilon: float, delta: float = 0.0, relation: str = "add_remove",
 
 
 class _TestLedger(pl.Ledger):
-    """A ledger in memory whose refusals name the node that costs most."""
+    """A ledger in memory whose refusals name the path to the node that runs most often."""
 
     def request(self, plan: pl.Node, data: pl.Dataset, **options: Any) -> pl.Session:
         try:

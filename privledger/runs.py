@@ -88,7 +88,7 @@ class RunFile:
         tables = {name: _table(value, name) for name in _KEYS}
         for name in value:
             if name not in _KEYS:
-                raise InvalidPlan("run file table", name, f"one of {', '.join(_KEYS)}")
+                raise InvalidPlan("run file table", shown(name), f"one of {', '.join(_KEYS)}")
         data, ledger = tables["data"], tables["ledger"]
         budget = _budget(tables["budget"])
         chosen = ledger.get("filter", "auto")
@@ -133,7 +133,7 @@ def _table(value: dict[str, Any], name: str) -> dict[str, Any]:
     known = _KEYS[name]
     for key in table:
         if known is not None and key not in known:
-            raise InvalidPlan(f"[{name}] key", key, f"one of {', '.join(known)}")
+            raise InvalidPlan(f"[{name}] key", shown(key), f"one of {', '.join(known)}")
     return table
 
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
-from xml.etree import ElementTree
 
 from attrs import frozen
 
@@ -84,6 +83,8 @@ def _result(found: Finding, index: int, subject: str) -> dict[str, Any]:
 
 def junit(outcome: Outcome) -> str:
     """JUnit XML: one case per rule; what could not be checked is an error, not a failure."""
+    from xml.etree import ElementTree  # nobody else needs it
+
     names = list(dict.fromkeys([*outcome.rules, *(f.rule for f in outcome.failed)]))
     known = outcome.code in (0, 1)
     broken = {found.rule for found in outcome.failed}

@@ -70,7 +70,7 @@ def test_an_asserted_query_is_refused_unread():
         ledger = made(policy(allow_asserted=allowed))
         data = table(ledger)
         with ledger.request(NODE, data) as session:
-            question = data.custom(lambda t: read.append(allowed) or t["x"], 1.0, "trust me")
+            question = data.custom(lambda t, a=allowed: read.append(a) or t["x"], 1.0, "trust me")
             if allowed:
                 session.release(NODE, question)
             else:
