@@ -25,9 +25,10 @@ def spend(ledger, node=pl.Gaussian(20.0)):
 def tested(pytester):
     def run(body, *arguments):
         pytester.makepyfile(HEAD + body)
-        # By the name of its entry point: where it is installed, it is not loaded twice.
-        return pytester.runpytest("--strict-markers", "-p", "no:cacheprovider",
-                                  "-p", "pytest_privledger", *arguments)
+        # A process of its own: NumPy cannot be imported twice in one. By the name of the entry
+        # point: where the plugin is installed, it is not loaded twice.
+        return pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider",
+                                             "-p", "pytest_privledger", *arguments)
 
     return run
 
@@ -70,7 +71,7 @@ def test_misspelt(privledger_ledger):
 
 
 def test_a_marker_is_a_budget(tested, pytester):
-    """One run for all: every run of pytest inside pytest imports the package again."""
+    """One run for all: every run of pytest imports the package again."""
     result = tested(WITHOUT_POLICY, "--junitxml=out.xml")
     result.assert_outcomes(passed=2, failed=2, errors=4)
     result.stdout.fnmatch_lines([
