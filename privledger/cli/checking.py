@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from privledger.cli.opening import LedgerPlace, reading, reading_store, receipt_or_none
+from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.planning import Prepared, data_option, prepare, priced
 from privledger.cli.render import GREEN, RED, findings_table, text
@@ -22,7 +22,8 @@ from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerError, RelationMismatch, UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
-from privledger.ledger import Budget, Entry, State, asserted_kinds, audit, fixed_filter
+from privledger.ledger import Budget, Entry, State, asserted_kinds, audit, fixed_filter, folded
+from privledger.ledger.history import receipt_of
 from privledger.reports import (
     LedgerReport,
     head_is_in_history,
@@ -115,8 +116,9 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     """
     known = witness(receipt, None, key_file, public_key)
     with reading_store(ledger) as store:
-        findings = audit(store)
         entries = store.read()
+        findings = audit(store, entries)
+    head = None if findings else receipt_of(folded(entries)).as_dict()
     findings = known.compare(entries) + findings
 
     def render(out: Console) -> None:
@@ -128,7 +130,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
             out.print(text(f"clean: {len(entries)} entries re-read and re-priced{more}", GREEN))
 
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": len(entries),
-                   "compared_with": receipt, "receipt": receipt_or_none(ledger),
+                   "compared_with": receipt, "receipt": head,
                    "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
@@ -227,12 +229,12 @@ def _trusted(path: str, known: Witness) -> LedgerReport | Verdict:
     named: list[Finding] = []
     try:
         with reading_store(path) as store:
-            findings = audit(store)
+            entries = store.read()
+            findings = audit(store, entries)
             if known.present:
-                named = known.compare(store.read())
-        if not findings and not named:
-            with reading(path) as opened:
-                return ledger_report(opened._history.store, opened._history.state, ())
+                named = known.compare(entries)
+            if not findings and not named:
+                return ledger_report(store, folded(entries), (entries, ()))
     except LedgerError as error:
         note(str(error))
         findings = [Finding("history-can-be-read", -1, str(error))]

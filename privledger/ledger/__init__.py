@@ -11,7 +11,7 @@ from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
 from privledger.ledger.policy import DataLimit, Policy
 from privledger.ledger.rules import audit
-from privledger.ledger.state import GrantState, ScopeState, State
+from privledger.ledger.state import GrantState, ScopeState, State, folded
 from privledger.ledger.store import Store, Transaction
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "costs_to_units",
     "decide",
     "fixed_filter",
+    "folded",
     "origin_findings",
     "plain_labels",
     "request_origins",

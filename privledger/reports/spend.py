@@ -101,10 +101,14 @@ class LedgerReport:
 
 
 def ledger_report(store: Store, state: State,
-                  findings: Sequence[Finding] | None = None) -> LedgerReport:
-    """Read `store` once more, audit it (unless `findings` are at hand), and lay out `state`."""
-    entries = store.read()
-    findings = tuple(audit(store) if findings is None else findings)
+                  known: tuple[Sequence[Entry], Sequence[Finding]] | None = None) -> LedgerReport:
+    """Read `store` once more, audit it, and lay out what `state` says.
+
+    Args:
+        known: the entries and their findings, for a caller that has them already.
+    """
+    entries = store.read() if known is None else known[0]
+    findings = tuple(audit(store, entries) if known is None else known[1])
     released = _released(entries)
     rule, budget = state.rule, state.budget
     assert budget is not None
