@@ -446,3 +446,41 @@ def test_a_run_on_a_ledger_in_a_database(call, as_json, run_file, policy, postgr
     found = as_json("check", run_file, "--policy", policy)
     assert rules(found) == ["over-epsilon"]
     assert list(run_file.parent.glob("*ledger*")) == []
+
+
+# --- what is shipped for CI systems -----------------------------------------------------------
+
+
+def test_the_action_puts_no_input_into_a_script():
+    text = (ROOT / ".github/actions/privledger-check/action.yml").read_text(encoding="utf-8")
+    script = text.split("      run: |\n")[1]
+    assert "${{" not in script and 'exit "$code"' in script
+    hook = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    assert "entry: privledger check\n" in hook
+
+
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_the_action_s_script_ends_with_the_code_of_the_check(tmp_path, code):
+    import os
+    import shutil
+    import subprocess
+    import textwrap
+
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    text = (ROOT / ".github/actions/privledger-check/action.yml").read_text(encoding="utf-8")
+    script = textwrap.dedent(text.split("      run: |\n")[1])
+    fake = tmp_path / "privledger"
+    fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> args\nexit {code}\n')
+    fake.chmod(0o755)
+    names = ("POLICY", "RECEIPT", "EXPECT_HEAD", "PUBLIC_KEY", "DATA_DIR")
+    done = subprocess.run(
+        [bash, "--noprofile", "--norc", "-eo", "pipefail", "-c", script], cwd=tmp_path,
+        check=False, env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **dict.fromkeys(names, ""),
+                          "SUBJECT": "$(touch evil) a.toml", "SARIF": "out.sarif",
+                          "GITHUB_OUTPUT": str(tmp_path / "output")})
+    assert done.returncode == code
+    assert (tmp_path / "output").read_text() == f"exit-code={code}\n"
+    assert "$(touch evil) a.toml" in (tmp_path / "args").read_text().splitlines()
+    assert not (tmp_path / "evil").exists()

@@ -71,6 +71,21 @@ def test_each_window_has_its_cap_and_the_total_stays_spent():
         ledger.request(NODE, data)
 
 
+def test_a_new_window_frees_no_cap_but_those_per_window():
+    ledger = made(pl.Cap(SLICE, data="a"), pl.Cap(SLICE, labels={"team": "red"}),
+                  pl.Cap(pl.Budget(1.9, 1e-6), per_window=True))
+    data = table(ledger)
+    ledger.open_window("a")
+    spend(ledger, data, labels={"team": "red"})
+    before = ledger.state.cap_spent
+    ledger.open_window("b")
+    assert ledger.state.cap_spent == [*before[:2], (0, 0)]
+    with pytest.raises(pl.BudgetExceeded, match="the cap for data a"):
+        ledger.request(NODE, data)
+    with pytest.raises(pl.BudgetExceeded, match="the cap for team red"):
+        ledger.request(NODE, table(ledger, "b"), labels={"team": "red"})
+
+
 def test_without_an_open_window_nothing_is_granted():
     ledger = made(pl.Cap(SLICE, data="a", per_window=True))
     with pytest.raises(pl.BudgetExceeded, match="no window is open"):
