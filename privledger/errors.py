@@ -8,9 +8,11 @@
     ├── UnsupportedNode                    no proof at hand for this node or combination
     │   └── RelationMismatch               a node stated for another neighbouring relation
     ├── BudgetExceeded                     a request asks for more than is left; nothing was read
+    ├── PolicyViolation                    the ledger's own policy forbids it; nothing was read
     ├── NotGranted                         a release that no grant covers; nothing was read
     ├── LedgerError                        the store itself
     │   ├── LedgerCorrupt                  truncated, edited, or not a ledger
+    │   ├── LedgerMissing                  there is none at that place
     │   ├── LedgerTooNew                   written by a later format
     │   └── LedgerBusy                     another process holds the write lock
     ├── DataError (also ValueError)        the table does not fit its schema; no value is shown
@@ -96,6 +98,22 @@ def _rebuild_refusal(fields: dict[str, object]) -> BudgetExceeded:
     return BudgetExceeded(**fields)  # type: ignore[arg-type]
 
 
+class PolicyViolation(PrivledgerError):
+    """The ledger's own policy forbids a request. No data was read and nothing was spent.
+
+    Attributes:
+        findings: (rule, message) of every rule that does not hold.
+    """
+
+    def __init__(self, findings: tuple[tuple[str, str], ...]) -> None:
+        listed = "; ".join(f"{rule}: {message}" for rule, message in findings)
+        super().__init__(f"refused by the ledger's policy, nothing was read: {listed}")
+        self.findings = findings
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.findings,)
+
+
 class NotGranted(PrivledgerError):
     """A release that no grant covers. Nothing was read."""
 
@@ -106,6 +124,10 @@ class LedgerError(PrivledgerError):
 
 class LedgerCorrupt(LedgerError):
     """The file is truncated, edited, or not a ledger."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no ledger at that place. The place itself could be reached."""
 
 
 class LedgerTooNew(LedgerError):

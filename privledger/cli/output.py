@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+import privledger
 from privledger.errors import (
     BudgetExceeded,
     DataError,
@@ -17,15 +18,19 @@ from privledger.errors import (
     LearnerError,
     LedgerCorrupt,
     LedgerTooNew,
+    PolicyViolation,
     PrivledgerError,
     UnsupportedNode,
 )
+from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
 from privledger.reports import clean, plain
+from privledger.reports.ci import FORMATS, Outcome, ci_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+VERSION = privledger.__version__
 WIDTH = 100
 
 format_option = click.option("--format", "format_", type=click.Choice(["text", "json"]),
@@ -34,6 +39,7 @@ format_option = click.option("--format", "format_", type=click.Choice(["text", "
 
 _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (BudgetExceeded, REFUSED),
+    (PolicyViolation, REFUSED),
     (UnsupportedNode, REFUSED),
     (LedgerCorrupt, NOT_TRUSTED),
     (LedgerTooNew, NOT_TRUSTED),
@@ -107,8 +113,18 @@ def _where(error: BaseException) -> str:
     return f"{name} in {module}, line {trace.tb_lineno}"
 
 
+def say_failure(format_: str, kind: str, message: str, code: int) -> None:
+    """On stdout, for whoever reads it by machine: a failure is never an empty, passing report."""
+    if format_ == "json":
+        click.echo(json.dumps({"error": kind, "message": clean(message, limit=2000),
+                               "exit": code}, indent=2))
+    elif format_ in FORMATS:
+        found = Finding("cannot-check", -1, f"{kind}: {message}")
+        click.echo(ci_text(format_, Outcome("privledger", VERSION, code, "nothing is known",
+                                            {}, (found,))))
+
+
 def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:
-    if ctx.params.get("format_") == "json":
-        click.echo(json.dumps({"error": kind, "message": message, "exit": code}, indent=2))
+    say_failure(str(ctx.params.get("format_")), kind, message, code)
     note(f"privledger {ctx.info_name}: {message}")
     ctx.exit(code)

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger.accounting import promise
 from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
 from privledger.data import Schema
-from privledger.errors import InvalidPlan, RelationMismatch
+from privledger.errors import InvalidPlan, LedgerMissing, RelationMismatch
 from privledger.graph import Node, to_json
 from privledger.ledger import State
+from privledger.ledger.history import receipt_of
 from privledger.plugins import ClaimStep, load_learner
 from privledger.reports import Price, outline, price_plan, release_count
 from privledger.runs import RunFile
+from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,14 +48,16 @@ class Prepared:
     node: Node
     claims: tuple[ClaimStep, ...]
     price: Price
-    ledger: Path
+    ledger: Path | str = field(repr=shown)
     exists: bool
+    state: State | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         info = self.model.info
         return {
             "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
-            "paper": info.paper, "params": self.run.params, "ledger": str(self.ledger),
+            "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
+            "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
             "ledger_exists": self.exists, "price": self.price, "fits": self.price.fits,
             "releases": release_count(self.node), "budget": self.run.budget,
             "claims": [claim_dict(step) for step in self.claims], "plan": to_json(self.node),
@@ -85,19 +89,31 @@ def build(run: RunFile, schema: Schema) -> Any:
 def prepare(path: str, data_dir: str | None, ledger: str | None = None) -> Prepared:
     """Read the run file and the schema, build the plan, price it. The table is not touched."""
     run = RunFile.load(path)
-    schema = Schema.load(run.data_path(run.schema, data_dir))
+    return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger))
+
+
+def state_at(place: Path | str) -> State | None:
+    """The state of the ledger there; None if there is none. Any other failure is raised."""
+    if not is_url(place) and not Path(place).exists():
+        return None
+    try:
+        with reading(place) as opened:
+            return opened._history.state
+    except LedgerMissing:
+        return None
+
+
+def priced(run: RunFile, schema: Schema, place: Path | str | None) -> Prepared:
+    """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
     model = build(run, schema)
     node = model.plan(schema)
-    place = run.ledger_path(ledger)
-    state = None
-    if place.exists():
-        with reading(place) as opened:
-            state = opened.state
-            check_same(run, state)
+    state = None if place is None else state_at(place)
+    if state is not None:
+        check_same(run, state)
     price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                        filter=run.filter, state=state)
-    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place,
-                    state is not None)
+    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
+                    state is not None, state)
 
 
 def check_same(run: RunFile, state: State) -> None:
@@ -138,7 +154,7 @@ def render_plan(out: Console, prepared: Prepared) -> None:
         ("learner", f"{run.learner}: {info.summary}"),
         ("paper", info.paper or "-"),
         ("parameters", ", ".join(f"{key}={value}" for key, value in run.params.items())),
-        ("ledger", f"{prepared.ledger} ({'continued' if prepared.exists else 'new'})"),
+        ("ledger", f"{shown(prepared.ledger)} ({'continued' if prepared.exists else 'new'})"),
     ]))
     out.print()
     out.print(tree(outline(prepared.node), text("composition", "bold")))

@@ -26,6 +26,7 @@ from privledger.reports import release_count
 from privledger.runs import RunFile
 from privledger.session import Ledger
 from privledger.session.reserve import refusal_body
+from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,14 +83,16 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         with reading_store(prepared.ledger) as store:
             findings = audit(store)
         if findings:
-            raise LedgerCorrupt(f"{prepared.ledger}: {findings[0].rule}: {findings[0].message}; "
+            first = findings[0]
+            raise LedgerCorrupt(f"{shown(prepared.ledger)}: {first.rule}: {first.message}; "
                                 "nothing was read. Ask privledger verify")
         book = Ledger.open(prepared.ledger)
     else:
         if prepared.price.error is not None:
             raise prepared.price.error
-        if not prepared.ledger.absolute().parent.is_dir():
-            raise InvalidPlan("ledger", str(prepared.ledger), "in a folder that exists")
+        place = prepared.ledger
+        if not is_url(place) and not Path(place).absolute().parent.is_dir():
+            raise InvalidPlan("ledger", str(place), "in a folder that exists")
         book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
                              filter=run.filter)
     with book:

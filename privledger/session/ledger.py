@@ -26,12 +26,15 @@ from privledger.ledger import (
     Budget,
     Cap,
     History,
+    Origins,
+    Policy,
     Receipt,
     State,
     audit,
     correction,
     fixed_filter,
     plain_labels,
+    window_name,
 )
 from privledger.ledger.history import now
 from privledger.ledger.holder import this_process
@@ -40,6 +43,7 @@ from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import positive, probability
 from privledger.session.identity import Identities, declared, fingerprint
+from privledger.session.policing import check_creation, keep, policy_caps, refuse_forbidden
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
@@ -76,6 +80,7 @@ class Ledger:
         mode: str = "private",
         seed: int | None = None,
         caps: Sequence[Cap] = (),
+        policy: Policy | None = None,
     ) -> Ledger:
         """Start a ledger in a new file, or in memory for None or ":memory:".
 
@@ -91,9 +96,12 @@ class Ledger:
             seed: for simulation only.
             caps: further budgets, each for the grants of one table or with some labels. A
                 request must fit all that it matches. Fixed for ever, like the budget.
+            policy: what may be asked for; anything else is refused before it is read. Kept in
+                the history, and its limits of single tables become caps.
 
         Raises:
             LedgerError: the file exists, or cannot be written.
+            PolicyViolation: the ledger itself is not what the policy allows.
         """
         if not isinstance(budget, Budget):
             raise InvalidValue("budget", type(budget).__name__, "a Budget")
@@ -109,8 +117,11 @@ class Ledger:
             "format": FORMAT, "uuid": str(uuid4()), "time": now(), "relation": checked,
             "budget": {"epsilon": float(budget.epsilon), "delta": float(budget.delta)},
             "filter": filter, "mode": mode, "noise": source.describe(),
-            "caps": [_check_cap(cap).as_dict() for cap in caps],
+            "caps": [_check_cap(cap).as_dict() for cap in (*caps, *policy_caps(policy))],
         }
+        if policy is not None:
+            check_creation(policy, budget, checked, mode)
+            body["policy"] = policy.as_dict()
         lines: Lines = [("created", body)]
         if rule is not None:
             lines.append(("filter", filter_body(rule)))
@@ -222,6 +233,8 @@ class Ledger:
                                 "schema_sha256": schema.digest, "time": now()}
         if mark is not None:
             body["fingerprint"] = mark
+        if schema.public_rows is not None:
+            body["rows"] = schema.public_rows
         if vault.public is not None:
             body["public_features"] = True
         if vault.unlabelled:
@@ -272,6 +285,7 @@ class Ledger:
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.
+            PolicyViolation: the ledger's own policy forbids it.
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
         checked = probability("delta", delta, zero=True)
@@ -286,6 +300,7 @@ class Ledger:
             "holder": this_process(), "scope": None, "labels": dict(plain_labels(labels or {})),
             "lease": None if lease is None else positive("lease", lease),
         }
+        refuse_forbidden(self._history, body, plan, data.schema.public_rows)
         if scope is None:
             reserve(self._history, "granted", body, plan, checked)
         else:
@@ -311,8 +326,37 @@ class Ledger:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")
             return Scope(label, node)
         body = {"scope": label, "time": now(), "plan": to_json(node), "delta": checked}
+        refuse_forbidden(self._history, body, node, None)
         reserve(self._history, "scope", body, node, checked)
         return Scope(label, node)
+
+    @property
+    def window(self) -> str | None:
+        """The window that is open; None before the first one."""
+        return self._history.refresh().window
+
+    def open_window(self, name: str) -> None:
+        """Open the next window: charges belong to it from now on, and caps `per_window` start
+        afresh. For the ledger's owner. The budget itself never starts afresh.
+
+        A clock does not decide, because one that jumps would free budget. The window before
+        ends here, and none is ever opened twice; naming the open one again changes nothing.
+
+        Raises:
+            InvalidValue: the name was used before, or the ledger is older than windows.
+        """
+        checked = window_name(name)
+
+        def lines(state: State) -> Lines:
+            if state.window == checked:
+                return []
+            keep(state.policy, Origins(windows=(checked,)))
+            wrong = state.window_entry(checked)
+            if wrong is not None:
+                raise InvalidValue("window", checked, wrong)
+            return [("window", {"window": checked, "time": now()})]
+
+        self._history.commit(lines)
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""

@@ -22,7 +22,7 @@ from privledger.data.rows import Rows
 from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
-from privledger.ledger import GrantState, History, Receipt, ScopeSpend
+from privledger.ledger import GrantState, History, Origins, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.vectors import pack, vector_note
@@ -32,6 +32,7 @@ from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
 from privledger.session.choosing import choose, rate_of
 from privledger.session.labels import release_labels
+from privledger.session.policing import keep
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -156,6 +157,7 @@ class Session:
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
+            PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
             UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
         """
         if isinstance(query, LabelQuery):
@@ -172,6 +174,8 @@ class Session:
     def _measure(self, mechanism: Any, query: Query, rollover: int) -> Answer | list[Answer]:
         """Noisy sums."""
         check_query(query)
+        if query.asserted:  # nothing else of a policy can change after the request
+            keep(self._history.state.policy, Origins(asserted=(query.label,)))
         # Exact types: a stranger may say that it equals a reserved node and be quieter.
         if type(mechanism) not in (Gaussian, Laplace):
             raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
+from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
 from privledger.graph import canonical
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.storage.rows import entries_of
@@ -63,7 +63,7 @@ class SQLiteStore:
         if create and Path(path).exists():
             raise LedgerError(f"{self.location} exists already; open it, or choose another name")
         if not create and not Path(path).is_file():
-            raise LedgerError(f"{self.location} does not exist")
+            raise LedgerMissing(f"{self.location} does not exist")
         try:
             if create:
                 self._create()

@@ -230,6 +230,41 @@ def test_caps_beside_the_budget(book_of, tools):
         book_of(tools.text_of(tools.chained(lines))))
 
 
+def test_windows(book_of, tools):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp", caps=[
+        pl.Cap(pl.Budget(0.5, 1e-6), per_window=True), pl.Cap(pl.Budget(0.4, 1e-6), window="b")])
+    data = ledger.protect(tools.rows, tools.schema, name="people")
+    for name in ("a", "b", "c"):
+        ledger.open_window(name)
+        for _ in range(2):
+            ledger.request(pl.Gaussian(20.0), data).close()
+    raw = tools.exported(ledger._history.store.read())
+    assert book_of(raw).faults == [] == ledger.verify()
+
+    def faults_of(change):
+        lines = tools.parsed(raw)
+        return faults(book_of(tools.text_of(tools.chained(change(lines) or lines))))
+
+    def renamed(lines):  # two windows spend as one
+        for line in lines:
+            line["body"].pop("window", None)
+        return [line for line in lines if line["kind"] != "window"]
+
+    def again(lines):
+        lines[[line["kind"] for line in lines].index("window")]["body"]["window"] = "c"
+
+    def moved(lines):
+        next(line for line in lines if line["kind"] == "granted")["body"]["window"] = "b"
+
+    def smaller(place):
+        return lambda lines: lines[0]["body"]["caps"][place].update(epsilon=0.05)
+
+    assert "over the cap for None {} from here on" in faults_of(renamed)
+    assert "a window is opened once, and never again" in faults_of(again)
+    assert "charged to another window than the open one" in faults_of(moved)
+    assert len(faults_of(smaller(0))) == 6 and len(faults_of(smaller(1))) == 2
+
+
 def test_corrections(book_of, tools):
     ledger = tools.lived("gdp")
     grant = next(iter(ledger.state.grants))
