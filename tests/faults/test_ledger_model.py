@@ -321,7 +321,7 @@ class Model(RuleBasedStateMachine):
         assert bool(book.faults) is self.model.broken
 
 
-SIZES = {"memory": (60, 30), "sqlite": (60, 30), "postgres": (25, 30)}
+SIZES = {"memory": (40, 30), "sqlite": (30, 30), "postgres": (15, 30)}
 
 
 def run(kind, request, examples, steps):
