@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from privledger.data.rows import Rows
 from privledger.data.score import Score, _linked
 from privledger.data.table import MISSING
 from privledger.errors import InvalidValue
+from privledger.rounding import MOST_COUNT, number
+from privledger.rounding import count as whole
 
 
 class Cells(Protocol):
@@ -27,7 +30,10 @@ class Cells(Protocol):
 
 
 def _edges(value: Any) -> tuple[float, ...]:
-    return tuple(float(edge) for edge in value)
+    """Numbers only: `float` alone would also take "1", True and anything that has a float."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidValue("edges", type(value).__name__, "a sequence of numbers")
+    return tuple(number("edges", edge) for edge in value)
 
 
 def _check_edges(edges: tuple[float, ...]) -> None:
@@ -42,6 +48,9 @@ class CategoryCells:
 
     name: str
     count: int
+
+    def __attrs_post_init__(self) -> None:
+        whole("CategoryCells count", self.count, most=MOST_COUNT)
 
     def index(self, rows: Rows) -> NDArray[Any]:
         if not self.name:

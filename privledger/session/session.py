@@ -27,7 +27,7 @@ from privledger.ledger.log import ReleaseLog
 from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
-from privledger.rounding import count
+from privledger.rounding import MOST_COUNT, count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
 from privledger.session.scope import (
     Scope,
@@ -164,7 +164,7 @@ class Session:
                 raise NotGranted("the query asks other data than the grant covers; "
                                  "nothing was read")
             self._check_filters(query)
-            count("rollover", rollover, least=0)
+            count("rollover", rollover, least=0, most=MOST_COUNT)
             made = recipes(mechanism, query, self._relation)
             self.charge(mechanism, query.data.chain, query.label, query.cell_count)
             self._touched = True

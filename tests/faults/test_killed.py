@@ -139,7 +139,7 @@ def trials(template, folder, number, seed=SEED):
 @pytest.fixture
 def template(tmp_path):
     path = tmp_path / "template.db"
-    pl.Ledger.create(path, budget=pl.Budget(2.0, 1e-6), filter="gdp").close()
+    pl.Ledger.create(path, budget=pl.Budget(50.0, 1e-6), filter="gdp").close()
     return path
 
 
