@@ -18,7 +18,13 @@ from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.kinds import check_query
 from privledger.data.rows import Rows
-from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
+from privledger.errors import (
+    DataError,
+    NotGranted,
+    PrivledgerError,
+    UnsupportedNode,
+    public_name,
+)
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
 from privledger.ledger import GrantState, History, Receipt, ScopeSpend
@@ -344,7 +350,7 @@ class Session:
                                     "touched": self._touched, "releases": len(self._log)}
             vectors: dict[str, bytes] = {}
             if failed is not None:
-                body["error"] = failed.__name__
+                body["error"] = public_name(failed)
                 lines.append(("aborted" if refund else "settled", body | {"failed": True}))
             else:
                 lines.append(("settled", body))
