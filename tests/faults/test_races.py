@@ -24,13 +24,14 @@ CASES = [
 def race(kind, how, rounds, request):
     """The table of who was granted; the law that nobody got what another had is checked."""
     chosen = list(islice(places(kind, request), rounds))
-    made = [pl.Ledger.create(place, budget=races.LAST, filter="gdp") for place in chosen]
+    made = []
+    for place in chosen:
+        with pl.Ledger.create(place, budget=races.LAST, filter="gdp") as ledger:
+            made.append(ledger)  # in memory it outlives its closing
     if kind == "memory":
         table = races.threads(made)
         races.check(table, made)
         return table
-    for ledger in made:
-        ledger.close()
     table = (races.processes(chosen) if how == "processes"
              else races.threads(chosen, shared=how == "threads"))
     for place in chosen:
