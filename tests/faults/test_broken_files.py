@@ -116,7 +116,7 @@ def every(disk, template, folder, work, mode, number, step=1):
 @pytest.mark.parametrize(("mode", "number"), MODES)
 @pytest.mark.parametrize("work", WORKS)
 def test_some_broken_calls(disk, template, tmp_path, work, mode, number):
-    every(disk, template, tmp_path, work, mode, number, step=17)
+    every(disk, template, tmp_path, work, mode, number, step=31)
 
 
 @pytest.mark.slow
