@@ -25,6 +25,24 @@ Messages name columns, parameters and rules. They never carry a record's value.
 
 from __future__ import annotations
 
+import sys
+
+_KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pandas", "sqlite3"})
+
+
+def public_name(kind: type[BaseException]) -> str:
+    """The name of an exception type that may be stored and shown.
+
+    Anybody can make a type whose name quotes a value: what is not part of Python or of a known
+    package is called by the nearest base that is.
+    """
+    for base in kind.__mro__:
+        module = getattr(base, "__module__", "")
+        if (isinstance(module, str) and module.partition(".")[0] in _KNOWN
+                and getattr(sys.modules.get(module), base.__name__, None) is base):
+            return str(base.__name__)
+    return "BaseException"
+
 
 class PrivledgerError(Exception):
     """Base of everything this package raises on purpose."""

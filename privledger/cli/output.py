@@ -21,6 +21,7 @@ from privledger.errors import (
     PolicyViolation,
     PrivledgerError,
     UnsupportedNode,
+    public_name,
 )
 from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
@@ -96,17 +97,17 @@ class Guarded(click.Command):
         except PrivledgerError as error:
             _fail(ctx, type(error).__name__, str(error), exit_code(error))
         except Exception as error:
-            _fail(ctx, "InternalError", f"internal error: {_where(error)}", INTERNAL)
+            _fail(ctx, "InternalError", f"internal error: {where(error)}", INTERNAL)
 
 
-def _where(error: BaseException) -> str:
-    """The type of an unexpected exception and the line of code; never its text."""
+def where(error: BaseException) -> str:
+    """The type of an unexpected exception and the line of code; never a text of its own."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    name = type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        name = f"{name} ({error.strerror})"
+    name = public_name(type(error))
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        name = f"{name} ({os.strerror(error.errno)})"
     if trace is None:
         return name
     module = trace.tb_frame.f_globals.get("__name__", "?")
@@ -122,6 +123,16 @@ def say_failure(format_: str, kind: str, message: str, code: int) -> None:
         found = Finding("cannot-check", -1, f"{kind}: {message}")
         click.echo(ci_text(format_, Outcome("privledger", VERSION, code, "nothing is known",
                                             {}, (found,))))
+
+
+def is_ours(error: PrivledgerError) -> bool:
+    """Whether this package's own code wrote the error's text, and no caller of it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] == "privledger" and public_name(type(error)) == (
+        type(error).__name__)
 
 
 def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:

@@ -13,12 +13,12 @@ import click
 
 from privledger.accounting import promise
 from privledger.cli.opening import reading_store
-from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
 from privledger.cli.planning import Prepared, data_option, prepare, run_argument
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
 from privledger.cli.tables import score, split_off
-from privledger.data import read_table
-from privledger.errors import InvalidPlan, LedgerCorrupt
+from privledger.data import Dataset, read_table
+from privledger.errors import InvalidPlan, InvalidValue, LedgerCorrupt, PrivledgerError
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.ledger import audit
@@ -120,7 +120,7 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         public = read_table(test, schema)
     data = book.protect(X, y, schema, name=run.data_name or default_name(run))
     with watching(book, release_count(prepared.node), shown=progress):
-        fitted = prepared.model.fit(data)
+        fitted = fit(prepared, data)
     scores = None if public is None else score(fitted, *public, schema)
     return {
         "learner": run.learner, "private": book.mode == "private", "ledger": book.path,
@@ -130,6 +130,24 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         "evaluation": scores, "receipt": book.receipt.as_dict(),
         "plan": to_json(prepared.node), "model": fitted,
     }
+
+
+def fit(prepared: Prepared, data: Dataset) -> Any:
+    """Train. What a learner says when it fails may quote a value, so it is not passed on."""
+    try:
+        return prepared.model.fit(data)
+    except InvalidValue as error:
+        if is_ours(error) and isinstance(error.rule, str):
+            raise PrivledgerError(f"the fit failed: {error.name} must be {error.rule}") from None
+        told = where(error)
+    except PrivledgerError as error:
+        if is_ours(error):
+            raise
+        told = where(error)
+    except Exception as error:
+        told = where(error)
+    raise PrivledgerError(f"the fit failed with {told}; its text is not shown, because it could "
+                          "quote a record. What was reserved stays spent")
 
 
 def default_name(run: RunFile) -> str:

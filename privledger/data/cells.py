@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ from privledger.data.rows import Rows
 from privledger.data.score import Score, _linked
 from privledger.data.table import MISSING, has_label
 from privledger.errors import InvalidValue
-from privledger.rounding import count as whole_number
+from privledger.rounding import MOST_COUNT, number
+from privledger.rounding import count as whole
 
 
 class Cells(Protocol):
@@ -29,7 +31,10 @@ class Cells(Protocol):
 
 
 def _edges(value: Any) -> tuple[float, ...]:
-    return tuple(float(edge) for edge in value)
+    """Numbers only: `float` alone would also take "1", True and anything that has a float."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidValue("edges", type(value).__name__, "a sequence of numbers")
+    return tuple(number("edges", edge) for edge in value)
 
 
 def _check_edges(edges: tuple[float, ...]) -> None:
@@ -44,6 +49,9 @@ class CategoryCells:
 
     name: str
     count: int
+
+    def __attrs_post_init__(self) -> None:
+        whole("CategoryCells count", self.count, most=MOST_COUNT)
 
     def index(self, rows: Rows) -> NDArray[Any]:
         if not self.name:
@@ -134,7 +142,7 @@ class IndexCells:
     count: int
 
     def __attrs_post_init__(self) -> None:
-        if not int(self.places.max()) < whole_number("IndexCells count", self.count):
+        if not int(self.places.max()) < whole("IndexCells count", self.count):
             raise InvalidValue("IndexCells count", self.count, "above every cell number")
 
     def index(self, rows: Rows) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from privledger.data.score import Score
 from privledger.data.table import Columns, has_label
 from privledger.errors import InvalidValue, NotGranted, RelationMismatch, SchemaError
 from privledger.graph import Context
-from privledger.rounding import count, number, positive, probability
+from privledger.rounding import MOST_COUNT, count, number, positive, probability
 
 if TYPE_CHECKING:
     from privledger.data.bins import Bins
@@ -121,7 +121,7 @@ class Dataset:
         if isinstance(parts, CELLS):
             public: Any = parts
             return Partition(self, public)
-        return Partition(self, CoinCells(count("parts", parts, least=2)))
+        return Partition(self, CoinCells(count("parts", parts, least=2, most=MOST_COUNT)))
 
     def count(self) -> Query:
         """How many records."""
@@ -184,7 +184,7 @@ class Dataset:
 
     def score(self, loss: str, start: Any, *, center: float = 0.0, scale: float = 1.0) -> Score:
         """A running score of an additive model on these records; see `Score`."""
-        return Score(loss, np.asarray(start, dtype=np.float64), center, scale)
+        return Score(loss, start, center, scale)
 
     def bins(self, numeric_bins: int = 1024) -> Bins:
         """Public bins of the features."""

@@ -51,6 +51,7 @@ from privledger.session.session import _KEY, Session
 from privledger.storage import kept, store_at
 
 MODES = ("private", "simulation")
+_LONGEST_NAME = 1000
 
 
 class Ledger:
@@ -219,6 +220,7 @@ class Ledger:
         target = None if y is None else encode_target(y, schema, unlabelled=partial)
         check_rows(columns, target)
         if name is not None:
+            _short("name", name)
             self._identities.check(name, columns, target)
         mark = None if fingerprint_key is None else fingerprint(fingerprint_key, columns, target)
         rows = Rows(columns, target, self._source)
@@ -318,7 +320,7 @@ class Ledger:
         """
         if not isinstance(node, IndividualFilter) or node.node is not None:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
-        label = name or f"scope-{secrets.token_hex(4)}"
+        label = f"scope-{secrets.token_hex(4)}" if name is None else _short("name", name)
         checked = probability("delta", delta, zero=True)
         known = self._history.refresh().scopes.get(label)
         if known is not None:
@@ -428,6 +430,14 @@ class Ledger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
+
+
+def _short(name: str, value: object) -> str:
+    """Names go into every entry and into the index of a database: they stay short."""
+    if not (isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME):
+        raise InvalidValue(name, type(value).__name__,
+                           f"a text of 1 to {_LONGEST_NAME} characters")
+    return value
 
 
 def _check_cap(cap: object) -> Cap:

@@ -19,7 +19,13 @@ from privledger.data.dataset import Step
 from privledger.data.disjoint import by_record
 from privledger.data.kinds import check_choice, check_query
 from privledger.data.rows import Rows
-from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
+from privledger.errors import (
+    DataError,
+    NotGranted,
+    PrivledgerError,
+    UnsupportedNode,
+    public_name,
+)
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
 from privledger.ledger import GrantState, History, Origins, Receipt, ScopeSpend
@@ -28,7 +34,7 @@ from privledger.ledger.log import ReleaseLog
 from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
-from privledger.rounding import count
+from privledger.rounding import MOST_COUNT, count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
 from privledger.session.choosing import choose, rate_of
 from privledger.session.labels import release_labels
@@ -181,7 +187,7 @@ class Session:
             raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
                                   "version; nothing was read")
         self._check_covered(query.data)
-        count("rollover", rollover, least=0)
+        count("rollover", rollover, least=0, most=MOST_COUNT)
         made = recipes(mechanism, query, self._relation)
         self.charge(mechanism, query.data.chain, query.label, query.cell_count)
         noisy = self._guarded(lambda: self._answer(mechanism, query, made, rollover))
@@ -408,7 +414,7 @@ class Session:
                                     "touched": self._touched, "releases": len(self._log)}
             vectors: dict[str, bytes] = {}
             if failed is not None:
-                body["error"] = failed.__name__
+                body["error"] = public_name(failed)
                 lines.append(("aborted" if refund else "settled", body | {"failed": True}))
             else:
                 lines.append(("settled", body))
