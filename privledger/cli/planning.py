@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
 from privledger.data import Schema
-from privledger.errors import InvalidPlan, RelationMismatch
+from privledger.errors import InvalidPlan
 from privledger.graph import Node, to_json
 from privledger.ledger import State
-from privledger.plugins import ClaimStep, load_learner
+from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, outline, price_plan, release_count
 from privledger.runs import RunFile
 
@@ -67,25 +67,19 @@ def claim_dict(step: ClaimStep) -> dict[str, Any]:
 
 def build(run: RunFile, schema: Schema) -> Any:
     """An instance of the run's learner; unknown parameters are refused by name."""
-    learner, params = load_learner(run.learner), dict(run.params)
-    if run.relation not in learner.info.relations:
-        raise RelationMismatch(f"{run.learner} supports {', '.join(learner.info.relations)}, "
-                               f"the run asks for {run.relation}")
-    known = inspect.signature(learner).parameters
-    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in known.values())
-    for key in params:
-        if key not in known and not open_ended:
-            raise InvalidPlan("[params] key", key, f"one of {', '.join(known)}")
-    if "relation" in known:
-        params["relation"] = run.relation
-    return learner(**params, schema=schema)
+    return configured(load_learner(run.learner), run.learner, run.params, schema, run.relation)
 
 
-def prepare(path: str, data_dir: str | None, ledger: str | None = None) -> Prepared:
-    """Read the run file and the schema, build the plan, price it. The table is not touched."""
+def prepare(path: str, data_dir: str | None, ledger: str | None = None,
+            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Read the run file and the schema, build the plan, price it. The table is not touched.
+
+    Args:
+        make: the learner with its parameters; `build` unless it runs elsewhere.
+    """
     run = RunFile.load(path)
     schema = Schema.load(run.data_path(run.schema, data_dir))
-    model = build(run, schema)
+    model = (make or build)(run, schema)
     node = model.plan(schema)
     place = run.ledger_path(ledger)
     state = None

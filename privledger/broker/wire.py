@@ -1,0 +1,390 @@
+"""What a learner in a process of its own may say, as JSON values. One entry per kind.
+
+`Describer` is the learner's side: it gives every described object a number and writes each down
+once. `Reader` is the owner's side: it builds the objects anew by the package's own calls, so
+they are what the same learner would hold in one process. No value carries code.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+from privledger.data import (
+    Bins,
+    CategoryCells,
+    CoinCells,
+    ColumnValue,
+    CustomValue,
+    Dataset,
+    IntervalCells,
+    Ones,
+    Partition,
+    Query,
+    ResidualCells,
+    Schema,
+    Score,
+    Test,
+    TreeCells,
+)
+from privledger.data.score import Gradient, Hessian
+from privledger.errors import (
+    IsolationError,
+    NotGranted,
+    PrivledgerError,
+    SchemaError,
+    UnsupportedNode,
+)
+from privledger.rounding import count, number
+
+Json = dict[str, Any]
+T = TypeVar("T")
+MOST_OBJECTS = 1_000_000
+MOST_CELLS = 1_000_000
+_DTYPES = {"f8": np.dtype("<f8"), "i4": np.dtype("<i4"), "u1": np.dtype("<u1"),
+           "u2": np.dtype("<u2"), "u4": np.dtype("<u4"), "u8": np.dtype("<u8")}
+
+
+def array_out(array: Any) -> Json:
+    """An array of numbers as its kind, its shape, and its bytes in base64."""
+    held = np.asarray(array)
+    dtype = _DTYPES.get(f"{held.dtype.kind}{held.dtype.itemsize}", _DTYPES["f8"])
+    data = np.ascontiguousarray(held, dtype=dtype).tobytes()
+    return {"dtype": dtype.str[1:], "shape": list(held.shape),
+            "data": base64.b64encode(data).decode("ascii")}
+
+
+def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
+    """The inverse of `array_out`; a private copy of exactly the bytes that were sent."""
+    body = table(value)
+    dtype = _DTYPES.get(text(body, "dtype"))
+    shape = tuple(count("shape", size, least=0) for size in items(body, "shape"))
+    if dtype is None or dtype.kind not in kinds or len(shape) > 2:
+        raise IsolationError("an array of another kind or with too many dimensions")
+    try:
+        data = base64.b64decode(text(body, "data"), validate=True)
+    except (binascii.Error, ValueError):
+        raise IsolationError("an array whose bytes are not base64") from None
+    if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
+            shape[1] if len(shape) == 2 else 1):
+        raise IsolationError("an array with other bytes than its shape says")
+    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def table(value: Any) -> Json:
+    if not isinstance(value, dict):
+        raise IsolationError("an object was expected")
+    return value
+
+
+def text(body: Json, key: str, limit: int | None = None) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise IsolationError(f"{key} must be a text")
+    return value[:limit]
+
+
+def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
+    value = body.get(key)
+    if not isinstance(value, list) or len(value) > most:
+        raise IsolationError(f"{key} must be a list of at most {most}")
+    return value
+
+
+def whole(body: Json, key: str, most: int = MOST_CELLS) -> int:
+    return count(key, body.get(key), least=0, most=most)
+
+
+@frozen
+class Kind:
+    """How one kind of object is written and read.
+
+    Attributes:
+        name: in messages; the class's own name.
+        write: fields of an object, as JSON values.
+        read: the object, by the package's own constructor, which checks it.
+    """
+
+    name: str
+    write: Callable[[Any, Describer], Json]
+    read: Callable[[Json, Reader], Any]
+
+
+def _custom(*_: Any) -> Any:
+    raise UnsupportedNode("a custom query would run the learner's own function on the rows; a "
+                          "learner in its own process cannot ask one. Nothing was read")
+
+
+def _read_bins(body: Json, reader: Reader) -> Bins:
+    schema = reader.root.schema
+    known = {column.name: column for column in schema.features}
+    names = [str(name) for name in items(body, "features")]
+    if not set(names) <= set(known):
+        raise SchemaError("the tree's bins are for other columns than the data's")
+    return Bins(Schema(schema.name, tuple(known[name] for name in names)),
+                count("numeric_bins", body.get("numeric_bins")))
+
+
+def _write_bins(bins: Bins, describer: Describer) -> Json:
+    features = bins.schema.features
+    if not set(features) <= set(describer.schema.features):
+        raise SchemaError("the tree's bins are for other columns than the data's")
+    return {"features": [column.name for column in features], "numeric_bins": bins.numeric_bins}
+
+
+def _write_tree(cells: TreeCells, describer: Describer) -> Json:
+    tests = [{"feature": test.feature, "table": array_out(test.table)} for test in cells.tests]
+    return {"bins": describer.object(cells.bins), "tests": tests, "count": int(cells.count)}
+
+
+def _read_tree(body: Json, reader: Reader) -> TreeCells:
+    tests = [Test(whole(table(item), "feature"), array_in(item.get("table"), "u"))
+             for item in items(body, "tests")]
+    return TreeCells(reader.object(body.get("bins"), Bins), tests, whole(body, "count"))
+
+
+def _read_score(body: Json, reader: Reader) -> Score:
+    return Score(text(body, "loss"), array_in(body.get("start")),
+                 number("center", body.get("center")), number("scale", body.get("scale")))
+
+
+def _edges(body: Json) -> list[float]:
+    return [number("edge", edge) for edge in items(body, "edges")]
+
+
+CELLS: dict[type, Kind] = {
+    TreeCells: Kind("TreeCells", _write_tree, _read_tree),
+    CategoryCells: Kind(
+        "CategoryCells", lambda cells, _: {"name": cells.name, "count": int(cells.count)},
+        lambda body, _: CategoryCells(text(body, "name"), whole(body, "count"))),
+    IntervalCells: Kind(
+        "IntervalCells", lambda cells, _: {"name": cells.name, "edges": list(cells.edges)},
+        lambda body, _: IntervalCells(text(body, "name"), _edges(body))),
+    ResidualCells: Kind(
+        "ResidualCells",
+        lambda cells, to: {"score": to.object(cells.score), "edges": list(cells.edges)},
+        lambda body, reader: ResidualCells(reader.object(body.get("score"), Score),
+                                           _edges(body))),
+    CoinCells: Kind(
+        "CoinCells", lambda cells, _: {"count": int(cells.count)},
+        lambda body, _: CoinCells(count("count", body.get("count"), least=2, most=MOST_CELLS))),
+}
+BLOCKS: dict[type, Kind] = {
+    Ones: Kind("Ones", lambda block, _: {}, lambda body, _: Ones()),
+    ColumnValue: Kind(
+        "ColumnValue",
+        lambda block, _: {"name": block.name, "center": float(block.center),
+                          "scale": float(block.scale), "clip": float(block.clip)},
+        lambda body, _: ColumnValue(text(body, "name"), *(number(key, body.get(key))
+                                                          for key in ("center", "scale", "clip")))),
+    Gradient: Kind(
+        "Gradient",
+        lambda block, to: {"score": to.object(block.score), "clip": float(block.clip)},
+        lambda body, reader: reader.object(body.get("score"), Score).gradient(
+            number("clip", body.get("clip")))),
+    Hessian: Kind(
+        "Hessian", lambda block, to: {"score": to.object(block.score)},
+        lambda body, reader: reader.object(body.get("score"), Score).hessian()),
+    CustomValue: Kind("CustomValue", _custom, _custom),
+}
+SHARED: dict[type, Kind] = {
+    Bins: Kind("Bins", _write_bins, _read_bins),
+    Score: Kind(
+        "Score",
+        lambda score, _: {"loss": score.loss, "start": array_out(score.start),
+                          "center": float(score.center), "scale": float(score.scale)},
+        _read_score),
+}
+_NUMBERED = CELLS | SHARED
+_READ_BLOCK = {kind.name: kind for kind in BLOCKS.values()}
+_READ_OBJECT = {kind.name: kind for kind in _NUMBERED.values()}
+
+
+def _refuse(what: object) -> Any:
+    raise UnsupportedNode(f"a learner in its own process cannot describe a {type(what).__name__}. "
+                          "Nothing was read")
+
+
+@define(eq=False)
+class Describer:
+    """The learner's side: objects of this package -> numbers and what they stand for.
+
+    Attributes:
+        vault: what stands where the guarded rows would be; queries on others are refused.
+        schema: of the data.
+    """
+
+    vault: Any
+    schema: Schema
+    _known: dict[int, tuple[int, Any]] = field(factory=dict, init=False)
+    _parts: dict[str, int] = field(factory=dict, init=False)
+    _told: dict[int, int] = field(factory=dict, init=False)
+    _new: list[Json] = field(factory=list, init=False)
+    _next: int = field(default=1, init=False)
+
+    def fresh(self, what: object) -> int:
+        """A new number for `what`, which is kept so that its identity stays its own."""
+        place, self._next = self._next, self._next + 1
+        self._known[id(what)] = place, what
+        return place
+
+    def new(self) -> list[Json]:
+        """What was written down since the last call, in order."""
+        found, self._new = self._new, []
+        return found
+
+    def object(self, what: Any) -> int:
+        """The number of cells, bins or a score; a score is brought up to date."""
+        known = self._known.get(id(what))
+        if known is None:
+            kind = _NUMBERED.get(type(what)) or _refuse(what)
+            body = kind.write(what, self)
+            known = self.fresh(what), what
+            self._new.append({"id": known[0], "is": kind.name} | body)
+        if isinstance(what, Score):
+            self._update(what, known[0])
+        elif isinstance(what, ResidualCells):
+            self.object(what.score)
+        return known[0]
+
+    def _update(self, score: Score, place: int) -> None:
+        done = self._told.get(place, 0)
+        for cells, values in score._updates[done:]:
+            self._new.append({"is": "update", "score": place, "cells": self.object(cells),
+                              "values": array_out(values)})
+        self._told[place] = len(score._updates)
+
+    def handle(self, data: Any) -> int:
+        """The number of a handle; each step of its derivation is written down once."""
+        if type(data) is not Dataset or data._vault is not self.vault:
+            raise NotGranted("the query asks other data than the grant covers; nothing was read")
+        place = 0
+        for step in data.steps:
+            known = self._known.get(id(step))
+            if step.cells is not None:
+                self.object(step.cells)  # a score inside may have moved
+            place = known[0] if known is not None else self._step(place, step)
+        return place
+
+    def _step(self, of: int, step: Any) -> int:
+        context = step.context
+        if context.kind == "poisson":
+            body: Json = {"is": "sample", "of": of, "rate": float(context.rate)}
+        elif context.kind == "part" and step.cells is not None:
+            if context.token not in self._parts:
+                cells = self.object(step.cells)
+                self._parts[context.token] = self.fresh(context.token)
+                self._new.append({"id": self._parts[context.token], "is": "parts", "of": of,
+                                  "cells": cells})
+            body = {"is": "part", "parts": self._parts[context.token], "part": int(context.part)}
+        else:
+            raise NotGranted("the handle is behind another grant's filter; nothing was read")
+        place = self.fresh(step)
+        self._new.append({"id": place} | body)
+        return place
+
+    def query(self, query: Any) -> Json:
+        """A query as JSON values; whatever it speaks about is written down first."""
+        if type(query) is not Query:
+            _refuse(query)
+        blocks = []
+        for block in query.blocks:
+            kind = BLOCKS.get(type(block)) or _refuse(block)
+            blocks.append({"is": kind.name} | kind.write(block, self))
+        return {"data": self.handle(query.data), "blocks": blocks, "what": str(query.what),
+                "cells": None if query.cells is None else self.object(query.cells)}
+
+
+@define(eq=False)
+class Reader:
+    """The owner's side: numbers -> objects that were built and checked here.
+
+    Attributes:
+        root: the guarded handle that number 0 stands for.
+    """
+
+    root: Dataset
+    _objects: dict[int, Any] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._objects[0] = self.root
+
+    def object(self, place: Any, kind: type[T]) -> T:
+        """What a number stands for, if it is of that kind."""
+        found = self._objects.get(count("number", place, least=0))
+        if type(found) is not kind:
+            raise NotGranted(f"no {kind.__name__} has this number; nothing was read")
+        return found
+
+    def cells(self, place: Any) -> Any:
+        """Cells of any known kind."""
+        found = self._objects.get(count("number", place, least=0))
+        if type(found) not in CELLS:
+            raise NotGranted("no cells have this number; nothing was read")
+        return found
+
+    def keep(self, place: Any, what: Any) -> None:
+        """Let a number stand for an object; for good, and once."""
+        name = count("number", place)
+        if name in self._objects or len(self._objects) >= MOST_OBJECTS:
+            raise NotGranted("a number stands for one object, and there are limits")
+        self._objects[name] = what
+
+    def learn(self, entries: list[Any]) -> None:
+        """Take in what the other side wrote down; one bad entry does not hide the others."""
+        failed: PrivledgerError | None = None
+        for entry in entries:
+            try:
+                self._one(table(entry))
+            except PrivledgerError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _one(self, body: Json) -> None:
+        name = text(body, "is")
+        if name == "update":
+            score = self.object(body.get("score"), Score)
+            score.add(self.cells(body.get("cells")), array_in(body.get("values")))
+        elif name in _DERIVATIONS:
+            self.keep(body.get("id"), _DERIVATIONS[name](body, self))
+        elif name in _READ_OBJECT:
+            self.keep(body.get("id"), _READ_OBJECT[name].read(body, self))
+        else:
+            raise UnsupportedNode("a description of an unknown kind. Nothing was read")
+
+    def query(self, value: Any) -> Query:
+        """A query on one of the known handles, built as a learner in this process would."""
+        body = table(value)
+        blocks = []
+        for item in items(body, "blocks", 1000):
+            kind = _READ_BLOCK.get(text(table(item), "is"))
+            if kind is None:
+                raise UnsupportedNode("a block of an unknown kind. Nothing was read")
+            blocks.append(kind.read(item, self))
+        cells = None if body.get("cells") is None else self.cells(body["cells"])
+        return Query(self.object(body.get("data"), Dataset), tuple(blocks), cells,
+                     text(body, "what", 200))
+
+
+def _part(body: Json, reader: Reader) -> Dataset:
+    parts = reader.object(body.get("parts"), Partition)
+    part = whole(body, "part")
+    if part >= len(parts):
+        raise NotGranted("there is no such part; nothing was read")
+    return parts[part]
+
+
+_DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
+    "sample": lambda body, reader: reader.object(body.get("of"), Dataset).poisson(
+        number("rate", body.get("rate"))),
+    "parts": lambda body, reader: Partition(reader.object(body.get("of"), Dataset),
+                                            reader.cells(body.get("cells"))),
+    "part": _part,
+}
