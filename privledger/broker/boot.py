@@ -21,7 +21,8 @@ def beside(name: str) -> ModuleType:
     """A module that lies beside this file, without importing the package around it."""
     place = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"_broker_{name}", place)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -72,7 +73,7 @@ def main(config: dict[str, Any]) -> None:
     if why:
         refuse(output, why)
     sys.path[:] = config["path"]
-    sys.meta_path.insert(0, Named(config["packages"]))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Named(config["packages"]))
     from privledger.broker.child import serve
 
     serve(source, output)

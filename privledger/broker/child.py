@@ -137,7 +137,6 @@ class BrokeredSession:
                                   query=asked, rollover=int(rollover))
         self.releases += 1
         answers = [array_in(item) for item in items(reply, "answers")]
-        answers = [answer if answer.ndim else np.float64(answer) for answer in answers]
         return answers[0] if len(answers) == 1 else answers
 
     def close(self, failed: type[BaseException] | None = None) -> None:

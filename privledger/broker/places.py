@@ -72,8 +72,8 @@ def find_places(point: EntryPoint) -> Places:
     folders = [place for place in packages.values() if Path(place).is_dir()]
     files = [place for place in packages.values() if Path(place).is_file()]
     own = [str(Path(sys.base_prefix) / "lib")]
-    return Places(tuple(path), packages, tuple([*SYSTEM, *own, *path, *folders]),
-                  tuple([*SYSTEM_FILES, *files]))
+    return Places(tuple(path), packages, (*SYSTEM, *own, *path, *folders),
+                  (*SYSTEM_FILES, *files))
 
 
 def package_place(name: str) -> Path:

@@ -47,8 +47,8 @@ Json = dict[str, Any]
 T = TypeVar("T")
 MOST_OBJECTS = 1_000_000
 MOST_CELLS = 1_000_000
-_DTYPES = {"f8": np.dtype("<f8"), "i4": np.dtype("<i4"), "u1": np.dtype("<u1"),
-           "u2": np.dtype("<u2"), "u4": np.dtype("<u4"), "u8": np.dtype("<u8")}
+_DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(f"<{name}") for name in ("f8", "i4", "u1", "u2", "u4", "u8")}
 
 
 def array_out(array: Any) -> Json:
@@ -56,7 +56,7 @@ def array_out(array: Any) -> Json:
     held = np.asarray(array)
     dtype = _DTYPES.get(f"{held.dtype.kind}{held.dtype.itemsize}", _DTYPES["f8"])
     data = np.ascontiguousarray(held, dtype=dtype).tobytes()
-    return {"dtype": dtype.str[1:], "shape": list(held.shape),
+    return {"dtype": f"{dtype.kind}{dtype.itemsize}", "shape": list(held.shape),
             "data": base64.b64encode(data).decode("ascii")}
 
 
@@ -74,7 +74,8 @@ def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
     if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
             shape[1] if len(shape) == 2 else 1):
         raise IsolationError("an array with other bytes than its shape says")
-    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+    found: NDArray[Any] = np.frombuffer(data, dtype).reshape(shape)
+    return found.astype(dtype.newbyteorder("="))
 
 
 def table(value: Any) -> Json:
@@ -144,8 +145,8 @@ def _write_tree(cells: TreeCells, describer: Describer) -> Json:
 
 
 def _read_tree(body: Json, reader: Reader) -> TreeCells:
-    tests = [Test(whole(table(item), "feature"), array_in(item.get("table"), "u"))
-             for item in items(body, "tests")]
+    tests: Any = tuple(Test(whole(table(item), "feature"), array_in(item.get("table"), "u"))
+                       for item in items(body, "tests"))
     return TreeCells(reader.object(body.get("bins"), Bins), tests, whole(body, "count"))
 
 

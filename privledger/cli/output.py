@@ -14,6 +14,7 @@ from privledger.errors import (
     BudgetExceeded,
     DataError,
     InvalidValue,
+    IsolationUnavailable,
     LearnerError,
     LedgerCorrupt,
     LedgerTooNew,
@@ -40,6 +41,7 @@ _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (InvalidValue, USAGE),
     (DataError, USAGE),
     (LearnerError, USAGE),
+    (IsolationUnavailable, USAGE),
 )
 
 

@@ -38,6 +38,8 @@ class GrantReport:
             `unfinished`, or `scope`.
         note: what the status means for the budget; empty where there is nothing to say.
         epsilon: what its charge alone certifies, at the budget's delta.
+        isolation: `guarded` (in the owner's process) or `brokered` (in a confined one without
+            rows); empty for a scope.
     """
 
     name: str
@@ -51,6 +53,7 @@ class GrantReport:
     plan: Outline
     lines: tuple[ReleaseLine, ...] = ()
     mechanisms: tuple[str, ...] = ()
+    isolation: str = ""
 
 
 @frozen
@@ -182,6 +185,7 @@ def _grant_report(state: State, grant: GrantState,
         epsilon=state.rule.epsilon_of(units) if state.rule else 0.0,
         releases=grant.releases, plan=outline(plan), lines=lines,
         mechanisms=tuple(sorted(kinds | {type(leaf).__name__ for leaf in leaves(plan)})),
+        isolation=str(body.get("isolation", "guarded")),
     )
 
 
