@@ -148,11 +148,31 @@ def test_a_refusal_is_the_ledgers_own(start):
     assert data._vault.opened == 0
 
 
-def test_only_fit_may_ask(start):
-    with pytest.raises(pl.LearnerError):
+def test_only_fit_may_ask(start, tiny):
+    """Whoever sees public rows can ask nothing more."""
+    ledger, data = tiny
+    said_ = start("Asking").fit(data).predict(ROWS)[0]
+    assert said_.count("only fit may ask; nothing was read") == 2
+    assert len(ledger.state.grants) == 1
+
+
+def test_a_parameter_that_it_does_not_know_is_refused_by_name(start):
+    with pytest.raises(pl.InvalidPlan, match="unknown"):
         start("Plain", unknown=3)
-    with pytest.raises(pl.PrivledgerError):
-        start("Asking")
+
+
+def test_a_learner_that_is_not_there(start):
+    with pytest.raises(pl.IsolationError, match="Missing"):
+        start("Missing")
+
+
+@pytest.mark.parametrize("what", ["short", "lists", "nothing"])
+def test_predictions_are_labels_one_for_each_row(start, tiny, what):
+    learner = start("Careless", what=what).fit(tiny[1])
+    (grant,) = tiny[0].state.grants.values()
+    assert (grant.status, grant.releases) == ("settled", 1)  # though it was left open
+    with pytest.raises(pl.IsolationError):
+        learner.predict({"x": [0.5, 0.25]})
 
 
 def test_a_private_file_below_readable_folders_is_refused_before_anything_starts(start, tmp_path):

@@ -420,7 +420,75 @@ class Breaking(Plain):
 
 
 class Asking(Plain):
-    """Asks while it is loaded, and while it predicts."""
+    """Asks again when the fit is over and public rows are there to be predicted."""
 
-    def claimed(self, schema):
-        return "no claims"
+    def fit(self, data):
+        self.data = data
+        return super().fit(data)
+
+    def predict(self, X):
+        found = []
+        for ask in (lambda: self.data.ledger.left,
+                    lambda: self.data.ledger.request(self.plan(self.schema), self.data)):
+            try:
+                ask()
+            except pl.NotGranted as error:
+                found.append(str(error))
+        return [" ".join(found)] * len(X["x"])
+
+
+class Careless(Plain):
+    """Leaves its grant open, and predicts too little."""
+
+    def fit(self, data):
+        plan = self.plan(data.schema)
+        session = data.ledger.request(plan, data)
+        session.release(plan.node, data.count())
+        return self
+
+    def predict(self, X):
+        return {"short": ["no"], "lists": [["no"]] * len(X["x"]),
+                "nothing": [None] * len(X["x"])}[self.what]
+
+
+class Filtering(Plain):
+    """Every derivation once: a filter scope, samples, parts by coins and by cells, a score."""
+
+    def plan(self, schema):
+        noise = pl.Gaussian(60.0)
+        return pl.Sequential([
+            pl.Repeat(noise, 4), pl.PoissonSample(0.5, pl.Sequential([noise, noise])),
+            pl.Parallel([noise, noise], "iid_per_record"),
+            pl.Parallel([pl.Sequential([noise, pl.PoissonSample(0.25, noise)]), noise]),
+            pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(noise, 3))])
+
+    def fit(self, data):
+        noise, answers = pl.Gaussian(60.0), []
+        score = data.score("logistic", [0.1])
+        bins = data.bins(16)
+        with data.ledger.request(self.plan(data.schema), data, delta=1e-6) as session:
+            def ask(query, **more):
+                answers.append(np.asarray(session.release(noise, query, **more)).tolist())
+
+            ask(data.histogram("label"))
+            ask(data.sum("x", lower=0.25, upper=0.5))
+            tree = pl.TreeCells(bins, [pl.Test(0, (np.arange(17) > 8).astype(np.uint8))], 2)
+            score.add(tree, np.array([0.5, -0.25]))
+            ask(data.query((score.gradient(0.5),), tree))
+            ask(data.query((score.hessian(),), pl.ResidualCells(score, (0.25, 0.5))))
+            sample = data.poisson(0.5)
+            ask(sample.count())
+            score.add(pl.CategoryCells("", 2), np.array([1.0, 2.0]))
+            ask(sample.query((score.gradient(0.5),)))
+            coins = data.partition(2)
+            ask(coins[0].count())
+            ask(coins[1].count())
+            parts = data.partition(pl.CategoryCells("", 2))
+            ask(parts[1].count())
+            ask(parts[0].count())
+            ask(parts[0].poisson(0.25).count())
+            kept = session.filtered(pl.IndividualFilter("gdp", 0.01))
+            ask(kept.query((score.gradient(0.5),), tree), rollover=3)
+            ask(kept.select(["x"]).count())
+            self.found = {"answers": answers, "scope": session.releases}
+        return self
