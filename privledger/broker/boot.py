@@ -74,8 +74,10 @@ def main(config: dict[str, Any]) -> None:
         refuse(output, why)
     sys.path[:] = config["path"]
     sys.meta_path.insert(0, Named(config["packages"]))
-    from privledger.broker.child import serve
-
+    try:
+        from privledger.broker.child import serve
+    except Exception as error:
+        refuse(output, f"its libraries cannot be imported there: {error}")
     serve(source, output)
 
 

@@ -62,7 +62,9 @@ def find_places(point: EntryPoint) -> Places:
     Raises:
         LearnerError: its package cannot be found.
     """
-    libraries = [entry for entry in sys.path if Path(entry).name in LIBRARIES]
+    numpy = str(package_place("numpy").parent)  # wherever the libraries of this package are
+    libraries = list(dict.fromkeys([*(entry for entry in sys.path
+                                      if Path(entry).name in LIBRARIES), numpy]))
     path = [*standard_library(), *libraries]
     packages: dict[str, str] = {}
     for name in dict.fromkeys(("privledger", point.module.partition(".")[0])):
