@@ -129,7 +129,9 @@ def test_hostile_messages_opened_nothing(lies):
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_conversation_keeps_the_charge(start, tiny, what):
     ledger, data = tiny
-    learner = start("Breaking", what=what, patience=1.0 if what == "silence" else 60.0)
+    learner = start("Breaking", what=what)
+    if what == "silence":
+        learner._channel.patience = 1.0
     with pytest.raises(pl.IsolationError):
         learner.fit(data)
     assert learner._process.poll() is not None
