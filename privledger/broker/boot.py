@@ -72,7 +72,7 @@ def main(config: dict[str, Any]) -> None:
         why = str(error) if type(error).__name__ == "Unavailable" else type(error).__name__
     if why:
         refuse(output, why)
-    sys.path[:] = config["path"]
+    sys.path += config["path"]
     sys.meta_path.insert(0, Named(config["packages"]))
     try:
         from privledger.broker.child import serve

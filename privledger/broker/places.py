@@ -23,7 +23,7 @@ class Places:
     """Where things are.
 
     Attributes:
-        path: `sys.path` of the new process.
+        path: what `sys.path` of the new process has after the standard library.
         packages: packages that lie outside of it, by name.
         folders, files: what stays readable.
     """
@@ -48,14 +48,6 @@ class Places:
                 "folders": list(self.folders), "files": list(self.files)}
 
 
-def standard_library() -> list[str]:
-    """The interpreter's own folders on `sys.path`."""
-    roots = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
-    return [entry for entry in sys.path if entry and Path(entry).name not in LIBRARIES
-            and any(Path(entry).resolve().is_relative_to(root / "lib") for root in roots)
-            and (Path(entry) / "os.py").exists() | Path(entry).name.startswith("lib-dynload")]
-
-
 def find_places(point: EntryPoint) -> Places:
     """Everything that the learner at an entry point needs; nothing of it is imported.
 
@@ -65,7 +57,6 @@ def find_places(point: EntryPoint) -> Places:
     numpy = str(package_place("numpy").parent)  # wherever the libraries of this package are
     libraries = list(dict.fromkeys([*(entry for entry in sys.path
                                       if Path(entry).name in LIBRARIES), numpy]))
-    path = [*standard_library(), *libraries]
     packages: dict[str, str] = {}
     for name in dict.fromkeys(("privledger", point.module.partition(".")[0])):
         place = package_place(name)
@@ -73,8 +64,8 @@ def find_places(point: EntryPoint) -> Places:
             packages[name] = str(place.resolve())
     folders = [place for place in packages.values() if Path(place).is_dir()]
     files = [place for place in packages.values() if Path(place).is_file()]
-    own = [str(Path(sys.base_prefix) / "lib")]
-    return Places(tuple(path), packages, (*SYSTEM, *own, *path, *folders),
+    own = [str(Path(sys.base_prefix) / name) for name in ("lib", "lib64")]
+    return Places(tuple(libraries), packages, (*SYSTEM, *own, *libraries, *folders),
                   (*SYSTEM_FILES, *files))
 
 

@@ -70,6 +70,9 @@ class RemoteLearner:
             IsolationUnavailable: this machine cannot confine it, or a private file lies wrong.
             IsolationError: it ended or hung. LearnerError, InvalidPlan: it cannot be loaded.
         """
+        if sys.platform != "linux":
+            raise IsolationUnavailable("isolation is not available here: it needs Linux. "
+                                       "Nothing was read")
         places = find_places(point)
         places.check(private)
         process, channel = _start(places.as_dict(), patience)
@@ -90,9 +93,14 @@ class RemoteLearner:
         reply = self._order({"do": "load", "module": point.module, "attribute": point.attr,
                              "name": point.name, "params": params, "relation": relation,
                              "schema": self.schema.to_dict()})
-        self.info = _info(table(reply.get("info")))
-        self._plan = node_in(reply.get("plan"))
-        self._claims = tuple(_claim(table(step)) for step in items(reply, "claims", 1000))
+        try:
+            self.info = _info(table(reply.get("info")))
+            self._plan = node_in(reply.get("plan"))
+            self._claims = tuple(_claim(table(step)) for step in items(reply, "claims", 1000))
+        except PrivledgerError:
+            raise
+        except Exception:
+            raise IsolationError("the learner describes itself in an unknown way") from None
 
     def plan(self, schema: Schema) -> Node:
         """What it said it would spend."""

@@ -49,4 +49,5 @@ def private_files(run: RunFile, data_dir: str | None, ledger: str | None) -> tup
     names = [run.table]
     if run.evaluate is not None and run.evaluate.test is not None:
         names.append(run.evaluate.test)
-    return (run.path, run.ledger_path(ledger), *(run.data_path(name, data_dir) for name in names))
+    there = [run.data_path(name, data_dir, must_exist=False) for name in names]
+    return (run.path, run.ledger_path(ledger), *there)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from privledger.broker import PATIENCE
+from privledger.cli.isolating import making
 from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
@@ -112,13 +114,16 @@ def check_same(run: RunFile, state: State) -> None:
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
+@click.option("--isolate", is_flag=True, help="Ask the learner in a confined process.")
 @format_option
-def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) -> None:
+def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool,
+         format_: str) -> None:
     """Price a run. Opens no data and writes nothing.
 
     Exit code 0 if the run fits its budget, 1 if it would be refused.
     """
-    prepared = prepare(run_file, data_dir, ledger)
+    with making(isolate, data_dir, ledger, PATIENCE) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
     emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
     if not prepared.price.fits:
         click.get_current_context().exit(1)

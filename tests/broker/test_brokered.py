@@ -113,6 +113,16 @@ def test_the_command_line_from_end_to_end(pay):
     assert call("verify", book).exit_code == 0
 
 
+def test_a_plan_asked_in_a_confined_process_is_the_same_plan(pay):
+    found = []
+    for more in ([], ["--isolate"]):
+        done = call("plan", pay, *more, "--format", "json")
+        skip_if_not_here(done)
+        assert done.exit_code == 0, done.output
+        found.append(json.loads(done.stdout))
+    assert found[0] == found[1]
+
+
 def test_without_the_option_the_ledger_says_guarded(pay):
     found = json.loads(call("run", pay, "--format", "json").stdout)
     assert found["isolation"] == "guarded"
