@@ -16,7 +16,8 @@ from attrs import asdict, define, field, frozen
 
 from privledger.broker.channel import Channel
 from privledger.broker.failures import error_in, error_out, number_in, number_out
-from privledger.broker.wire import Describer, Json, array_in, array_out, items, table, text
+from privledger.broker.values import Json, array_in, array_out, items, table, text
+from privledger.broker.wire import Describer
 from privledger.data import Dataset, Query, Schema
 from privledger.data.dataset import Step
 from privledger.data.table import MISSING, as_frame

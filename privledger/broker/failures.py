@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from privledger import errors
-from privledger.broker.wire import Json, table, text
+from privledger.broker.values import Json, table, text
 from privledger.errors import BudgetExceeded, InvalidValue, IsolationError, PrivledgerError
 
 MOST_TEXT = 2000

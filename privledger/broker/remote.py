@@ -17,7 +17,7 @@ from privledger.broker.channel import Channel
 from privledger.broker.failures import error_in, number_in, number_out
 from privledger.broker.places import find_places
 from privledger.broker.server import Server, node_in
-from privledger.broker.wire import Json, array_in, array_out, items, table, text
+from privledger.broker.values import Json, array_in, array_out, items, table, text
 from privledger.data import Dataset, Schema, encode_features
 from privledger.errors import (
     InvalidPlan,

@@ -8,7 +8,8 @@ from typing import Any
 from attrs import define, field
 
 from privledger.broker.failures import error_out, number_out
-from privledger.broker.wire import Json, Reader, array_out, items, table, text
+from privledger.broker.values import Json, array_out, items, table, text
+from privledger.broker.wire import Reader
 from privledger.data import Dataset
 from privledger.errors import InvalidPlan, LearnerError, NotGranted, PrivledgerError
 from privledger.graph import IndividualFilter, Node, from_json
@@ -113,7 +114,8 @@ class Server:
         name, node = message.get("name"), node_in(message.get("node"))
         if not isinstance(node, IndividualFilter):
             raise NotGranted("a scope is an individual filter; nothing was read")
-        scope = self._ledger.open_scope(node, name=None if name is None else text(message, "name"),
+        chosen = None if name is None else text(message, "name", 200)
+        scope = self._ledger.open_scope(node, name=chosen,
                                         delta=number("delta", message.get("delta")))
         self._scopes[scope.name] = scope
         return {"name": scope.name}

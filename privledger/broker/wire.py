@@ -7,15 +7,21 @@ they are what the same learner would hold in one process. No value carries code.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
 from attrs import define, field, frozen
-from numpy.typing import NDArray
 
+from privledger.broker.values import (
+    MOST_CELLS,
+    Json,
+    array_in,
+    array_out,
+    items,
+    table,
+    text,
+    whole,
+)
 from privledger.data import (
     Bins,
     CategoryCells,
@@ -35,7 +41,6 @@ from privledger.data import (
 )
 from privledger.data.score import Gradient, Hessian
 from privledger.errors import (
-    IsolationError,
     NotGranted,
     PrivledgerError,
     SchemaError,
@@ -43,65 +48,8 @@ from privledger.errors import (
 )
 from privledger.rounding import count, number
 
-Json = dict[str, Any]
 T = TypeVar("T")
 MOST_OBJECTS = 1_000_000
-MOST_CELLS = 1_000_000
-_DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(f"<{name}") for name in ("f8", "i4", "u1", "u2", "u4", "u8")}
-
-
-def array_out(array: Any) -> Json:
-    """An array of numbers as its kind, its shape, and its bytes in base64."""
-    held = np.asarray(array)
-    dtype = _DTYPES.get(f"{held.dtype.kind}{held.dtype.itemsize}", _DTYPES["f8"])
-    data = np.ascontiguousarray(held, dtype=dtype).tobytes()
-    return {"dtype": f"{dtype.kind}{dtype.itemsize}", "shape": list(held.shape),
-            "data": base64.b64encode(data).decode("ascii")}
-
-
-def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
-    """The inverse of `array_out`; a private copy of exactly the bytes that were sent."""
-    body = table(value)
-    dtype = _DTYPES.get(text(body, "dtype"))
-    shape = tuple(count("shape", size, least=0) for size in items(body, "shape"))
-    if dtype is None or dtype.kind not in kinds or len(shape) > 2:
-        raise IsolationError("an array of another kind or with too many dimensions")
-    try:
-        data = base64.b64decode(text(body, "data"), validate=True)
-    except (binascii.Error, ValueError):
-        raise IsolationError("an array whose bytes are not base64") from None
-    if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
-            shape[1] if len(shape) == 2 else 1):
-        raise IsolationError("an array with other bytes than its shape says")
-    found: NDArray[Any] = np.frombuffer(data, dtype).reshape(shape)
-    return found.astype(dtype.newbyteorder("="))
-
-
-def table(value: Any) -> Json:
-    if not isinstance(value, dict):
-        raise IsolationError("an object was expected")
-    return value
-
-
-def text(body: Json, key: str, limit: int | None = None) -> str:
-    value = body.get(key)
-    if not isinstance(value, str):
-        raise IsolationError(f"{key} must be a text")
-    return value[:limit]
-
-
-def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
-    value = body.get(key)
-    if not isinstance(value, list) or len(value) > most:
-        raise IsolationError(f"{key} must be a list of at most {most}")
-    return value
-
-
-def whole(body: Json, key: str, most: int = MOST_CELLS) -> int:
-    return count(key, body.get(key), least=0, most=most)
-
-
 @frozen
 class Kind:
     """How one kind of object is written and read.

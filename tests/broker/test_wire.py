@@ -17,7 +17,8 @@ from privledger.broker import seccomp
 from privledger.broker.channel import MOST_BYTES, Channel
 from privledger.broker.failures import PUBLIC, error_in, error_out, number_in, number_out
 from privledger.broker.server import Server
-from privledger.broker.wire import BLOCKS, CELLS, array_in, array_out
+from privledger.broker.values import array_in, array_out
+from privledger.broker.wire import BLOCKS, CELLS
 from privledger.data import kinds
 
 
@@ -92,6 +93,26 @@ def test_no_message_reads_a_row_or_raises(messages):
         json.dumps(server.answer(message), allow_nan=False)
     assert data._vault.opened == 0
     assert ledger.spent == 0
+
+
+def test_a_handle_behind_another_grants_filter_is_refused(guarded):
+    """Same caps, same data, same learner: still another grant's filter."""
+    ledger, data = guarded
+    server, leaf = Server(data, "anybody"), pl.Gaussian(50.0)
+    plan = pl.to_json(pl.IndividualFilter("gdp", 0.01, node=leaf))
+    ask = {"define": [], "plan": plan, "data": 0, "delta": 0.0, "scope": None, "labels": {}}
+    for _ in range(2):
+        assert "grant" in server.answer({"ask": "request"} | ask)
+    node = pl.to_json(pl.IndividualFilter("gdp", 0.01))
+    assert server.answer({"ask": "filtered", "define": [], "session": 0, "id": 5,
+                          "node": node}) == {}
+    release = {"ask": "release", "define": [], "mechanism": pl.to_json(leaf), "rollover": 0,
+               "query": {"data": 5, "blocks": [{"is": "Ones"}], "what": "x", "cells": None}}
+    assert server.answer(release | {"session": 1})["error"] == "NotGranted"
+    assert data._vault.opened == 0
+    assert "answers" in server.answer(release | {"session": 0})
+    server.end(failed=False)
+    assert ledger.verify() == []
 
 
 @pytest.fixture
