@@ -20,6 +20,7 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 READ_FILE, READ_DIR = 1 << 2, 1 << 3
 STAGE = "/tmp"  # covered by an empty file system of the process's own, never written to
+BROKEN = "the confinement does not hold"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -150,21 +151,21 @@ def _landlock(places: list[str]) -> None:
 
 
 def holds() -> str:
-    """Try what must not work. Returns what worked all the same; empty if nothing did."""
+    """Try what must not work. Returns a complaint about what did; empty if nothing."""
     for path in ("/proc/self/status", "/etc/passwd", "/proc/1/environ"):
         try:
             os.close(os.open(path, os.O_RDONLY))
         except OSError:
             continue
-        return f"{path} could be read"
+        return f"{BROKEN}: {path} could be read"
     for family in (socket.AF_INET, socket.AF_UNIX):
         try:
             socket.socket(family, socket.SOCK_STREAM).close()
         except OSError:
             continue
-        return "a socket could be made"
+        return f"{BROKEN}: a socket could be made"
     try:
         os.close(os.open("/left-behind", os.O_CREAT | os.O_WRONLY, 0o600))
     except OSError:
         return ""
-    return "a file could be written"
+    return f"{BROKEN}: a file could be written"
