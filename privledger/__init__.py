@@ -23,7 +23,8 @@ _HOMES = {
     ),
     "privledger.errors": (
         "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",
-        "InvalidPlan", "InvalidValue", "LearnerError", "LedgerBusy", "LedgerCorrupt",
+        "InvalidPlan", "InvalidValue", "IsolationError", "IsolationUnavailable",
+        "LearnerError", "LedgerBusy", "LedgerCorrupt",
         "LedgerError", "LedgerMissing", "LedgerTooNew", "NotGranted", "PolicyViolation",
         "PrivledgerError", "RelationMismatch", "SchemaError", "UnsupportedNode",
     ),

@@ -103,6 +103,12 @@ from privledger.errors import (
     InvalidValue as InvalidValue,
 )
 from privledger.errors import (
+    IsolationError as IsolationError,
+)
+from privledger.errors import (
+    IsolationUnavailable as IsolationUnavailable,
+)
+from privledger.errors import (
     LearnerError as LearnerError,
 )
 from privledger.errors import (

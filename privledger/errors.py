@@ -18,7 +18,9 @@
     ├── DataError (also ValueError)        the table does not fit its schema; no value is shown
     │   ├── SchemaError                    the schema itself
     │   └── DataDerived                    a bound or list that says it came from the data
-    └── LearnerError                       a plugin that cannot be loaded
+    ├── LearnerError                       a plugin that cannot be loaded
+    └── IsolationError                     a learner's own process ended, hung or broke the protocol
+        └── IsolationUnavailable           this machine cannot confine one; nothing was read
 
 Messages name columns, parameters and rules. They never carry a record's value.
 """
@@ -170,3 +172,11 @@ class DataDerived(SchemaError):
 
 class LearnerError(PrivledgerError):
     """A learner plugin cannot be found or loaded."""
+
+
+class IsolationError(PrivledgerError):
+    """A learner's own process ended, hung, failed or broke the protocol. Charges stand."""
+
+
+class IsolationUnavailable(IsolationError):
+    """A process cannot be confined here, or not for these files. Nothing was read."""

@@ -104,11 +104,12 @@ class RunFile:
             evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
         )
 
-    def data_path(self, name: str, data_dir: str | Path | None = None) -> Path:
+    def data_path(self, name: str, data_dir: str | Path | None = None, *,
+                  must_exist: bool = True) -> Path:
         """Where a data file is: below `data_dir`, else $PRIVLEDGER_DATA, else beside the run."""
         base = data_dir or os.environ.get(ENVIRONMENT) or self.path.parent
         found = Path(base) / name
-        if not found.is_file():
+        if must_exist and not found.is_file():
             raise InvalidPlan("data file", name,
                               f"a file below {base} (see --data-dir and {ENVIRONMENT})")
         return found

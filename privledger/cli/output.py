@@ -15,6 +15,7 @@ from privledger.errors import (
     BudgetExceeded,
     DataError,
     InvalidValue,
+    IsolationUnavailable,
     LearnerError,
     LedgerCorrupt,
     LedgerTooNew,
@@ -47,6 +48,7 @@ _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (InvalidValue, USAGE),
     (DataError, USAGE),
     (LearnerError, USAGE),
+    (IsolationUnavailable, USAGE),
 )
 
 

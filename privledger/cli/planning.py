@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +10,17 @@ import click
 from attrs import field, frozen
 
 from privledger.accounting import promise
+from privledger.broker import PATIENCE
+from privledger.cli.isolating import making
 from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
 from privledger.data import Schema
-from privledger.errors import InvalidPlan, LedgerMissing, RelationMismatch
+from privledger.errors import InvalidPlan, LedgerMissing
 from privledger.graph import Node, to_json
 from privledger.ledger import State
 from privledger.ledger.history import receipt_of
-from privledger.plugins import ClaimStep, load_learner
+from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, outline, price_plan, release_count
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
@@ -72,24 +74,19 @@ def claim_dict(step: ClaimStep) -> dict[str, Any]:
 
 def build(run: RunFile, schema: Schema) -> Any:
     """An instance of the run's learner; unknown parameters are refused by name."""
-    learner, params = load_learner(run.learner), dict(run.params)
-    if run.relation not in learner.info.relations:
-        raise RelationMismatch(f"{run.learner} supports {', '.join(learner.info.relations)}, "
-                               f"the run asks for {run.relation}")
-    known = inspect.signature(learner).parameters
-    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in known.values())
-    for key in params:
-        if key not in known and not open_ended:
-            raise InvalidPlan("[params] key", key, f"one of {', '.join(known)}")
-    if "relation" in known:
-        params["relation"] = run.relation
-    return learner(**params, schema=schema)
+    return configured(load_learner(run.learner), run.learner, run.params, schema, run.relation)
 
 
-def prepare(path: str, data_dir: str | None, ledger: str | None = None) -> Prepared:
-    """Read the run file and the schema, build the plan, price it. The table is not touched."""
+def prepare(path: str, data_dir: str | None, ledger: str | None = None,
+            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Read the run file and the schema, build the plan, price it. The table is not touched.
+
+    Args:
+        make: the learner with its parameters; `build` unless it runs elsewhere.
+    """
     run = RunFile.load(path)
-    return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger))
+    return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
+                  make)
 
 
 def state_at(place: Path | str) -> State | None:
@@ -103,9 +100,10 @@ def state_at(place: Path | str) -> State | None:
         return None
 
 
-def priced(run: RunFile, schema: Schema, place: Path | str | None) -> Prepared:
+def priced(run: RunFile, schema: Schema, place: Path | str | None,
+           make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
     """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
-    model = build(run, schema)
+    model = (make or build)(run, schema)
     node = model.plan(schema)
     state = None if place is None else state_at(place)
     if state is not None:
@@ -135,13 +133,16 @@ def check_same(run: RunFile, state: State) -> None:
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
+@click.option("--isolate", is_flag=True, help="Ask the learner in a confined process.")
 @format_option
-def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) -> None:
+def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool,
+         format_: str) -> None:
     """Price a run. Opens no data and writes nothing.
 
     Exit code 0 if the run fits its budget, 1 if it would be refused.
     """
-    prepared = prepare(run_file, data_dir, ledger)
+    with making(isolate, data_dir, ledger, PATIENCE) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
     emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
     if not prepared.price.fits:
         click.get_current_context().exit(1)

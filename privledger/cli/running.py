@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import promise
+from privledger.broker import PATIENCE
+from privledger.cli.isolating import GUARDED, isolation, making
 from privledger.cli.opening import reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
 from privledger.cli.planning import Prepared, data_option, prepare, run_argument
@@ -41,31 +43,45 @@ if TYPE_CHECKING:
               help="Pickle the fitted model here; it holds released values only.")
 @click.option("--receipt", type=click.Path(dir_okay=False),
               help="Write the receipt here, as JSON; keep it with the model.")
+@click.option("--isolate", is_flag=True,
+              help="Run the learner in a confined process that never receives rows.")
+@click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), default=PATIENCE,
+              show_default=True, metavar="SECONDS",
+              help="With --isolate: silence after which the learner is given up.")
 @format_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
-        receipt: str | None, format_: str) -> None:
+        receipt: str | None, isolate: bool, isolate_timeout: float, format_: str) -> None:
     """Price a run, reserve its budget, train, and score it on public rows.
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
-    continue cannot be trusted; 4 if the model could not be written after the fit.
+    continue cannot be trusted; 4 if the model could not be written after the fit, or an
+    isolated learner failed; 2 if it cannot be isolated here.
     """
-    prepared = prepare(run_file, data_dir, ledger)
-    for name in (model, receipt):
-        # Found out before the budget is spent, not after.
-        if name and not Path(name).absolute().parent.is_dir():
-            raise InvalidPlan("output file", name, "in a folder that exists")
-    files = data_files(prepared.run, data_dir)
-    with open_ledger(prepared) as book:
-        refuse_early(prepared, book)
-        result = train(prepared, book, files, progress=format_ == "text")
-        if receipt:
-            Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
-                                     encoding="utf-8")
-        saved = save(result["model"], model) if model else True
+    check_outputs(model, receipt, isolate)
+    with making(isolate, data_dir, ledger, isolate_timeout) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
+        files = data_files(prepared.run, data_dir)
+        with open_ledger(prepared) as book:
+            refuse_early(prepared, book)
+            result = train(prepared, book, files, progress=format_ == "text")
+            if receipt:
+                Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
+                                         encoding="utf-8")
+            saved = save(result["model"], model) if model else True
     del result["model"]
     emit(format_, result, lambda out: render_run(out, result))
     if not saved:
         click.get_current_context().exit(INTERNAL)
+
+
+def check_outputs(model: str | None, receipt: str | None, isolate: bool) -> None:
+    """Find out before the budget is spent, not after."""
+    if model and isolate:
+        raise InvalidPlan("--model", model, "left out with --isolate: a pickle is a program, and "
+                          "its author would be the learner that is not trusted")
+    for name in (model, receipt):
+        if name and not Path(name).absolute().parent.is_dir():
+            raise InvalidPlan("output file", name, "in a folder that exists")
 
 
 def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
@@ -123,7 +139,8 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         fitted = fit(prepared, data)
     scores = None if public is None else score(fitted, *public, schema)
     return {
-        "learner": run.learner, "private": book.mode == "private", "ledger": book.path,
+        "learner": run.learner, "isolation": isolation(prepared.model),
+        "private": book.mode == "private", "ledger": book.path,
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
         "relation": book.relation, "spent": book.spent, "left": book.left,
         "budget": book.budget, "theorem": prepared.price.filter_theorem,
@@ -195,6 +212,8 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         out.print(text("NOT PRIVATE: simulation with seeded noise", RED))
     scores, budget, receipt = result["evaluation"], result["budget"], result["receipt"]
     out.print(text(f"{result['learner']}: trained and settled", GREEN))
+    if result["isolation"] != GUARDED:
+        out.print(text(f"{result['isolation']}: the learner ran in a process without rows"))
     out.print(pairs([
         ("this run", f"epsilon {figure(result['epsilon'])} at delta {result['delta']:g}, "
                      f"{promise(result['relation'])}"),

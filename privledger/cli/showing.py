@@ -114,6 +114,8 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
                    if part)
     line = text(f"{grant.name}  {who}  epsilon {figure(grant.epsilon)}  ")
     line.append_text(text(grant.status, RED if grant.status == "crashed" else ""))
+    if grant.isolation:
+        line.append_text(text(f"  {grant.isolation}", "dim"))
     branch = root.add(line)
     if grant.note:
         branch.add(text(grant.note, YELLOW))

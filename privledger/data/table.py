@@ -106,7 +106,16 @@ def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tu
         import pandas
     except ImportError:
         return X, y
-    return pandas.DataFrame(X), pandas.Series(y, name=schema.target.name)
+    return as_frame(X), pandas.Series(y, name=schema.target.name)
+
+
+def as_frame(X: dict[str, NDArray[Any]]) -> Any:
+    """Columns as a pandas frame where pandas is installed; else as they are."""
+    try:
+        import pandas
+    except ImportError:
+        return X
+    return pandas.DataFrame(X)
 
 
 def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:

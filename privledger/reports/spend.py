@@ -41,6 +41,8 @@ class GrantReport:
             `unfinished`, or `scope`.
         note: what the status means for the budget; empty where there is nothing to say.
         epsilon: what its charge alone certifies, at the budget's delta.
+        isolation: `guarded` (in the owner's process) or `brokered` (in a confined one without
+            rows); empty for a scope.
     """
 
     name: str

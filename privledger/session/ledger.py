@@ -290,6 +290,12 @@ class Ledger:
             PolicyViolation: the ledger's own policy forbids it.
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
+        return self._request(plan, data, learner, delta, scope, labels, lease, "guarded")
+
+    def _request(self, plan: Node, data: Dataset, learner: str, delta: float,
+                 scope: Scope | None, labels: Mapping[str, str] | None, lease: float | None,
+                 isolation: str) -> Session:
+        """`request` by a caller that vouches for how the learner is kept from the rows."""
         checked = probability("delta", delta, zero=True)
         check_node("plan", plan)
         if not isinstance(data, Dataset) or data.steps or (
@@ -301,6 +307,7 @@ class Ledger:
             "data": data.identity, "plan": to_json(plan), "delta": checked,
             "holder": this_process(), "scope": None, "labels": dict(plain_labels(labels or {})),
             "lease": None if lease is None else positive("lease", lease),
+            "isolation": isolation,
         }
         refuse_forbidden(self._history, body, plan, data.schema.public_rows)
         if scope is None:

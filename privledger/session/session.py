@@ -82,7 +82,7 @@ class Session:
     _log: ReleaseLog = field(init=False, factory=ReleaseLog)
     _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
     _filters: dict[str, Scope] = field(init=False, factory=dict)
-    _samples: dict[str, NDArray[np.bool_]] = field(init=False, factory=dict)
+    _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
     _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
     _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
     _touched: bool = field(init=False, default=False)
@@ -314,17 +314,17 @@ class Session:
         for step in data.steps:
             if step.context.kind == "poisson":
                 # Kept by the session, not with the data: another grant draws its own sample.
-                drawn = self._samples.get(step.context.token)
+                drawn = self._samples.get(step.context)
                 if drawn is None:
                     drawn = self._source.bernoulli(step.context.rate, rows.n)
-                    self._samples[step.context.token] = drawn
+                    self._samples[step.context] = drawn
                 result = drawn if result is None else result & drawn
         assert result is not None
         return result
 
     def _one_use(self, filters: list[str], query: Query) -> None:
         """Under a filter each sample serves one release: its cost is that of a fresh sample."""
-        tokens = [step.context.token for step in query.data.steps
+        tokens = [step.context for step in query.data.steps
                   if step.context.kind == "poisson"]
         if filters and any(token in self._samples for token in tokens):
             raise NotGranted("under an individual filter a Poisson sample serves one release; "
