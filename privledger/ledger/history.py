@@ -181,7 +181,7 @@ class History:
         try:
             for entry in entries:
                 if entry.position == behind.position + 1:
-                    _take(behind, entry)
+                    behind.take(entry)
             self._draft = behind
         except GrantIsClosed:
             self._draft = None  # the next leader forks another
@@ -198,7 +198,7 @@ class History:
                 lines = ticket.decide(draft)
                 for kind, body in lines if entries else [*notes, *lines]:
                     entries.append(make_entry(draft.position + 1, kind, body, draft.head))
-                    _take(draft, entries[-1])
+                    draft.take(entries[-1])
                 ticket.entries = entries[count:]
                 return draft
             except Exception as error:
@@ -278,12 +278,6 @@ class History:
             raise LedgerCorrupt("the history is empty: not a ledger")
         epsilon = state.rule.epsilon_of(units) if state.rule else 0.0
         return Receipt(state.uuid, entries, head, epsilon, state.budget.delta, state.mode)
-
-
-def _take(state: State, entry: Entry) -> None:
-    """Fold in an entry that was made here to follow."""
-    state.take(entry)
-    state.position, state.head = entry.position, entry.hash
 
 
 def _folded(entries: Sequence[Entry]) -> State:

@@ -125,7 +125,7 @@ class State:
         self.take(entry)
 
     def take(self, entry: Entry) -> None:
-        """As `apply`, for an entry whose place and hash were checked."""
+        """As `apply`, for an entry of which place and hash are right."""
         handler = _HANDLERS.get(entry.kind)
         if handler is None:
             raise LedgerCorrupt(f"entry {entry.position} is of an unknown kind")

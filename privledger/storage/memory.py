@@ -20,7 +20,7 @@ class MemoryStore:
     location = ":memory:"
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []  # text: what is read from here is the reader's own
+        self._entries: list[Entry] = []
         self._vectors: dict[str, bytes] = {}
         self._checkpoint: Checkpoint | None = None
         self._names: list[str] = []
@@ -28,10 +28,11 @@ class MemoryStore:
         self._pid = os.getpid()
 
     def read(self, after: int = -1) -> list[Entry]:
-        return entries_of(self._rows[after + 1 :], self.location)
+        # From the text: what is read from here is the reader's own.
+        return entries_of(map(_row, self._entries[after + 1 :]), self.location)
 
     def rows(self) -> Iterator[Row]:
-        return iter(self._rows[:])
+        return map(_row, self._entries[:])
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
         return None if self._checkpoint is None else (self._checkpoint, ",".join(self._names))
@@ -47,8 +48,7 @@ class MemoryStore:
         with self._lock:
             transaction = _MemoryTransaction(self)
             yield transaction
-            self._rows.extend((one.position, one.kind, body_text(one), one.previous, one.hash)
-                              for one in transaction.entries)
+            self._entries.extend(transaction.entries)
             self._vectors.update(transaction.vectors)
             if transaction.checkpoint is not None:
                 checkpoint, names, afresh = transaction.checkpoint
@@ -57,6 +57,10 @@ class MemoryStore:
 
     def close(self) -> None:
         return None
+
+
+def _row(entry: Entry) -> Row:
+    return entry.position, entry.kind, body_text(entry), entry.previous, entry.hash
 
 
 class _MemoryTransaction:
@@ -70,7 +74,7 @@ class _MemoryTransaction:
         return self._store.read(after)
 
     def append(self, entry: Entry) -> None:
-        if entry.position != len(self._store._rows) + len(self.entries):
+        if entry.position != len(self._store._entries) + len(self.entries):
             raise LedgerCorrupt("an entry out of order")
         self.entries.append(entry)
 
