@@ -134,7 +134,8 @@ class _Audit:
         if prices and self._state is None:
             return
         try:
-            self._found[name].extend(check(line, self._state))  # type: ignore[arg-type]
+            for finding in check(line, self._state):  # type: ignore[arg-type]
+                self._found[name].append(finding)  # what came before a failure counts
         except (PrivledgerError, KeyError, TypeError, ValueError) as error:
             if prices:
                 self._tell(name, line.position, f"cannot be priced: {error}")

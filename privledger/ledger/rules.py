@@ -6,7 +6,7 @@ line in order, together with the state after that line, as long as a state follo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -26,7 +26,7 @@ from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
 
-Findings = Iterator[Finding]
+Findings = Iterable[Finding]
 
 
 class PricesAreRight:
@@ -35,21 +35,20 @@ class PricesAreRight:
     name = "prices-are-right"
 
     def __init__(self) -> None:
-        self._prices: dict[int, tuple[int, int]] = {}  # form of a grant -> what its plan costs
+        self._known: set[int] = set()  # forms of grants that pay for their plans
 
     def on_filter(self, line: Line, state: State) -> Findings:
         yield from _check_filter(state, line)
 
     def on_granted(self, line: Line, state: State) -> Findings:
         if state.rule is None:
-            return
-        expected = None if line.form is None else self._prices.get(line.form)
-        if expected is None:
-            expected = _price(line, state)
-            if line.form is not None:
-                self._prices[line.form] = expected
-        yield from _compare(line, expected)
-        yield from self._check_totals(line, state)
+            return ()
+        if line.form in self._known:
+            return self._check_totals(line, state)
+        found = list(_compare(line, _price(line, state)))
+        if line.form is not None and not found:
+            self._known.add(line.form)
+        return [*found, *self._check_totals(line, state)]
 
     on_scope = on_granted
 
@@ -60,10 +59,12 @@ class PricesAreRight:
 
     def _check_totals(self, line: Line, state: State) -> Findings:
         assert state.rule is not None
+        found = [] if not state.caps else list(_check_caps(state, line))
         if (state.units > state.rule.cap_units
                 or state.delta_units > state.rule.delta_cap_units):
-            yield Finding("never-over-the-cap", line.position, "the total passes the cap here")
-        yield from _check_caps(state, line)
+            found.insert(0, Finding("never-over-the-cap", line.position,
+                                    "the total passes the cap here"))
+        return found
 
 
 def _price(line: Line, state: State) -> tuple[int, int]:
@@ -144,7 +145,7 @@ class ReleasesAreGranted:
         if line.form is None:
             grant.meter = Meter(from_json(grant.plan))
         self._open[line.body["grant"]] = grant
-        return iter(())
+        return ()
 
     def on_released(self, line: Line, state: State | None) -> Findings:
         grant = self._open[line.body["grant"]]
@@ -158,18 +159,18 @@ class ReleasesAreGranted:
             if grant.meter is None:
                 self._fault(grant, grant.first)  # known, and told
             fault = self._fault(grant, line.body)
-        if fault:
-            yield Finding(self.name, line.position, fault)
+        return [Finding(self.name, line.position, fault)] if fault else ()
 
     def on_settled(self, line: Line, state: State | None) -> Findings:
         grant = self._open.pop(line.body["grant"], None)
-        if int(line.body["releases"]) != (0 if grant is None else grant.count):
-            yield Finding(self.name, line.position,
-                          "settles another number of releases than were written down")
+        if int(line.body["releases"]) == (0 if grant is None else grant.count):
+            return ()
+        return [Finding(self.name, line.position,
+                        "settles another number of releases than were written down")]
 
     def on_aborted(self, line: Line, state: State | None) -> Findings:
         self._open.pop(line.body["grant"], None)
-        return iter(())
+        return ()
 
     @staticmethod
     def _fault(grant: _Open, body: Any) -> str:
@@ -199,12 +200,13 @@ class VectorsMatch:
     def on_granted(self, line: Line, state: State | None) -> Findings:
         if line.body.get("scope"):
             self._scopes[line.body["grant"]] = line.body["scope"]
-        return iter(())
+        return ()
 
     def on_settled(self, line: Line, state: State | None) -> Findings:
         vector = line.body.get("vector")
-        if not vector:
-            return
+        return self._vector(line, vector) if vector else ()
+
+    def _vector(self, line: Line, vector: dict[str, str]) -> Findings:
         data = self._store.vector(vector["name"])
         if data is None or sha256(data).hexdigest() != vector["sha256"]:
             yield Finding(self.name, line.position,
@@ -234,12 +236,13 @@ class ScopesArePaid:
         node = from_json(line.body["plan"])
         if isinstance(node, IndividualFilter):
             self._scopes[line.body["scope"]] = node
-        return iter(())
+        return ()
 
     def on_granted(self, line: Line, state: State | None) -> Findings:
         name = line.body.get("scope")
-        if not name:
-            return
+        return self._scope(line, name) if name else ()
+
+    def _scope(self, line: Line, name: str) -> Findings:
         plan, paid = from_json(line.body["plan"]), self._scopes.get(name)
         if paid is None or not isinstance(plan, IndividualFilter) or (
                 filter_caps(plan) != filter_caps(paid)):
