@@ -57,10 +57,15 @@ def now() -> str:
 
 @define
 class _Mark:
-    """What this process knows of the checkpoint that the store keeps."""
+    """What this process knows of the checkpoint that the store keeps.
+
+    Attributes:
+        broken: it could not be used, so the next one is not built on it.
+    """
 
     position: int
     names: NamesDigest
+    broken: bool = False
 
 
 class History:
@@ -104,6 +109,7 @@ class History:
         """Begin with the checkpoint, if there is one and it is of this history."""
         kept = self.store.checkpoint()
         found = None if kept is None else restore(*kept)
+        self._mark.broken = kept is not None
         if found is None:
             return
         state, names = found
@@ -192,8 +198,8 @@ class History:
 
         Notes come before the first lines of a transaction.
         """
-        count = len(entries)
-        for again in (False, True):
+        count, recalled = len(entries), ""
+        while True:
             try:
                 lines = ticket.decide(draft)
                 for kind, body in lines if entries else [*notes, *lines]:
@@ -205,11 +211,12 @@ class History:
                 if len(entries) > count:  # some of its lines were folded in already
                     del entries[count:]
                     draft = self._without(entries)
-                if again or not isinstance(error, GrantIsClosed):
+                if recalled or not isinstance(error, GrantIsClosed):
                     ticket.error = error
+                    draft.grants.pop(recalled, None)
                     return draft
-                self._recall(draft, error.grant, entries)
-        return draft
+                recalled = error.grant
+                self._recall(draft, recalled, entries)
 
     def _without(self, entries: Sequence[Entry]) -> State:
         """A draft that knows what is durable and `entries`, and nothing else."""
@@ -225,7 +232,8 @@ class History:
         """Keep a checkpoint of the draft if one is due. O(1) for each entry, all in all."""
         if not is_due(draft, self._mark.position):
             return None
-        kept = transaction.last_checkpoint()  # another process may have been here
+        kept = None if self._mark.broken else transaction.last_checkpoint()
+        # Another process may have been here.
         if kept is not None and covered(kept) and kept.position <= draft.position and (
                 not is_due(draft, kept.position)):
             return _Mark(kept.position, self._mark.names)
