@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -270,10 +270,8 @@ def test_threads_never_get_more_than_there_is(kind, tmp_path, schema, table):
     def work():
         barrier.wait()
         for _ in range(6):
-            try:
+            with suppress(pl.BudgetExceeded):
                 granted.append(ledger.request(plan, data).grant)
-            except pl.BudgetExceeded:
-                pass
 
     threads = [threading.Thread(target=work) for _ in range(16)]
     for thread in threads:
