@@ -200,6 +200,11 @@ def postgres_rows() -> list[list[str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def load() -> str:
+    """How many others wanted the processors."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
 def fill(place: str, fits: int) -> None:
     """Entries as fits of one release leave them, many in one transaction."""
     node = _noise(fits * 2)
@@ -226,13 +231,15 @@ def _fit(node: pl.Node, units: int, holder: dict[str, Any]) -> list[tuple[str, d
     ]
 
 
-def _opening(place: str, runs: int = 5) -> list[float]:
-    found = []
+def _both(action: Callable[[], object], runs: int) -> str:
+    """Seconds of wall and of CPU time."""
+    walls, cpus = [], []
     for _ in range(runs):
-        start = time.perf_counter()
-        pl.Ledger.open(place).close()
-        found.append(time.perf_counter() - start)
-    return found
+        wall, cpu = time.perf_counter(), time.process_time()
+        action()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return f"{spread(walls)} s; CPU {spread(cpus)} s"
 
 
 def size_rows(folder: str) -> list[list[str]]:
@@ -241,24 +248,22 @@ def size_rows(folder: str) -> list[list[str]]:
     entries = 3 * FITS + 2
     rows = [[f"file of {entries:,} entries", f"{os.path.getsize(place) / 1e6:.0f} MB", "", ""]]
     before = status_megabytes("VmRSS")
-    rows.append([f"open {entries:,} entries", spread(_opening(place)) + " s", "2 s", ""])
+    rows.append([f"open {entries:,} entries", _both(lambda: pl.Ledger.open(place).close(), 5), "2 s",
+                 load()])
     with pl.Ledger.open(place):
         rows.append(["memory of the open ledger",
                      f"{status_megabytes('VmRSS') - before:.0f} MB", "", ""])
     store = store_at(place, read_only=True)
-    found, clean = [], True
-    for _ in range(3):
-        start = time.perf_counter()
-        clean = clean and audit(store) == []
-        found.append(time.perf_counter() - start)
+    findings: list[pl.Finding] = []
+    took = _both(lambda: findings.extend(audit(store)), 2)
     store.close()
-    rows.append([f"verify {entries:,} entries (clean: {clean})", spread(found) + " s", "5 s", ""])
+    rows.append([f"verify {entries:,} entries (clean: {not findings})", took, "5 s", load()])
     connection = sqlite3.connect(place)
     connection.execute("DROP TABLE checkpoint")
     connection.commit()
     connection.close()
-    rows.append(["open the same without its checkpoint", spread(_opening(place, 1)) + " s", "",
-                 ""])
+    rows.append(["open the same without its checkpoint",
+                 _both(lambda: pl.Ledger.open(place).close(), 1), "", load()])
     return rows
 
 

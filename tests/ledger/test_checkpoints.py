@@ -222,6 +222,7 @@ def edit(path, *statements):
     ("UPDATE checkpoint SET state = '{}'",), ("UPDATE checkpoint SET seal = 'ü'",),
     ("UPDATE closed SET names = 'x' WHERE number = 1",), ("DELETE FROM checkpoint",),
     ("UPDATE closed SET names = '\"a\",\"a\"'",),
+    ("UPDATE closed SET names = replace(names, 'grant', 'grand')",),
 ])
 def test_a_file_goes_on_whatever_became_of_its_checkpoint(tmp_path, statements):
     path = tmp_path / "x.ledger"
