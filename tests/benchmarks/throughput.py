@@ -248,8 +248,8 @@ def size_rows(folder: str) -> list[list[str]]:
     entries = 3 * FITS + 2
     rows = [[f"file of {entries:,} entries", f"{os.path.getsize(place) / 1e6:.0f} MB", "", ""]]
     before = status_megabytes("VmRSS")
-    rows.append([f"open {entries:,} entries", _both(lambda: pl.Ledger.open(place).close(), 5), "2 s",
-                 load()])
+    took = _both(lambda: pl.Ledger.open(place).close(), 5)
+    rows.append([f"open {entries:,} entries", took, "2 s", load()])
     with pl.Ledger.open(place):
         rows.append(["memory of the open ledger",
                      f"{status_megabytes('VmRSS') - before:.0f} MB", "", ""])
