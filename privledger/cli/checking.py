@@ -22,10 +22,11 @@ from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerError, RelationMismatch, UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
-from privledger.ledger import Budget, Entry, State, asserted_kinds, audit, fixed_filter, folded
+from privledger.ledger import Budget, Entry, State, asserted_kinds, fixed_filter, folded
 from privledger.ledger.history import receipt_of
 from privledger.reports import (
     LedgerReport,
+    audited,
     head_is_in_history,
     leaves,
     ledger_report,
@@ -116,10 +117,10 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     """
     known = witness(receipt, None, key_file, public_key)
     with reading_store(ledger) as store:
-        entries = store.read()
-        findings = audit(store, entries)
+        entries, findings = audited(store)
     head = None if findings else receipt_of(folded(entries)).as_dict()
-    findings = known.compare(entries) + findings
+    if entries or not findings:
+        findings = known.compare(entries) + findings
 
     def render(out: Console) -> None:
         if findings:
@@ -229,9 +230,8 @@ def _trusted(path: str, known: Witness) -> LedgerReport | Verdict:
     named: list[Finding] = []
     try:
         with reading_store(path) as store:
-            entries = store.read()
-            findings = audit(store, entries)
-            if known.present:
+            entries, findings = audited(store)
+            if known.present and (entries or not findings):
                 named = known.compare(entries)
             if not findings and not named:
                 return ledger_report(store, folded(entries), (entries, ()))

@@ -95,7 +95,7 @@ def state_at(place: Path | str) -> State | None:
         return None
     try:
         with reading(place) as opened:
-            return opened._history.state
+            return opened.state
     except LedgerMissing:
         return None
 

@@ -45,7 +45,7 @@ def show(ledger: str, format_: str) -> None:
     Opens the ledger read-only. Exit code 3 if the history cannot be trusted.
     """
     with reading(ledger) as opened:
-        report = ledger_report(opened._history.store, opened._history.state)
+        report = ledger_report(opened._history.store, opened.state)
     emit(format_, report, lambda out: render_ledger(out, report))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)

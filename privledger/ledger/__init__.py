@@ -1,5 +1,6 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
+from privledger.ledger.audit import audit
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, plain_labels, window_name
 from privledger.ledger.correct import Correction, correction
@@ -10,7 +11,6 @@ from privledger.ledger.history import History, Receipt
 from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
 from privledger.ledger.policy import DataLimit, Policy
-from privledger.ledger.rules import audit
 from privledger.ledger.state import GrantState, ScopeState, State, folded
 from privledger.ledger.store import Store, Transaction
 

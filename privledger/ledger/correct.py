@@ -14,7 +14,7 @@ from attrs import frozen
 from privledger.accounting import check_relation
 from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Node, cost_of, to_json
-from privledger.ledger.state import GrantState, State
+from privledger.ledger.state import GrantIsClosed, GrantState, State
 
 
 @frozen
@@ -68,6 +68,8 @@ def correction(state: State, grant: str, plan: Node | None, why: str, time: str)
 
 def _paid(state: State, grant: str) -> GrantState:
     found = state.grants.get(grant)
+    if found is None and grant in state.closed_names:
+        raise GrantIsClosed(grant)  # the history brings it back and asks again
     if found is None:
         raise NotGranted(f"there is no grant {grant!r} to correct")
     if found.body.get("scope"):

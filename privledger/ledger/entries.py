@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger.graph import canonical
 
@@ -33,6 +35,7 @@ class Entry:
         body: JSON values only.
         previous: hash of the entry before, 64 hexadecimal digits.
         hash: sha256 over `previous` and the canonical JSON of position, kind and body.
+        text: canonical JSON of the body, where it was written here; else empty.
     """
 
     position: int
@@ -40,13 +43,43 @@ class Entry:
     body: dict[str, Any]
     previous: str
     hash: str
+    text: str = field(default="", eq=False, repr=False)
 
 
 def chain_hash(position: int, kind: str, body: dict[str, Any], previous: str) -> str:
     """The hash that binds an entry to everything before it."""
-    text = previous + canonical([position, kind, body])
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return text_hash(position, kind, canonical(body), previous)
+
+
+def text_hash(position: int, kind: str, text: str, previous: str) -> str:
+    """As `chain_hash`, from the canonical JSON of the body."""
+    whole = f"{previous}[{position},{canonical(kind)},{text}]"
+    return hashlib.sha256(whole.encode("ascii")).hexdigest()
 
 
 def make_entry(position: int, kind: str, body: dict[str, Any], previous: str) -> Entry:
-    return Entry(position, kind, body, previous, chain_hash(position, kind, body, previous))
+    text = canonical(body)
+    return Entry(position, kind, body, previous, text_hash(position, kind, text, previous), text)
+
+
+def body_text(entry: Entry) -> str:
+    """Canonical JSON of an entry's body."""
+    return entry.text or canonical(entry.body)
+
+
+def parse_body(text: str) -> Any:
+    """The value of a body's text.
+
+    Raises:
+        ValueError, RecursionError: not JSON, or a number that is not finite.
+    """
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+
+
+def _refuse(text: str) -> float:
+    raise ValueError("NaN and infinity are no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)

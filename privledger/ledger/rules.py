@@ -1,8 +1,12 @@
-"""History checks: an audit trusts no total and collects every fault at once."""
+"""History checks: an audit trusts no total and collects every fault at once.
+
+Each rule is a class with a method for each kind of entry it looks at. `audit` brings it every
+line in order, together with the state after that line, as long as a state follows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -14,9 +18,9 @@ from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Meter, cost_of, from_json
 from privledger.graph.meter import filter_caps
-from privledger.ledger.entries import GENESIS, Entry, chain_hash
 from privledger.ledger.filters import fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
+from privledger.ledger.lines import Line
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
 from privledger.ledger.policy import Policy
@@ -24,63 +28,57 @@ from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
 
-Findings = Iterator[Finding]
-Rule = Callable[[Sequence[Entry]], Iterable[Finding]]
+Findings = Iterable[Finding]
 
 
-def chain_is_unbroken(entries: Sequence[Entry]) -> Findings:
-    """Every hash is recomputed; positions have no gap."""
-    previous = GENESIS
-    for expected, entry in enumerate(entries):
-        if entry.position != expected or entry.previous != previous:
-            yield Finding("chain-is-unbroken", entry.position, "does not follow the one before")
-        if chain_hash(entry.position, entry.kind, entry.body, entry.previous) != entry.hash:
-            yield Finding("chain-is-unbroken", entry.position, "the text does not match its hash")
-        previous = entry.hash
-
-
-def states_follow(entries: Sequence[Entry]) -> Findings:
-    """Created first, granted once, settled once: the state machine accepts every entry."""
-    state = State()
-    for entry in entries:
-        try:
-            state.apply(entry)
-        except PrivledgerError as error:
-            yield Finding("states-follow", entry.position, str(error))
-            return
-
-
-def prices_are_right(entries: Sequence[Entry]) -> Findings:
+class PricesAreRight:
     """The filter's caps and every charge are computed again from the plans."""
-    state = State()
-    for entry in entries:
-        try:
-            state.apply(entry)
-            if entry.kind == "filter":
-                yield from _check_filter(state, entry)
-            elif entry.kind in ("granted", "scope") and state.rule is not None:
-                plan = from_json(entry.body["plan"])
-                expected = (0, 0)
-                if entry.kind == "scope" or not entry.body.get("scope"):
-                    relation = check_relation(state.relation)
-                    cost = cost_of(plan, relation, state.rule.orders)
-                    expected = state.rule.price(cost, float(entry.body["delta"]))
-                yield from _compare(entry, expected)
-            elif entry.kind == "corrected":
-                yield from _check_correction(state, entry)
-            if entry.kind in ("granted", "scope", "corrected") and state.rule is not None:
-                over = (state.units > state.rule.cap_units
-                        or state.delta_units > state.rule.delta_cap_units)
-                if over:
-                    yield Finding("never-over-the-cap", entry.position,
-                                  "the total passes the cap here")
-                yield from _check_caps(state, entry)
-        except (PrivledgerError, KeyError, TypeError, ValueError) as error:
-            yield Finding("prices-are-right", entry.position, f"cannot be priced: {error}")
-            return
+
+    name = "prices-are-right"
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()  # forms of grants that pay for their plans
+
+    def on_filter(self, line: Line, state: State) -> Findings:
+        yield from _check_filter(state, line)
+
+    def on_granted(self, line: Line, state: State) -> Findings:
+        if state.rule is None:
+            return ()
+        if line.form in self._known:
+            return self._check_totals(line, state)
+        found = list(_compare(line, _price(line, state)))
+        if line.form is not None and not found:
+            self._known.add(line.form)
+        return [*found, *self._check_totals(line, state)]
+
+    on_scope = on_granted
+
+    def on_corrected(self, line: Line, state: State) -> Findings:
+        yield from _check_correction(state, line)
+        if state.rule is not None:
+            yield from self._check_totals(line, state)
+
+    def _check_totals(self, line: Line, state: State) -> Findings:
+        assert state.rule is not None
+        found = [] if not state.caps else list(_check_caps(state, line))
+        if (state.units > state.rule.cap_units
+                or state.delta_units > state.rule.delta_cap_units):
+            found.insert(0, Finding("never-over-the-cap", line.position,
+                                    "the total passes the cap here"))
+        return found
 
 
-def _check_filter(state: State, entry: Entry) -> Findings:
+def _price(line: Line, state: State) -> tuple[int, int]:
+    assert state.rule is not None
+    plan = from_json(line.body["plan"])
+    if line.kind == "granted" and line.body.get("scope"):
+        return 0, 0
+    cost = cost_of(plan, check_relation(state.relation), state.rule.orders)
+    return state.rule.price(cost, float(line.body["delta"]))
+
+
+def _check_filter(state: State, entry: Line) -> Findings:
     if state.budget is None or state.rule is None:
         return
     rule = state.rule
@@ -91,7 +89,7 @@ def _check_filter(state: State, entry: Entry) -> Findings:
         yield Finding("prices-are-right", entry.position, "another filter was asked for")
 
 
-def _check_caps(state: State, entry: Entry) -> Findings:
+def _check_caps(state: State, entry: Line) -> Findings:
     body = (state.grants[entry.body["grant"]].body if entry.kind == "corrected"
             else entry.body)
     earlier = state.totals_of(body.get("window"))
@@ -104,7 +102,7 @@ def _check_caps(state: State, entry: Entry) -> Findings:
             yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
 
 
-def _check_correction(state: State, entry: Entry) -> Findings:
+def _check_correction(state: State, entry: Line) -> Findings:
     """The corrected plan's price is charged in full, and no correction gives anything back."""
     grant, rule = state.grants[entry.body["grant"]], state.rule
     if rule is None:
@@ -120,7 +118,7 @@ def _check_correction(state: State, entry: Entry) -> Findings:
                       "charged less than the corrected plan costs")
 
 
-def _compare(entry: Entry, expected: tuple[int, int]) -> Findings:
+def _compare(entry: Line, expected: tuple[int, int]) -> Findings:
     charged = int(entry.body["units"]), int(entry.body["delta_units"])
     # One part in 10^9 of slack: another machine's libm may round a little differently.
     slack = tuple(value // 10**9 for value in expected)
@@ -128,94 +126,185 @@ def _compare(entry: Entry, expected: tuple[int, int]) -> Findings:
         yield Finding("prices-are-right", entry.position, "charged less than the plan costs")
 
 
-def releases_are_granted(entries: Sequence[Entry]) -> Findings:
+class _Open:
+    """A grant under audit: its plan, and what was taken off it."""
+
+    __slots__ = ("count", "first", "form", "meter", "plan")
+
+    def __init__(self, form: int | None, plan: Any) -> None:
+        self.form, self.plan = form, plan
+        self.count = 0
+        self.first: Any = None
+        self.meter: Meter | None = None
+
+
+class ReleasesAreGranted:
     """Every release is taken off the plan its grant reserved, by the rule that admitted it."""
-    meters: dict[str, Meter] = {}
-    counted: dict[str, int] = {}
-    for entry in entries:
+
+    name = "releases-are-granted"
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._known: dict[tuple[int, int], str] = {}  # forms of plan and releases -> the fault
+
+    def on_granted(self, line: Line, state: State | None) -> Findings:
+        grant = _Open(line.form, line.body["plan"])
+        if line.form is None:
+            grant.meter = Meter(from_json(grant.plan))
+        self._open[line.body["grant"]] = grant
+        return ()
+
+    def on_released(self, line: Line, state: State | None) -> Findings:
+        grant = self._open[line.body["grant"]]
+        grant.count += len(line.body["items"])
+        if grant.first is None and grant.form is not None and line.form is not None:
+            grant.first, key = line.body, (grant.form, line.form)
+            fault = self._known.get(key)
+            if fault is None:
+                fault = self._known[key] = self._fault(grant, line.body)
+        else:
+            if grant.meter is None:
+                self._fault(grant, grant.first)  # known, and told
+            fault = self._fault(grant, line.body)
+        return [Finding(self.name, line.position, fault)] if fault else ()
+
+    def on_settled(self, line: Line, state: State | None) -> Findings:
+        grant = self._open.pop(line.body["grant"], None)
+        if int(line.body["releases"]) == (0 if grant is None else grant.count):
+            return ()
+        return [Finding(self.name, line.position,
+                        "settles another number of releases than were written down")]
+
+    def on_aborted(self, line: Line, state: State | None) -> Findings:
+        self._open.pop(line.body["grant"], None)
+        return ()
+
+    @staticmethod
+    def _fault(grant: _Open, body: Any) -> str:
+        if grant.meter is None:
+            grant.meter = Meter(from_json(grant.plan))
+        if body is None:
+            return ""
         try:
-            if entry.kind == "granted":
-                meters[entry.body["grant"]] = Meter(from_json(entry.body["plan"]))
-            elif entry.kind == "released":
-                _take_off(meters[entry.body["grant"]], entry)
-                counted[entry.body["grant"]] = (counted.get(entry.body["grant"], 0)
-                                                + len(entry.body["items"]))
-            elif entry.kind == "settled" and int(entry.body["releases"]) != counted.get(
-                    entry.body["grant"], 0):
-                yield Finding("releases-are-granted", entry.position,
-                              "settles another number of releases than were written down")
-        except KeyError:
-            yield Finding("releases-are-granted", entry.position, "no grant before it")
+            nodes = [read_node(node) for node in body["nodes"]]
+            for item in body["items"]:
+                grant.meter.admit(*nodes[item[0]])
         except PrivledgerError as error:
-            yield Finding("releases-are-granted", entry.position, str(error))
+            return str(error)
+        return ""
 
 
-def _take_off(meter: Meter, entry: Entry) -> None:
-    nodes = [read_node(body) for body in entry.body["nodes"]]
-    for item in entry.body["items"]:
-        meter.admit(*nodes[item[0]])
-
-
-def vectors_match(entries: Sequence[Entry], store: Store) -> Findings:
+class VectorsMatch:
     """Every per-record vector is the one its settlement names; no record is past its cap."""
-    scopes = {entry.body["grant"]: entry.body.get("scope") or entry.body["grant"]
-              for entry in entries if entry.kind == "granted"}
-    totals: dict[str, NDArray[np.int64]] = {}
-    for entry in entries:
-        vector = entry.body.get("vector") if entry.kind == "settled" else None
-        if not vector:
-            continue
-        data = store.vector(vector["name"])
+
+    name = "vectors-match"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._scopes: dict[str, str] = {}
+        self._totals: dict[str, NDArray[np.int64]] = {}
+
+    def on_granted(self, line: Line, state: State | None) -> Findings:
+        if line.body.get("scope"):
+            self._scopes[line.body["grant"]] = line.body["scope"]
+        return ()
+
+    def on_settled(self, line: Line, state: State | None) -> Findings:
+        vector = line.body.get("vector")
+        return self._vector(line, vector) if vector else ()
+
+    def _vector(self, line: Line, vector: dict[str, str]) -> Findings:
+        data = self._store.vector(vector["name"])
         if data is None or sha256(data).hexdigest() != vector["sha256"]:
-            yield Finding("vectors-match", entry.position,
+            yield Finding(self.name, line.position,
                           "the per-record vector is missing or was edited")
-            continue
+            return
         taken, _ = unpack(data)
-        scope = scopes.get(entry.body["grant"], "")
-        total = totals.get(scope, np.zeros(0, np.int64))
+        scope = self._scopes.get(line.body["grant"], line.body["grant"])
+        total = self._totals.get(scope, np.zeros(0, np.int64))
         longer = np.zeros(max(len(total), len(taken)), np.int64)
         longer[: len(total)] += total
         longer[: len(taken)] += taken
-        totals[scope] = longer
+        self._totals[scope] = longer
         if (taken < 0).any() or (longer > RECORD_UNITS).any():
-            yield Finding("vectors-match", entry.position, "a record is past its own cap")
+            yield Finding(self.name, line.position, "a record is past its own cap")
 
 
-def scopes_are_paid(entries: Sequence[Entry]) -> Findings:
+class ScopesArePaid:
     """A grant that draws on a scope names one that was paid for, with its caps and its data."""
-    scopes: dict[str, IndividualFilter] = {}
-    bound: dict[str, str] = {}
-    for entry in entries:
-        if entry.kind == "scope":
-            node = from_json(entry.body["plan"])
-            if isinstance(node, IndividualFilter):
-                scopes[entry.body["scope"]] = node
-        name = entry.body.get("scope") if entry.kind == "granted" else None
-        if not name:
-            continue
-        plan, paid = from_json(entry.body["plan"]), scopes.get(name)
+
+    name = "scopes-are-paid"
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, IndividualFilter] = {}
+        self._bound: dict[str, str] = {}
+
+    def on_scope(self, line: Line, state: State | None) -> Findings:
+        node = from_json(line.body["plan"])
+        if isinstance(node, IndividualFilter):
+            self._scopes[line.body["scope"]] = node
+        return ()
+
+    def on_granted(self, line: Line, state: State | None) -> Findings:
+        name = line.body.get("scope")
+        return self._scope(line, name) if name else ()
+
+    def _scope(self, line: Line, name: str) -> Findings:
+        plan, paid = from_json(line.body["plan"]), self._scopes.get(name)
         if paid is None or not isinstance(plan, IndividualFilter) or (
                 filter_caps(plan) != filter_caps(paid)):
-            yield Finding("scopes-are-paid", entry.position, "draws on a scope nobody paid for")
-        if bound.setdefault(name, entry.body["data"]) != entry.body["data"]:
-            yield Finding("scopes-are-paid", entry.position, "a scope serves two data sets")
+            yield Finding(self.name, line.position, "draws on a scope nobody paid for")
+        if self._bound.setdefault(name, line.body["data"]) != line.body["data"]:
+            yield Finding(self.name, line.position, "a scope serves two data sets")
 
 
-def policy_is_kept(entries: Sequence[Entry]) -> Findings:
+class PolicyIsKept:
     """What the ledger's own policy forbids was never granted or released."""
-    created = entries[0].body if entries else {}
-    if created.get("policy") is None:
-        return
-    policy = Policy.from_dict({"policy": created["policy"]})
-    rows: dict[str, int | None] = {}
-    for entry in entries:
-        if entry.kind == "protected":
-            rows[entry.body["data"]] = entry.body.get("rows")
-        for found in origin_findings(_entry_origins(entry, created, rows), policy):
-            yield Finding("policy-is-kept", entry.position, f"{found.rule}: {found.message}")
+
+    name = "policy-is-kept"
+
+    def __init__(self) -> None:
+        self._policy: Policy | None = None
+        self._created: dict[str, Any] = {}
+        self._rows: dict[str, int | None] = {}
+        self._kept: set[tuple[int, int | None]] = set()  # forms of grants that keep to it
+
+    def on_created(self, line: Line, state: State | None) -> Findings:
+        if line.position or line.body.get("policy") is None:
+            return ()
+        self._created = line.body
+        self._policy = Policy.from_dict({"policy": line.body["policy"]})
+        return self._look(line)
+
+    def on_protected(self, line: Line, state: State | None) -> Findings:
+        if self._policy is not None:
+            self._rows[line.body["data"]] = line.body.get("rows")
+        return ()
+
+    def on_granted(self, line: Line, state: State | None) -> Findings:
+        if self._policy is None:
+            return ()
+        form = None if line.form is None else (line.form, self._rows.get(line.body["data"]))
+        if form in self._kept:
+            return ()
+        found = list(self._look(line))
+        if form is not None and not found:
+            self._kept.add(form)
+        return found
+
+    def on_scope(self, line: Line, state: State | None) -> Findings:
+        return () if self._policy is None else self._look(line)
+
+    on_corrected = on_released = on_window = on_scope
+
+    def _look(self, line: Line) -> Findings:
+        assert self._policy is not None
+        origins = _entry_origins(line, self._created, self._rows)
+        for found in origin_findings(origins, self._policy):
+            yield Finding(self.name, line.position, f"{found.rule}: {found.message}")
 
 
-def _entry_origins(entry: Entry, created: dict[str, Any],
+def _entry_origins(entry: Line, created: dict[str, Any],
                    rows: dict[str, int | None]) -> Origins:
     """What one entry brings that a policy can forbid; the creation answers for the ledger."""
     body, first, granted = entry.body, entry.kind == "created", entry.kind == "granted"
@@ -234,31 +323,3 @@ def _entry_origins(entry: Entry, created: dict[str, Any],
         rows=((body["data"], rows.get(body["data"])),) if granted else (),
         windows=(body["window"],) if entry.kind == "window" else (),
     )
-
-
-RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted, scopes_are_paid,
-         policy_is_kept)
-
-
-def audit(store: Store, entries: Sequence[Entry] | None = None) -> list[Finding]:
-    """Run every rule on everything in `store`, and never stop at the first fault.
-
-    An entry that a rule cannot read is a finding of that rule; it hides no other rule's.
-
-    Args:
-        entries: what `store.read()` gave, for a caller that goes on with the very same ones.
-    """
-    entries = store.read() if entries is None else entries
-    if not entries:
-        return [Finding("chain-is-unbroken", -1, "the history is empty: not a ledger")]
-    rules: list[tuple[str, Rule]] = [(rule.__name__.replace("_", "-"), rule) for rule in RULES]
-    rules.append(("vectors-match", lambda lines: vectors_match(lines, store)))
-    found: list[Finding] = []
-    for name, rule in rules:
-        try:
-            for finding in rule(entries):  # one by one: what came before a failure counts
-                found.append(finding)
-        except Exception as error:  # an edited entry can make a rule raise anything
-            found.append(Finding(name, -1, "an entry is so malformed that this rule cannot "
-                                           f"finish ({type(error).__name__})"))
-    return found

@@ -1,11 +1,16 @@
-"""Entries -> what is spent and what is left. Running totals: one entry costs O(1)."""
+"""Entries -> what is spent and what is left. Running totals: one entry costs O(1).
+
+A compact state keeps of a grant that is over its name only, unless it drew on a scope or was
+corrected: what decides on requests needs no more, and a snapshot of it stays small. Whoever
+wants to see every grant folds a full one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
@@ -13,6 +18,14 @@ from privledger.ledger.caps import Cap, window_name
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.policy import Policy
+
+
+class GrantIsClosed(LedgerError):
+    """A compact state was asked about a grant of which it kept the name only."""
+
+    def __init__(self, grant: str) -> None:
+        super().__init__(f"{grant} is over; its plan is in the history")
+        self.grant = grant
 
 
 @define
@@ -55,8 +68,16 @@ class ScopeState:
 
 @define
 class State:
-    """The fold of a history."""
+    """The fold of a history.
 
+    Attributes:
+        compact: keep names only of grants that are over.
+        created: body of the first entry.
+        closed: names of grants that are over and drew on no scope, in the order they ended.
+    """
+
+    compact: bool = False
+    created: dict[str, Any] = field(factory=dict)
     uuid: str = ""
     budget: Budget | None = None
     relation: str = ""
@@ -78,6 +99,8 @@ class State:
     windows: dict[str, list[tuple[int, int]]] = field(factory=dict)
     charges: int = 0
     policy: Policy | None = None
+    closed: list[str] = field(factory=list)
+    closed_names: set[str] = field(factory=set, repr=False)
 
     @property
     def broken(self) -> str:
@@ -128,6 +151,10 @@ class State:
             raise LedgerCorrupt(f"entry {entry.position} does not follow the one before")
         if chain_hash(entry.position, entry.kind, entry.body, entry.previous) != entry.hash:
             raise LedgerCorrupt(f"entry {entry.position} was edited: its hash does not match")
+        self.take(entry)
+
+    def take(self, entry: Entry) -> None:
+        """As `apply`, for an entry of which place and hash are right."""
         handler = _HANDLERS.get(entry.kind)
         if handler is None:
             raise LedgerCorrupt(f"entry {entry.position} is of an unknown kind")
@@ -140,6 +167,28 @@ class State:
         except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
             raise LedgerCorrupt(f"entry {entry.position} ({entry.kind}) is malformed") from None
         self.position, self.head = entry.position, entry.hash
+
+    def fork(self) -> State:
+        """A copy that can be folded on by itself. Bodies are shared: nobody changes them."""
+        return evolve(
+            self, grants={name: evolve(grant, corrections=list(grant.corrections))
+                          for name, grant in self.grants.items()},
+            scopes=dict(self.scopes), data=dict(self.data), cap_spent=list(self.cap_spent),
+            windows={name: list(totals) for name, totals in self.windows.items()},
+            closed=list(self.closed), closed_names=set(self.closed_names))
+
+    def knows(self, grant: str) -> bool:
+        """Whether a grant of this name was ever given."""
+        return grant in self.grants or grant in self.closed_names
+
+    def close(self, grant: GrantState) -> None:
+        """Note that a grant is over."""
+        if grant.body.get("scope"):
+            return  # what it took from the scope is added up for as long as there is a scope
+        self.closed.append(grant.grant)
+        self.closed_names.add(grant.grant)
+        if self.compact and not grant.corrections:
+            del self.grants[grant.grant]
 
 
 def folded(entries: Sequence[Entry]) -> State:
@@ -159,6 +208,7 @@ def _created(state: State, entry: Entry) -> None:
         raise LedgerTooNew(
             f"the ledger has format {body['format']}, this version reads up to {FORMAT}"
         )
+    state.created = body
     state.uuid, state.relation, state.mode = body["uuid"], body["relation"], body["mode"]
     state.budget = Budget(body["budget"]["epsilon"], body["budget"]["delta"])
     state.filter_asked, state.format = body["filter"], int(body["format"])
@@ -171,7 +221,7 @@ def _created(state: State, entry: Entry) -> None:
 def _filter(state: State, entry: Entry) -> None:
     if state.rule is not None or state.budget is None:
         raise LedgerCorrupt("the filter was fixed twice")
-    if state.grants or state.scopes:
+    if state.grants or state.scopes or state.closed:
         raise LedgerCorrupt("the filter was fixed after a grant")
     body = entry.body
     state.rule = FilterRule(body["kind"], body["order"], state.budget, int(body["cap_units"]),
@@ -179,7 +229,9 @@ def _filter(state: State, entry: Entry) -> None:
 
 
 def _protected(state: State, entry: Entry) -> None:
-    state.data[entry.body["data"]] = entry.body
+    name, body = entry.body["data"], entry.body
+    if not state.compact:
+        state.data[name] = body
 
 
 def _charge(state: State, entry: Entry, body: dict[str, Any]) -> None:
@@ -203,7 +255,7 @@ def _scope(state: State, entry: Entry) -> None:
 
 def _granted(state: State, entry: Entry) -> None:
     name = entry.body["grant"]
-    if name in state.grants:
+    if state.knows(name):
         raise LedgerCorrupt(f"granted twice at entry {entry.position}")
     _charge(state, entry, entry.body)
     state.grants[name] = GrantState(name, entry.position, entry.body)
@@ -227,6 +279,7 @@ def _released(state: State, entry: Entry) -> None:
 def _settled(state: State, entry: Entry) -> None:
     grant = _open_grant(state, entry)
     grant.status, grant.settled = "settled", entry.body
+    state.close(grant)
 
 
 def _aborted(state: State, entry: Entry) -> None:
@@ -235,6 +288,7 @@ def _aborted(state: State, entry: Entry) -> None:
     grant.touched = bool(entry.body["touched"])
     if not grant.touched and not grant.releases:
         state.charge(-int(grant.body["units"]), -int(grant.body["delta_units"]), grant.body)
+    state.close(grant)
 
 
 def _crashed(state: State, entry: Entry) -> None:
@@ -243,7 +297,10 @@ def _crashed(state: State, entry: Entry) -> None:
 
 
 def _corrected(state: State, entry: Entry) -> None:
-    grant = state.grants.get(entry.body["grant"])
+    name = entry.body["grant"]
+    grant = state.grants.get(name)
+    if grant is None and name in state.closed_names:
+        raise GrantIsClosed(name)
     if grant is None or grant.body.get("scope"):
         raise LedgerCorrupt(f"entry {entry.position} corrects what was never charged")
     _charge(state, entry, grant.body)

@@ -71,7 +71,7 @@ def spend_properties(ledger: pl.Ledger) -> list[tuple[str, str]]:
 def complaints(ledger: pl.Ledger, policy: str | None, test: str) -> str:
     """Why a test that passed fails after all; empty if it does not."""
     ledger._history.flush()
-    report = ledger_report(ledger._history.store, ledger._history.state)
+    report = ledger_report(ledger._history.store, ledger.state)
     lines = [f"{found.rule}: {found.message}" for found in report.findings]
     if policy is not None:
         lines += [f"{found.rule}: {found.message}"

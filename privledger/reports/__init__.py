@@ -4,7 +4,7 @@ from privledger.reports.outline import Outline, leaves, outline, release_count
 from privledger.reports.plain import clean, plain
 from privledger.reports.pricing import Price, price_plan
 from privledger.reports.receipt import head_is_in_history, load_receipt, receipt_is_in_history
-from privledger.reports.spend import GrantReport, LedgerReport, ReleaseLine, ledger_report
+from privledger.reports.spend import GrantReport, LedgerReport, ReleaseLine, audited, ledger_report
 
 __all__ = [
     "GrantReport",
@@ -12,6 +12,7 @@ __all__ = [
     "Outline",
     "Price",
     "ReleaseLine",
+    "audited",
     "clean",
     "head_is_in_history",
     "leaves",

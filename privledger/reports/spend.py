@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from privledger.errors import PrivledgerError
+from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Node, PostProcess, from_json, label
 from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
@@ -15,6 +15,7 @@ from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.reports.outline import Outline, leaves, outline
 from privledger.reports.per_table import TableSpend, table_spends
+from privledger.storage.rows import entries_of
 
 NOT_PRIVATE = "NOT PRIVATE"
 DEAD = "crashed: the whole reservation stays spent"
@@ -102,6 +103,19 @@ class LedgerReport:
         return not self.findings
 
 
+def audited(store: Store) -> tuple[list[Entry], list[Finding]]:
+    """Everything in `store`, and what an audit of the very same rows found.
+
+    Entries that cannot be parsed are findings; then there is none at all.
+    """
+    rows = list(store.rows())
+    findings = audit(store, rows)
+    try:
+        return entries_of(rows, store.location), findings
+    except LedgerCorrupt:
+        return [], findings
+
+
 def ledger_report(store: Store, state: State,
                   known: tuple[Sequence[Entry], Sequence[Finding]] | None = None) -> LedgerReport:
     """Read `store` once more, audit it, and lay out what `state` says.
@@ -109,8 +123,9 @@ def ledger_report(store: Store, state: State,
     Args:
         known: the entries and their findings, for a caller that has them already.
     """
-    entries = store.read() if known is None else known[0]
-    findings = tuple(audit(store, entries) if known is None else known[1])
+    entries, findings = audited(store) if known is None else known
+    if not entries:
+        entries = store.read()  # raises what is wrong with it
     released = _released(entries)
     rule, budget = state.rule, state.budget
     assert budget is not None
@@ -133,7 +148,7 @@ def ledger_report(store: Store, state: State,
         grants=tuple(sorted(grants, key=lambda grant: order[grant.name])),
         private=not simulated,
         refused=tuple(entry.body for entry in entries if entry.kind == "refused"),
-        findings=findings,
+        findings=tuple(findings),
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
         receipt=receipt_of(state).as_dict(), tables=table_spends(state),
         windows=state.opened, policy=state.policy,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -60,8 +59,9 @@ class Ledger:
     Copying, cloning and deep-copying give the same object; pickling raises.
     """
 
-    def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True) -> None:
-        self._history = History(store, writable=writable)
+    def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
+                 history: History | None = None) -> None:
+        self._history = History(store, writable=writable) if history is None else history
         self._source = source
         self._identities = Identities()
         self.on_release: Callable[[int], None] | None = None
@@ -139,17 +139,19 @@ class Ledger:
             LedgerTooNew: written by a later version.
         """
         with kept(store_at(path, read_only=read_only)) as store:
-            state = History(store).refresh()
-            source: NoiseSource = SeededSource(0) if state.mode == "simulation" else SystemSource()
-            ledger = Ledger(store, source, writable=not read_only)
+            history = History(store, writable=not read_only)
+            simulated = history.refresh().mode == "simulation"
+            ledger = Ledger(store, SeededSource(0) if simulated else SystemSource(),
+                            history=history)
             if not read_only:
                 ledger._history.mark_crashed()
             return ledger
 
     @property
     def state(self) -> State:
-        """A copy of the fold of the history: changing it changes nothing."""
-        return copy.deepcopy(self._history.refresh())
+        """The fold of the whole history, every grant in it, read afresh: changing it changes
+        nothing."""
+        return self._history.full()
 
     @property
     def budget(self) -> Budget:
@@ -172,16 +174,16 @@ class Ledger:
     @property
     def spent(self) -> float:
         """Epsilon, at the budget's delta, of everything spent or reserved so far."""
-        state = self._history.refresh()
-        return state.rule.epsilon_of(state.units) if state.rule else 0.0
+        rule, units = self._history.look(lambda state: (state.rule, state.units))
+        return rule.epsilon_of(units) if rule else 0.0
 
     @property
     def left(self) -> float:
         """Epsilon of the largest plan that would still be granted, at the budget's delta."""
-        state = self._history.refresh()
-        if state.rule is None:
+        rule, units = self._history.look(lambda state: (state.rule, state.units))
+        if rule is None:
             return self.budget.epsilon
-        return state.rule.epsilon_of(max(0, state.rule.cap_units - state.units))
+        return rule.epsilon_of(max(0, rule.cap_units - units))
 
     @property
     def receipt(self) -> Receipt:
@@ -369,7 +371,7 @@ class Ledger:
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""
-        state = self._history.refresh()
+        state = self._history.full()
         paid = [(s.position, s.body["plan"]) for s in state.scopes.values()]
         paid += [(g.position, g.plan) for g in state.grants.values() if g.plan is not None
                  and not g.body.get("scope") and (g.status != "aborted" or g.touched)]
@@ -399,7 +401,7 @@ class Ledger:
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:
         """What one record spent, and on what. For auditors: it depends on private data."""
-        return record_spend(self._history.store, self._history.refresh(), row, data)
+        return record_spend(self._history.store, self._history.full(), row, data)
 
     def verify(self) -> list[Finding]:
         """Read everything again, trusting no total. An empty list is a clean ledger."""

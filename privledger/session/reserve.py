@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from privledger.accounting import DEFAULT_ORDERS, check_relation
@@ -66,13 +67,22 @@ def reserve(history: History, kind: str, body: dict[str, Any], plan: Node, delta
         return [*first, (kind, body | units | window_of(state))]
 
     try:
-        if history.state.rule is not None:
-            lines(history.refresh())  # a refusal takes no lock and no fsync
+        if history.state.rule is not None and not _fits(history, lines):
+            history.look(lines)  # nobody gave anything back meanwhile: no lock, no fsync
         history.commit(lines)
     except _Refused as refused:
         error = refused.refusal.error()
         history.note("refused", refusal_body(str(body.get("learner", "")), error))
         raise error from None
+
+
+def _fits(history: History, lines: Callable[[State], Lines]) -> bool:
+    """Whether a request fits what this process knows, which may be a little old."""
+    try:
+        lines(history.state)
+    except _Refused:
+        return False
+    return True
 
 
 def reserve_in_scope(history: History, body: dict[str, Any], plan: Node, scope: Scope) -> None:

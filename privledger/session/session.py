@@ -370,8 +370,8 @@ class Session:
             scope = self._filters[token]
             before = np.zeros(rows.n, dtype=np.int64)
             if self._scope is not None:
-                before = spent_before(self._history.store, self._history.state, scope,
-                                      self.covers, rows.n, self.grant)
+                before = self._history.look(lambda state: spent_before(
+                    self._history.store, state, scope, self.covers, rows.n, self.grant))
             found = self._spends[token] = scope, fresh_spend(scope.node.cap, before)
         return found
 

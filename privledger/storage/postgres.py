@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
 from privledger.graph import canonical
-from privledger.ledger.entries import FORMAT, GENESIS, Entry
+from privledger.ledger.checkpoint import Checkpoint
+from privledger.ledger.entries import FORMAT, GENESIS, Entry, body_text
+from privledger.ledger.store import Row
 from privledger.storage.address import parse_address
 from privledger.storage.migrate import check_version, migrate
 from privledger.storage.postgres_errors import driver, explain
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BUSY_SECONDS = 60.0
+ROWS = 5000
 IDLE_SECONDS = 600.0
 """A client that hangs while it holds the lock is thrown out by the server after this long."""
 
@@ -146,6 +149,20 @@ class PostgresStore:
             return []
         rows = connection.execute(_READ, (self._id, after)).fetchall()
         return entries_of(rows, self.location)
+
+    def rows(self) -> Iterator[Row]:
+        after = -1
+        while self._id is not None:
+            with self._lock, self._translated():
+                found = self._outside(lambda connection, after=after: connection.execute(  # type: ignore[misc]
+                    _READ + " LIMIT %s", (self._id, after, ROWS)).fetchall())
+            if not found:
+                return
+            yield from found
+            after = found[-1][0]
+
+    def checkpoint(self) -> tuple[Checkpoint, str] | None:
+        return None  # not kept here yet
 
     def vector(self, name: str) -> bytes | None:
         if self._id is None:
@@ -270,12 +287,18 @@ class _PostgresTransaction:
     def put_vector(self, name: str, data: bytes) -> None:
         self._vectors.append((name, data))
 
+    def last_checkpoint(self) -> Checkpoint | None:
+        return None
+
+    def put_checkpoint(self, checkpoint: Checkpoint, names: str, *, afresh: bool) -> None:
+        return None
+
     def write(self) -> None:
         """Send what was appended, and move the head if it is still where it was."""
         with self._connection.cursor() as cursor:
             if self.entries:
                 cursor.executemany(_ADD, [
-                    (self.ledger, one.position, one.kind, canonical(one.body), one.previous,
+                    (self.ledger, one.position, one.kind, body_text(one), one.previous,
                      one.hash) for one in self.entries])
                 last = self.entries[-1]
                 cursor.execute(_MOVE, (last.position, last.hash, self.ledger, self._position,

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from privledger.errors import LedgerCorrupt
-from privledger.ledger.entries import Entry
-
-
-def _refuse(text: str) -> float:
-    raise ValueError("NaN and infinity are no JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse(text)
+from privledger.ledger.entries import Entry, parse_body
 
 
 def _entry(position: object, kind: object, body: object, previous: object,
@@ -26,8 +15,7 @@ def _entry(position: object, kind: object, body: object, previous: object,
     if not (type(position) is int and isinstance(kind, str) and isinstance(body, str)
             and isinstance(previous, str) and isinstance(digest, str)):
         raise TypeError
-    value = json.loads(body, parse_constant=_refuse, parse_float=_finite)
-    return Entry(position, kind, value, previous, digest)
+    return Entry(position, kind, parse_body(body), previous, digest)
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], location: str) -> list[Entry]:

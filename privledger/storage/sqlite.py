@@ -1,7 +1,8 @@
 """One SQLite file, one writer at a time, every commit on disk before it is believed.
 
 WAL with synchronous=FULL: a commit is fsynced. BEGIN IMMEDIATE takes the write lock before
-anything is read, so two processes cannot both decide on the same total.
+anything is read, so two processes cannot both decide on the same total. Who waits for it asks
+again every few moments; SQLite's own way of waiting would ask ever more seldom, and starve.
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
 from privledger.graph import canonical
-from privledger.ledger.entries import FORMAT, Entry
+from privledger.ledger.checkpoint import Checkpoint
+from privledger.ledger.entries import FORMAT, Entry, body_text
+from privledger.ledger.store import Row
 from privledger.storage.rows import entries_of
 
 APPLICATION_ID = 0x70726C67  # "prlg"
 BUSY_SECONDS = 60.0
+WAIT, LONG_WAIT = 0.001, 0.05  # seconds between two tries, and after which they come faster
+ROWS = 5000
 
+_SELECT = ("SELECT position, kind, body, previous, hash FROM entries "
+           "WHERE position > ? ORDER BY position")
 _TABLES = """
 CREATE TABLE entries (
     position INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL,
@@ -32,6 +40,16 @@ CREATE TRIGGER entries_keep BEFORE UPDATE ON entries
 CREATE TRIGGER entries_stay BEFORE DELETE ON entries
     BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
 """
+
+
+# Made by the first checkpoint; a file without them is as good, and an earlier version does not
+# look at them. `closed` has the names of grants that are over, in the order they ended.
+_CHECKPOINTS = (
+    "CREATE TABLE IF NOT EXISTS checkpoint (one INTEGER PRIMARY KEY CHECK (one = 1), "
+    "position INTEGER NOT NULL, head TEXT NOT NULL, state TEXT NOT NULL, seal TEXT NOT NULL) "
+    "STRICT",
+    "CREATE TABLE IF NOT EXISTS closed (number INTEGER PRIMARY KEY, names TEXT NOT NULL) STRICT",
+)
 
 
 # A damaged file can make SQLite quote bytes that are no text.
@@ -126,11 +144,36 @@ class SQLiteStore:
                 raise _translate(error, self.location) from None
 
     def _select(self, after: int) -> list[Entry]:
-        rows = self._connect().execute(
-            "SELECT position, kind, body, previous, hash FROM entries "
-            "WHERE position > ? ORDER BY position", (after,)
-        ).fetchall()
+        rows = self._connect().execute(_SELECT, (after,)).fetchall()
         return entries_of(rows, self.location)
+
+    def rows(self) -> Iterator[Row]:
+        after = -1
+        while True:
+            with self._lock:
+                try:
+                    found = self._connect().execute(_SELECT + " LIMIT ?", (after, ROWS)).fetchall()
+                except _FAILURES as error:
+                    raise _translate(error, self.location) from None
+            if not found:
+                return
+            yield from found
+            after = found[-1][0]
+
+    def checkpoint(self) -> tuple[Checkpoint, str] | None:
+        with self._lock:
+            try:
+                connection = self._connect()
+                connection.execute("BEGIN")  # both tables as of one moment
+                try:
+                    kept = _last_checkpoint(connection)
+                    names = [] if kept is None else connection.execute(
+                        "SELECT names FROM closed ORDER BY number").fetchall()
+                finally:
+                    connection.execute("ROLLBACK")
+            except _FAILURES as error:
+                raise _translate(error, self.location) from None
+        return None if kept is None else (kept, ",".join(row[0] for row in names))
 
     def vector(self, name: str) -> bytes | None:
         with self._lock:
@@ -146,7 +189,7 @@ class SQLiteStore:
         with self._lock:
             connection = self._connect()
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                _begin(connection)
                 yield _SQLiteTransaction(self, connection)
                 connection.execute("COMMIT")
             except _FAILURES as error:
@@ -159,6 +202,33 @@ class SQLiteStore:
         if self._connection is not None and self._pid == os.getpid():
             self._connection.close()
         self._connection = None
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Take the write lock, or raise after `BUSY_SECONDS`."""
+    start = time.monotonic()
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - start
+                code = getattr(error, "sqlite_errorcode", 0)
+                if code & 0xFF != sqlite3.SQLITE_BUSY or waited > BUSY_SECONDS:
+                    raise
+            time.sleep(WAIT if waited < LONG_WAIT else WAIT / 4)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
+
+
+def _last_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
+    made = connection.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND "
+                              "name IN ('checkpoint', 'closed')").fetchone()
+    row = None if made != (2,) else connection.execute(
+        "SELECT position, head, state, seal FROM checkpoint").fetchone()
+    return None if row is None else Checkpoint(*row)
 
 
 class _SQLiteTransaction:
@@ -177,8 +247,22 @@ class _SQLiteTransaction:
         self._next += 1
         self._connection.execute(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
-            (entry.position, entry.kind, canonical(entry.body), entry.previous, entry.hash),
+            (entry.position, entry.kind, body_text(entry), entry.previous, entry.hash),
         )
 
     def put_vector(self, name: str, data: bytes) -> None:
         self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (_key(name), data))
+
+    def last_checkpoint(self) -> Checkpoint | None:
+        return _last_checkpoint(self._connection)
+
+    def put_checkpoint(self, checkpoint: Checkpoint, names: str, *, afresh: bool) -> None:
+        for statement in _CHECKPOINTS:
+            self._connection.execute(statement)
+        if afresh:
+            self._connection.execute("DELETE FROM closed")
+        if names:
+            self._connection.execute("INSERT INTO closed (names) VALUES (?)", (names,))
+        self._connection.execute(
+            "REPLACE INTO checkpoint VALUES (1, ?, ?, ?, ?)",
+            (checkpoint.position, checkpoint.head, checkpoint.state, checkpoint.seal))

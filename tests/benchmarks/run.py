@@ -13,6 +13,7 @@ PARTS = {  # module: the heading of its section
     "learners": "S-GBDT",
     "individual": "Where individual accounting pays",
     "ledger": "Ledger, filters and noise",
+    "throughput": "Throughput and size of the ledger",
     "accounting": "Accounting",
     "per_record": "One round, record by record",
     "scaling": "Growth with rows and trees",

@@ -1,0 +1,162 @@
+"""Checkpoints: a compact state at one place of the history, so that opening need not fold it all.
+
+A checkpoint is a convenience, never evidence. It is used only if its seal holds and the entry at
+its position has its hash; anything else is ignored and the history is folded from the start. An
+audit folds everything and compares. Format: docs/ledger-format.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import asdict, define, field, frozen
+
+from privledger.graph import canonical
+from privledger.ledger.budget import Budget
+from privledger.ledger.entries import Entry, parse_body
+from privledger.ledger.filters import FilterRule
+from privledger.ledger.state import GrantState, ScopeState, State
+
+VERSION = 2
+CADENCE = 1000
+"""Entries between two checkpoints, at least."""
+
+
+@frozen
+class Checkpoint:
+    """What a store keeps, beside the names of the grants that are over.
+
+    Attributes:
+        position, head: the last entry that is folded in, and its hash.
+        state: canonical JSON of everything but the names.
+        seal: sha256 over the other three, against damage. Not against a forger.
+    """
+
+    position: int
+    head: str
+    state: str
+    seal: str
+
+    @property
+    def sound(self) -> bool:
+        return self.seal == _seal(self.position, self.head, self.state)
+
+
+def _seal(position: int, head: str, state: str) -> str:
+    return hashlib.sha256(f"{position}\n{head}\n{state}".encode()).hexdigest()
+
+
+@define
+class NamesDigest:
+    """sha256 over the names of the grants that are over, as far as it was brought."""
+
+    count: int = 0
+    _sha: Any = field(factory=hashlib.sha256)
+
+    def copy(self) -> NamesDigest:
+        return NamesDigest(self.count, self._sha.copy())
+
+    def bring(self, names: Sequence[str], count: int) -> str:
+        """Go on to the first `count` names; the digest there, in hexadecimal."""
+        text = names_text(names[self.count : count])
+        if text:
+            self._sha.update((("," if self.count else "") + text).encode("ascii"))
+            self.count = count
+        return str(self._sha.hexdigest())
+
+
+def names_text(names: Sequence[str]) -> str:
+    """JSON strings, separated by commas."""
+    return canonical(list(names))[1:-1]
+
+
+def is_due(state: State, last: int) -> bool:
+    """Whether enough was appended since position `last` to pay for another checkpoint."""
+    return state.position - last >= max(CADENCE, len(state.grants) + len(state.scopes))
+
+
+def take(state: State, digest: str) -> Checkpoint:
+    """The checkpoint of a state, compact or not; `digest` is that of all its closed names."""
+    rule = state.rule
+    kept = sorted((grant for grant in state.grants.values() if _is_kept(state, grant)),
+                  key=lambda grant: grant.position)
+    text = canonical({
+        "version": VERSION, "created": state.created, "units": state.units,
+        "delta_units": state.delta_units, "refusals": state.refusals,
+        "cap_spent": [list(spent) for spent in state.cap_spent], "charges": state.charges,
+        "window": state.window,
+        "windows": [[name, [list(spent) for spent in totals]]
+                    for name, totals in state.windows.items()],
+        "filter": None if rule is None else {
+            "kind": rule.kind, "order": rule.order, "cap_units": rule.cap_units,
+            "delta_cap_units": rule.delta_cap_units},
+        "grants": [asdict(grant, recurse=False) for grant in kept],
+        "scopes": [asdict(scope, recurse=False) for scope in state.scopes.values()],
+        "names": len(state.closed), "digest": digest,
+    })
+    return Checkpoint(state.position, state.head, text, _seal(state.position, state.head, text))
+
+
+def _is_kept(state: State, grant: GrantState) -> bool:
+    return bool(grant.corrections) or grant.grant not in state.closed_names
+
+
+def covered(checkpoint: Checkpoint) -> tuple[int, str] | None:
+    """How many names a checkpoint counts on, and their digest; None if it cannot be used."""
+    try:
+        value = parse_body(checkpoint.state)
+        if checkpoint.sound and value["version"] == VERSION:
+            return int(value["names"]), str(value["digest"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return None
+
+
+def is_later(checkpoint: Checkpoint) -> bool:
+    """Whether a later version wrote it: not for us to read."""
+    try:
+        return bool(parse_body(checkpoint.state)["version"] > VERSION)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _totals(value: Any) -> list[tuple[int, int]]:
+    return [(int(units), int(delta)) for units, delta in value]
+
+
+def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | None:
+    """The compact state of a checkpoint, or None if anything about it is not right.
+
+    Args:
+        names: of the grants that are over, as `names_text` wrote them.
+    """
+    try:
+        if covered(checkpoint) is None:
+            return None
+        value = parse_body(checkpoint.state)
+        state = State(compact=True)
+        state.take(Entry(0, "created", value["created"], "", ""))
+        fixed = value["filter"]
+        if fixed is not None:
+            assert isinstance(state.budget, Budget)
+            state.rule = FilterRule(fixed["kind"], fixed["order"], state.budget,
+                                    fixed["cap_units"], fixed["delta_cap_units"])
+        state.units, state.delta_units = int(value["units"]), int(value["delta_units"])
+        state.refusals = int(value["refusals"])
+        state.cap_spent = _totals(value["cap_spent"])
+        state.charges, state.window = int(value["charges"]), value["window"]
+        state.windows = {str(name): _totals(totals) for name, totals in value["windows"]}
+        state.grants = {one["grant"]: GrantState(**one) for one in value["grants"]}
+        state.scopes = {one["scope"]: ScopeState(**one) for one in value["scopes"]}
+        state.closed = json.loads(f"[{names}]")
+        state.closed_names = set(state.closed)
+        state.position, state.head = checkpoint.position, checkpoint.head
+        digest = NamesDigest(len(state.closed), hashlib.sha256(names.encode("ascii")))
+        right = digest.bring((), 0) == value["digest"]
+        whole = len(state.closed) == value["names"] == len(state.closed_names)
+        return (state, digest) if right and whole else None
+    except Exception:  # whatever is wrong with it, the history itself is still there
+        return None

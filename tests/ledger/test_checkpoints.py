@@ -1,0 +1,299 @@
+"""A checkpoint changes how long opening takes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import suppress
+
+import pytest
+from attrs import asdict, evolve, fields
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import privledger as pl
+from privledger.ledger import History, State, audit, checkpoint
+from privledger.ledger.checkpoint import Checkpoint
+from privledger.storage import MemoryStore, SQLiteStore
+
+G = pl.Gaussian(50.0)
+SCOPE = pl.IndividualFilter("gdp", 0.001)
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(checkpoint, "CADENCE", 4)
+
+
+def opened(store):
+    """The state after opening."""
+    return History(store).refresh()
+
+
+def folded(store):
+    """The same without a checkpoint: every entry, one by one."""
+    state = State(compact=True)
+    full = State()
+    for entry in store.read():
+        full.apply(entry)
+    for entry in store.read():
+        if entry.kind == "corrected":  # what a history does when it meets one
+            name = entry.body["grant"]
+            if name not in state.grants and name in state.closed_names:
+                before = State()
+                for earlier in store.read()[: entry.position]:
+                    before.apply(earlier)
+                state.grants[name] = before.grants[name]
+        state.apply(entry)
+    assert state.units == full.units and state.knows("x") == full.knows("x")
+    return state
+
+
+def plain(state):
+    return asdict(state)
+
+
+def a_ledger(place=None, caps=()):
+    ledger = pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=caps)
+    schema = pl.Schema("n", (pl.Column("x", "numeric", "feature", 0, 1),))
+    return ledger, ledger.protect({"x": [0.1, 0.2, 0.3]}, None, schema, name="rows")
+
+
+STEPS = ("settle", "release", "leave", "refund", "scope", "correct", "void", "refuse", "crash",
+         "reopen")
+
+
+def step(ledger, data, what, names):
+    if what in ("settle", "release", "leave", "refund", "crash"):
+        session = ledger.request(G, data, labels={"team": "a"})
+        names.append(session.grant)
+        if what == "release":
+            session.release(G, data.count())
+        if what == "crash":
+            ledger._history.commit(lambda state: [("crashed", {"grant": names[-1], "time": ""})])
+        if what in ("settle", "release", "refund"):
+            session.close(failed=KeyError if what == "refund" else None)
+    elif what == "scope":
+        scope = ledger.open_scope(SCOPE, name="s")
+        with ledger.request(SCOPE, data, scope=scope) as session:
+            session.release(pl.Gaussian(100.0), session.filtered().count())
+    elif names and what in ("correct", "void"):
+        with suppress(pl.PrivledgerError):  # it was handed back
+            ledger.correct(names[0], None if what == "void" else pl.Gaussian(40.0), "because")
+    else:
+        with pytest.raises(pl.BudgetExceeded):
+            ledger.request(pl.Gaussian(0.01), data)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=16))
+def test_opening_with_and_without_a_checkpoint_is_the_same(steps):
+    ledger, data = a_ledger(caps=[pl.Cap(pl.Budget(0.9, 1e-6), labels={"team": "a"})])
+    store, names = ledger._history.store, []
+    for what in steps:
+        try:
+            step(ledger, data, what, names)
+        except pl.BudgetExceeded:
+            assert "void" in steps  # from there on nothing fits
+    ledger._history.flush()
+    with_one = opened(store)
+    assert plain(with_one) == plain(folded(store))
+    assert plain(ledger._history.refresh()) == plain(with_one)
+    findings = audit(store)
+    assert not [found for found in findings if found.rule != "never-over-the-cap"]
+    assert "void" in steps or findings == []
+
+
+def test_a_checkpoint_is_written_now_and_then():
+    ledger, data = a_ledger()
+    store, positions = ledger._history.store, set()
+    for _ in range(12):
+        ledger.request(G, data).close()
+        kept = store.checkpoint()
+        positions |= set() if kept is None else {kept[0].position}
+    assert 3 <= len(positions) <= len(store.read()) // 4
+    assert opened(store).position == len(store.read()) - 1
+
+
+def test_nothing_is_due_before_it_pays(monkeypatch):
+    """The more a checkpoint holds, the longer until the next: O(1) for each entry."""
+    state = State(position=100)
+    assert checkpoint.is_due(state, 96) and not checkpoint.is_due(state, 97)
+    state.grants = dict.fromkeys(range(50))
+    assert checkpoint.is_due(state, 50) and not checkpoint.is_due(state, 51)
+
+
+def test_every_part_of_a_state_is_in_a_checkpoint_or_follows_from_one():
+    """Whoever adds a field to State must bring it through a checkpoint."""
+    known = {"compact", "created", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
+             "units", "delta_units", "position", "head", "grants", "scopes", "data", "refusals",
+             "caps", "cap_spent", "closed", "closed_names", "format", "window", "windows", "charges",
+             "policy"}
+    assert {field.name for field in fields(State)} == known
+
+
+def busy(place=None):
+    """A store with some history and a checkpoint in it."""
+    ledger, data = a_ledger(place)
+    ledger.request(G, data)  # stays open
+    for _ in range(5):
+        with ledger.request(G, data) as session:
+            session.release(G, data.count())
+    return ledger
+
+
+def doctored(kept, text_of_names, **changes):
+    value = json.loads(kept.state) | changes
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return Checkpoint(kept.position, kept.head, text,
+                      checkpoint._seal(kept.position, kept.head, text)), text_of_names
+
+
+@pytest.mark.parametrize("changes", [
+    {"units": 0}, {"delta_units": 5}, {"refusals": 9}, {"grants": []}, {"cap_spent": [[0, 0]]},
+    {"created": {}}, {"filter": None}, {"names": 0}, {"digest": "0" * 64}, {"version": 0},
+    {"scopes": [{"scope": "x", "position": 1, "body": {}}]},
+])
+def test_a_doctored_checkpoint_is_found_whatever_its_seal_says(changes):
+    store = busy()._history.store
+    assert audit(store) == []
+    kept, names = store.checkpoint()
+    assert names and json.loads(kept.state)["grants"]
+    store._checkpoint, text = doctored(kept, names, **changes)
+    store._names = [text]
+    assert [found.rule for found in audit(store)] == ["checkpoint-matches"]
+
+
+@pytest.mark.parametrize("change", ["position", "head", "state", "seal", "names", "behind"])
+def test_a_damaged_checkpoint_is_ignored_and_found(change):
+    store = busy()._history.store
+    right = plain(opened(store))
+    kept, _ = store.checkpoint()
+    store._checkpoint = {
+        "position": evolve(kept, position=kept.position - 1), "head": evolve(kept, head="0" * 64),
+        "state": evolve(kept, state=kept.state.replace('"units":', '"units":1')),
+        "seal": evolve(kept, seal="0" * 64), "names": kept,
+        "behind": evolve(kept, position=10**6)}[change]
+    if change == "names":
+        store._names = store._names[:-1]
+    assert plain(opened(store)) == right
+    assert [found.rule for found in audit(store)] == ["checkpoint-matches"]
+
+
+def test_the_checkpoint_of_another_ledger_is_ignored_and_found():
+    mine, other = busy()._history.store, busy()._history.store
+    right = plain(opened(mine))
+    mine._checkpoint, mine._names = other._checkpoint, other._names
+    assert plain(opened(mine)) == right
+    assert [found.rule for found in audit(mine)] == ["checkpoint-matches"]
+
+
+def test_an_entry_edited_at_the_checkpoint_is_found_when_opening(tmp_path):
+    path = tmp_path / "x.ledger"
+    busy(path).close()
+    store = SQLiteStore(path)
+    (kept, _) = store.checkpoint()
+    store.close()
+    edit(path, "DROP TRIGGER entries_keep",
+         f"UPDATE entries SET body = replace(body, 'e', 'f') WHERE position = {kept.position}")
+    with pytest.raises(pl.LedgerCorrupt):
+        pl.Ledger.open(path)
+
+
+def test_a_checkpoint_of_a_later_version_is_left_to_it():
+    store = busy()._history.store
+    right = plain(opened(store))
+    store._checkpoint, _ = doctored(*store.checkpoint(), version=checkpoint.VERSION + 1)
+    assert plain(opened(store)) == right and audit(store) == []
+
+
+# In a file.
+
+def edit(path, *statements):
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("statements", [
+    (), ("DROP TABLE checkpoint", "DROP TABLE closed"), ("DROP TABLE closed",),
+    ("DELETE FROM closed",), ("DELETE FROM closed WHERE number = 2",),
+    ("UPDATE checkpoint SET state = '{}'",), ("UPDATE checkpoint SET seal = 'ü'",),
+    ("UPDATE closed SET names = 'x' WHERE number = 1",), ("DELETE FROM checkpoint",),
+    ("UPDATE closed SET names = '\"a\",\"a\"'",),
+    ("UPDATE closed SET names = replace(names, 'grant', 'grand')",),
+])
+def test_a_file_goes_on_whatever_became_of_its_checkpoint(tmp_path, statements):
+    path = tmp_path / "x.ledger"
+    with busy(path) as ledger:
+        spent, right = ledger.spent, plain(ledger._history.refresh())
+    edit(path, *statements)
+    with pl.Ledger.open(path) as ledger:
+        assert ledger.spent == spent and plain(ledger._history.refresh()) == right
+        _, data = ledger, ledger.protect({"x": [0.1]}, None, pl.Schema(
+            "n", (pl.Column("x", "numeric", "feature", 0, 1),)))
+        for _ in range(4):
+            ledger.request(G, data).close()
+        assert ledger.verify() == []  # a new checkpoint took the place of what was damaged
+    store = SQLiteStore(path)
+    assert plain(opened(store)) == plain(folded(store))
+    assert checkpoint.restore(*store.checkpoint()) is not None
+    store.close()
+
+
+def test_two_writers_of_one_file_agree_on_its_checkpoints(tmp_path):
+    path = tmp_path / "x.ledger"
+    one, data = a_ledger(path)
+    two = pl.Ledger.open(path)
+    other = two.protect({"x": [0.1]}, None, data.schema)
+    for turn in range(30):
+        ledger, rows = ((one, data), (two, other))[(turn // 3) % 2]
+        session = ledger.request(G, rows)
+        if turn % 5:
+            session.close()
+        kept = ledger._history.store.checkpoint()
+        assert turn < 3 or checkpoint.restore(*kept) is not None
+    assert one.verify() == [] and two.verify() == []
+    rows = sqlite3.connect(path).execute("SELECT names FROM closed").fetchall()
+    assert len(rows) > 5  # added to, not written anew each time
+    store = SQLiteStore(path)
+    assert plain(opened(store)) == plain(folded(store))
+    for last in (store, one, two):
+        last.close()
+
+
+def test_what_the_state_forgot_can_still_be_seen_and_corrected(tmp_path):
+    path = tmp_path / "x.ledger"
+    with busy(path) as ledger:
+        first = list(ledger.state.grants)[1]
+        assert first not in ledger._history.state.grants
+    with pl.Ledger.open(path) as ledger:
+        assert ledger.state.grants[first].status == "settled"
+        assert len(ledger.graph().nodes) == 6 and ledger.record(0).lines[1].grant == first
+        before = ledger.spent
+        assert ledger.correct(first, pl.Gaussian(30.0), "it was louder") > before
+        with pytest.raises(pl.NotGranted):
+            ledger.correct("grant-nobody", None, "x")
+        spent = ledger.spent
+        assert ledger.verify() == []
+    with pl.Ledger.open(path) as ledger:
+        assert ledger.spent == spent and ledger.verify() == []
+        ledger.correct(first, None, "nothing is certain")
+        assert "nothing is certain" in ledger.state.broken
+    with pl.Ledger.open(path) as ledger, pytest.raises(pl.BudgetExceeded):
+        ledger.request(G, ledger.protect({"x": [0.1]}, None, pl.Schema(
+            "n", (pl.Column("x", "numeric", "feature", 0, 1),))))
+
+
+def test_the_name_of_a_grant_that_is_over_stays_taken():
+    ledger = busy()
+    body = next(entry.body for entry in ledger._history.store.read() if entry.kind == "granted")
+    with pytest.raises(pl.LedgerCorrupt, match="twice"):
+        ledger._history.commit(lambda state: [("granted", body)])
+    assert ledger.verify() == []
+
+
+def test_an_empty_memory_store_has_none():
+    assert MemoryStore().checkpoint() is None

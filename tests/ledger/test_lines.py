@@ -1,0 +1,76 @@
+"""The audit's reader: every text means what parsing it whole would say, or is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privledger.graph import canonical
+from privledger.ledger.lines import LineReader
+
+KINDS = ("granted", "released", "settled", "aborted", "crashed", "protected", "refused")
+TEXTS = st.one_of(st.sampled_from(
+    ["grant-1", "grant-2", "rows", "", "grant", "\"", "\\", "ü", "\x7f", "\0", "a\"b", "{}",
+     '","time":"']), st.text(max_size=3))
+VALUES = st.recursive(st.one_of(TEXTS, st.integers(-2, 2), st.booleans(), st.none(),
+                                st.sampled_from([0.0, 1.0, 1e-9])),
+                      lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+                          st.sampled_from(["grant", "time", "data", "x"]), inner, max_size=3),
+                      max_leaves=5)
+BODIES = st.dictionaries(st.sampled_from(["data", "grant", "time", "a", "labels", "zz", "plan"]),
+                         st.one_of(TEXTS, VALUES), max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(bodies=st.lists(st.tuples(st.sampled_from(KINDS), BODIES), max_size=8))
+def test_reading_is_parsing(bodies):
+    reader, forms = LineReader(), {}
+    for kind, body in [*bodies, *bodies]:
+        line = reader.read(0, kind, canonical(body))
+        assert canonical(line.body) == canonical(body)
+        if line.form is not None:  # one form: only names and times differ
+            bare = canonical({**body, **{key: "" for key in ("data", "grant", "time")
+                                         if key in body and isinstance(body[key], str)}})
+            assert forms.setdefault(line.form, (kind, bare)) == (kind, bare)
+
+
+BODY = {"grant": "g1", "plan": {"node": "Gaussian"}, "data": "d", "time": "t", "units": 5}
+
+
+def test_equal_forms_are_known_and_different_ones_are_not():
+    reader = LineReader()
+    forms = [reader.read(0, "granted", canonical(BODY | change)).form for change in (
+        {}, {"grant": "g2"}, {"time": "later", "data": "e"}, {"units": 6}, {"units": 5.0},
+        {"plan": {}}, {"more": 1})]
+    assert forms[0] == forms[1] == forms[2] is not None
+    assert len({*forms[2:]}) == 5
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda text: text.replace(":", ": "), lambda text: text + " ", lambda text: " " + text,
+    lambda text: text.replace('"units":5', '"units":5,"units":6'),
+    lambda text: text.replace('"units":5', '"units":05'),
+    lambda text: text.replace('"units":5', '"units":NaN'),
+    lambda text: text.replace('"g1"', '"\\u0067"'), lambda text: text.replace('"g1"', '"ü"'),
+    lambda text: text.replace('"g1"', '"a\0b"'), lambda text: text.replace('"g1"', '"\x7f"'),
+    lambda text: text.replace('"g1"', '"g1","grant":"g2"'), lambda text: text[:-1], lambda _: "",
+    lambda text: text.replace('"time":"t"', '"time":"t","time":"u"'),
+    lambda text: json.dumps(dict(reversed(json.loads(text).items())), separators=(",", ":")),
+])
+def test_a_text_that_is_not_the_canonical_one_is_refused(wrong):
+    reader, text = LineReader(), canonical(BODY)
+    for _ in range(2):
+        reader.read(0, "granted", text)  # the form is known
+        with pytest.raises(ValueError):
+            reader.read(0, "granted", wrong(text))
+
+
+def test_forms_are_forgotten_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr("privledger.ledger.lines._MOST", 3)
+    reader = LineReader()
+    forms = [reader.read(0, "granted", canonical(BODY | {"units": units})).form
+             for units in (1, 2, 3, 4, 1)]
+    assert len(set(forms)) == 5  # a number never comes back for another form
