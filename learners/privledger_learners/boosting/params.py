@@ -19,7 +19,7 @@ CHOICES = {
 }
 
 
-def _number(name: str, value: Any, low: float, high: float, *, open_low: bool = True) -> None:
+def check_number(name: str, value: Any, low: float, high: float, *, open_low: bool = True) -> None:
     fits = (isinstance(value, numbers.Real) and not isinstance(value, bool)
             and math.isfinite(value) and (low < value if open_low else low <= value)
             and value <= high)
@@ -27,7 +27,7 @@ def _number(name: str, value: Any, low: float, high: float, *, open_low: bool = 
         raise pl.InvalidValue(name, value, f"a number in {'(' if open_low else '['}{low}, {high}]")
 
 
-def _count(name: str, value: Any, least: int, most: int = 10**6) -> None:
+def check_count(name: str, value: Any, least: int, most: int = 10**6) -> None:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not (
             least <= value <= most):
         raise pl.InvalidValue(name, value, f"a whole number from {least} to {most}")
@@ -38,21 +38,21 @@ def check_params(learner: Any) -> None:
     for name, choices in CHOICES.items():
         if getattr(learner, name) not in choices:
             raise pl.InvalidValue(name, getattr(learner, name), f"one of {choices}")
-    _count("n_trees", learner.n_trees, 1)
-    _count("extra_rounds", learner.extra_rounds, 0)
-    _count("numeric_bins", learner.numeric_bins, 2, 65534)
+    check_count("n_trees", learner.n_trees, 1)
+    check_count("extra_rounds", learner.extra_rounds, 0)
+    check_count("numeric_bins", learner.numeric_bins, 2, 65534)
     if learner.depth is not None:
-        _count("depth", learner.depth, 1, 12)
+        check_count("depth", learner.depth, 1, 12)
     for name in ("learning_rate", "gradient_clip", "leaf_width"):
         if getattr(learner, name) is not None:
-            _number(name, getattr(learner, name), 0, 100)
+            check_number(name, getattr(learner, name), 0, 100)
     if learner.start_share is not None:
-        _number("start_share", learner.start_share, 0, 0.9, open_low=False)
-    _number("count_share", learner.count_share, 0, 0.99)
-    _number("sampling_rate", learner.sampling_rate, 0, 1)
-    _number("stream_share", learner.stream_share, 0, 1)
-    _number("regularization", learner.regularization, 0, 1e12)
-    _number("numeric_weight", learner.numeric_weight, 0, 1e6)
+        check_number("start_share", learner.start_share, 0, 0.9, open_low=False)
+    check_number("count_share", learner.count_share, 0, 0.99)
+    check_number("sampling_rate", learner.sampling_rate, 0, 1)
+    check_number("stream_share", learner.stream_share, 0, 1)
+    check_number("regularization", learner.regularization, 0, 1e12)
+    check_number("numeric_weight", learner.numeric_weight, 0, 1e6)
     _together(learner)
 
 
