@@ -194,7 +194,8 @@ def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:
     size = np.abs(target - mean)
     if size.ndim == 2:
         size = np.sqrt(np.square(size).sum(axis=1))
-    return size <= bound  # type: ignore[no-any-return]
+    inside: NDArray[np.bool_] = size <= bound
+    return inside
 
 
 @frozen(eq=False)
