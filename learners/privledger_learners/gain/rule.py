@@ -6,6 +6,7 @@ Lines of the paper, deviations and proofs: docs/papers/dpboost.md.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from attrs import frozen
 
@@ -135,6 +136,7 @@ class Priced:
     plan: pl.Node
 
 
+@lru_cache(maxsize=64)
 def price(rule: Rule, epsilon: float, delta: float, relation: str) -> Priced:
     """Smallest noise for which the rule's plan costs at most epsilon at delta."""
     noise = pl.calibrate(rule.plan, epsilon, delta, relation)
