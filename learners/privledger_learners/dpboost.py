@@ -41,8 +41,8 @@ class _DPBoost(Boosted, BaseEstimator):
         gradient_filtering: bool = False,
         geometric: str = "none",
         start_share: float | None = None,
-        split_share: float = 0.5,
-        count_share: float = 0.12,
+        split_share: float = 0.45,
+        count_share: float = 0.15,
         leaf: str = "posterior",
         leaf_width: float | None = None,
         regularization: float = 10.0,
@@ -126,7 +126,7 @@ class DPBoostRegressor(RegressorMixin, _DPBoost):
         parts: 1 gives every tree all records. More: ensembles of that many trees, each on its
             own part by private coins (the paper's arrangement); `n_trees` is a multiple of it.
         learning_rate, leaf_width: None for the rule.
-        gradient_clip: bound on the scaled residual; None buys it with the initial score.
+        gradient_clip: bound on the residual over half the target's range; None for the rule.
         gradient_filtering: records beyond the clip take no part in a tree (the paper's GDF),
             instead of being clipped.
         geometric: "none"; "leaves" bounds the released leaf values of tree t by
@@ -150,8 +150,8 @@ class DPBoostRegressor(RegressorMixin, _DPBoost):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
-        target = self.model_.bins.schema.target if hasattr(self, "model_") else None
         scores = self._scores(X)
+        target = self.model_.bins.schema.target
         return np.clip(self.model_.center + self.model_.scale * scores, target.lower, target.upper)
 
 

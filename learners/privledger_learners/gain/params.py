@@ -15,7 +15,7 @@ CHOICES = {
     "mode": ("private", "simulation"),
     "relation": ("add_remove", "replace_one"),
 }
-SHAPES = (Shape(4, 1), Shape(8, 2), Shape(16, 3), Shape(32, 4), Shape(48, 5))
+SHAPES = (Shape(4, 2), Shape(8, 2), Shape(16, 3), Shape(32, 3), Shape(48, 4), Shape(64, 5))
 """Little signal to much; found on development sets (docs/papers/dpboost.md)."""
 
 
@@ -56,18 +56,18 @@ def make_rule(learner: Any, schema: pl.Schema) -> Rule:
     if schema.task != wants:
         raise pl.SchemaError(f"the schema's target is for {schema.task}, "
                              f"{learner.info.name} does {wants}")
-    share, clip = learner.start_share, learner.gradient_clip
+    share, clip, gaussian = learner.start_share, learner.gradient_clip, learner.delta > 0
     if share is None:
-        share = 0.12 if regression else 0.03
-    if clip is None and (not regression or share == 0):
-        clip = 0.2 if regression else 0.5
+        share = (0.12 if regression else 0.03) if gaussian else (0.2 if regression else 0.08)
+    if clip is None:
+        clip = 0.25 if regression else 0.5
     rate = make_shaping(learner, schema).rate
     return Rule(
         shapes=_shapes(learner), parts=int(learner.parts), start_share=float(share),
         split_share=float(learner.split_share), count_share=float(learner.count_share),
-        clip=None if clip is None else float(clip),
+        clip=float(clip),
         shrink=max(1 - rate, 0.5) if learner.geometric == "gradients" else 1.0,
-        gaussian=learner.delta > 0, regression=regression, relation=learner.relation)
+        gaussian=gaussian, regression=regression, relation=learner.relation)
 
 
 def _shapes(learner: Any) -> tuple[Shape, ...]:
@@ -86,9 +86,10 @@ def make_shaping(learner: Any, schema: pl.Schema) -> Shaping:
     """The free part."""
     regression = schema.task == "regression"
     rate, width = learner.learning_rate, learner.leaf_width
-    rate = 0.5 if rate is None else rate
+    if rate is None:
+        rate = 0.6 if regression else 0.8
     return Shaping(
-        rate=rate, width=(0.5 if regression else 1.0) if width is None else width,
+        rate=rate, width=(0.3 if regression else 1.2) if width is None else width,
         leaf=learner.leaf, regularization=learner.regularization, penalty=learner.penalty,
         filtered=learner.gradient_filtering,
         bound_shrink=1.0 if learner.geometric == "none" else max(1 - rate, 0.5))

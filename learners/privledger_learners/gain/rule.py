@@ -34,7 +34,7 @@ class Rule:
         start_share: part of the budget for the initial score; 0 starts at the middle.
         split_share: part of a tree's budget for its splits, evenly over levels.
         count_share: part of a tree's leaves for counts.
-        clip: gradient clip, on the score's scale; None buys it with the initial score.
+        clip: gradient clip, on the score's scale.
         shrink: factor of the clip from tree to tree (1 keeps it).
         gaussian: Gaussian noise where sums are released, else Laplace.
         regression: which of the two start releases is used.
@@ -49,7 +49,7 @@ class Rule:
     start_share: float
     split_share: float
     count_share: float
-    clip: float | None
+    clip: float
     shrink: float
     gaussian: bool
     regression: bool
@@ -67,23 +67,17 @@ class Rule:
         return pl.Laplace(sensitivity / strength, sensitivity)
 
     def start_nodes(self, noise: float) -> tuple[pl.Node, ...]:
-        """Releases of the initial score: (count, sum, residuals if the clip is bought), or the
-        histogram of classes."""
+        """Releases of the initial score: count and sum, or the histogram of classes."""
         share, twice = self.start_share, 1.0 if self.relation == "add_remove" else 2.0
         if share == 0:
             return ()
         if not self.regression:
             return (self.sums(share, noise, twice),)
-        parts = (0.25, 0.75, 0.0) if self.clip is not None else (0.2, 0.5, 0.3)
-        nodes = [self.sums(parts[0] * share, noise, 1.0),
-                 self.sums(parts[1] * share, noise, twice)]
-        if parts[2]:
-            nodes.append(self.sums(parts[2] * share, noise, twice))
-        return tuple(nodes)
+        return (self.sums(0.25 * share, noise, 1.0), self.sums(0.75 * share, noise, twice))
 
     def clip_of(self, tree: int) -> float:
         """Gradient clip of tree `tree` of an ensemble, counted from 0."""
-        return (1.0 if self.clip is None else self.clip) * self.shrink**tree
+        return self.clip * self.shrink**tree
 
     def tree_share(self, shape: Shape) -> float:
         """Part of the budget that one tree costs: trees on disjoint parts cost it together."""

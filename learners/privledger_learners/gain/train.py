@@ -9,12 +9,7 @@ from attrs import define, field, frozen
 
 import privledger as pl
 from privledger_learners.boosting.leaves import posterior_values, ratio_values
-from privledger_learners.boosting.start import (
-    RESIDUAL_EDGES,
-    class_prior,
-    mean_estimate,
-    regression_clip,
-)
+from privledger_learners.boosting.start import class_prior, mean_estimate
 from privledger_learners.boosting.train import loss_of, scaling
 from privledger_learners.gain.rule import Priced, Shape
 
@@ -44,11 +39,10 @@ class Shaping:
 
 @frozen(eq=False)
 class Start:
-    """What training begins with: scores, row estimate, unit of the running score."""
+    """What training begins with: scores, shape (width,), and the row estimate."""
 
     score: np.ndarray
     n_hat: float
-    scale: float
 
 
 @define(eq=False)
@@ -97,33 +91,29 @@ def begin(session: pl.Session, data: pl.Dataset, priced: Priced) -> Start:
     width = 1 if classes <= 2 else classes
     center, scale = scaling(schema)
     if not nodes:
-        return Start(np.zeros(width), float(schema.public_rows or 1000), scale)
+        return Start(np.zeros(width), float(schema.public_rows or 1000))
     if not rule.regression:
         counts = session.release(nodes[0], data.histogram(schema.target.name))
         score = np.log(class_prior(counts, deviation(nodes[0], 1.0)))
         score = np.array([score[1] - score[0]]) if width == 1 else score
-        return Start(score, max(float(counts.sum()), 50.0), 1.0)
+        return Start(score, max(float(counts.sum()), 50.0))
     count = session.release(nodes[0], data.count())
     value = pl.ColumnValue("", center, scale)
     total = session.release(nodes[1], data.query((value,), None, "sum of the target"))
     n_hat, mean, _ = mean_estimate(float(count), float(total), deviation(nodes[0], 1.0),
                                    deviation(nodes[1], 1.0))
-    if rule.clip is not None:
-        return Start(np.array([mean]), max(n_hat, 20.0), scale)
-    running = data.score("squared", [mean], center=center, scale=scale)
-    cells = pl.ResidualCells(running, RESIDUAL_EDGES)
-    histogram = session.release(nodes[2], data.query((pl.Ones(),), cells, "residuals"))
-    clip = regression_clip(histogram, deviation(nodes[2], 1.0), n_hat, 1 / priced.noise, 1.0)
-    # The score's unit becomes the bought clip: gradients are then clipped at one, which the
-    # plan could promise before the clip was known.
-    return Start(np.array([mean / clip]), max(n_hat, 20.0), scale * clip)
+    return Start(np.array([mean]), max(n_hat, 20.0))
 
 
-def choose_shape(shapes: tuple[Shape, ...], n_hat: float, noise: float) -> Shape:
+def choose_shape(shapes: tuple[Shape, ...], n_hat: float, noise: float, *,
+                 gaussian: bool = False) -> Shape:
     """Trees and depth by released signal over noise; `shapes` go from little to much."""
     if len(shapes) == 1:
         return shapes[0]
-    level = (math.log2(max(n_hat / noise, 1.0)) - 8.0) / 2.0
+    # One tree sees n / (noise * trees) under pure composition, n / (noise * sqrt(trees)) under
+    # Gaussian: the same list, other steps.
+    first, step = (7.4, 1.1) if gaussian else (8.4, 1.6)
+    level = (math.log2(max(n_hat / noise, 1.0)) - first) / step
     return shapes[int(min(max(round(level), 0), len(shapes) - 1))]
 
 
@@ -131,10 +121,11 @@ def train(session: pl.Session, data: pl.Dataset, priced: Priced, shaping: Shapin
           bins: pl.Bins) -> Model:
     """Grow the trees of one grant."""
     start = begin(session, data, priced)
-    center, _ = scaling(data.schema)
-    shape = choose_shape(priced.rule.shapes, start.n_hat, priced.noise)
-    model = Model(loss_of(data.schema), bins, start, center, start.scale, shape)
-    score = data.score(model.loss, start.score, center=center, scale=start.scale)
+    center, scale = scaling(data.schema)
+    shape = choose_shape(priced.rule.shapes, start.n_hat, priced.noise,
+                         gaussian=priced.rule.gaussian)
+    model = Model(loss_of(data.schema), bins, start, center, scale, shape)
+    score = data.score(model.loss, start.score, center=center, scale=scale)
     grow = Grower(session, priced, shaping, model, score)
     parts = priced.rule.parts
     for number in range(shape.trees):
