@@ -41,7 +41,7 @@ class _DPBoost(Boosted, BaseEstimator):
         gradient_filtering: bool = False,
         geometric: str = "none",
         start_share: float | None = None,
-        split_share: float = 0.45,
+        split_share: float = 0.4,
         count_share: float = 0.15,
         leaf: str = "posterior",
         leaf_width: float | None = None,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privledger_learners import DPBoostClassifier, DPBoostRegressor
-from privledger_learners.gain.params import SHAPES
+from privledger_learners.gain.params import PURE_SHAPES
 from privledger_learners.gain.train import choose_shape
 
 import privledger as pl
@@ -109,10 +109,10 @@ def test_splits_cost_two_thirds_of_what_the_paper_charges():
 
 
 def test_a_shape_depends_on_released_values_only_and_grows_with_them():
-    sizes = [choose_shape(SHAPES, n, 1.0) for n in (0.0, 1.0, 10.0**3, 10.0**4, 10.0**9)]
+    sizes = [choose_shape(PURE_SHAPES, n, 1.0) for n in (0.0, 1.0, 10.0**3, 10.0**4, 10.0**9)]
     assert [s.trees for s in sizes] == sorted(s.trees for s in sizes)
-    assert sizes[0] == SHAPES[0]
-    assert sizes[-1] == SHAPES[-1]
+    assert sizes[0] == PURE_SHAPES[0]
+    assert sizes[-1] == PURE_SHAPES[-1]
 
 
 def test_disjoint_parts_are_drawn_by_coins_and_paid_once():

@@ -15,8 +15,10 @@ CHOICES = {
     "mode": ("private", "simulation"),
     "relation": ("add_remove", "replace_one"),
 }
-SHAPES = (Shape(4, 2), Shape(8, 2), Shape(16, 3), Shape(32, 3), Shape(48, 4), Shape(64, 5))
-"""Little signal to much; found on development sets (docs/papers/dpboost.md)."""
+PURE_SHAPES = (Shape(4, 2), Shape(8, 2), Shape(16, 3), Shape(32, 3), Shape(48, 4), Shape(64, 5))
+GAUSSIAN_SHAPES = (Shape(32, 3), Shape(64, 3), Shape(64, 4))
+"""Little signal to much, found on development sets (docs/papers/dpboost.md). With delta above 0
+many trees cost little more than few."""
 
 
 def check_params(learner: Any) -> None:
@@ -73,7 +75,7 @@ def make_rule(learner: Any, schema: pl.Schema) -> Rule:
 def _shapes(learner: Any) -> tuple[Shape, ...]:
     """The candidates of the rule, with whatever was set fixed, each once."""
     found = []
-    for shape in SHAPES:
+    for shape in GAUSSIAN_SHAPES if learner.delta > 0 else PURE_SHAPES:
         trees = shape.trees if learner.n_trees is None else learner.n_trees
         trees = -(-trees // learner.parts) * learner.parts
         one = Shape(int(trees), int(shape.depth if learner.depth is None else learner.depth))

@@ -110,9 +110,7 @@ def choose_shape(shapes: tuple[Shape, ...], n_hat: float, noise: float, *,
     """Trees and depth by released signal over noise; `shapes` go from little to much."""
     if len(shapes) == 1:
         return shapes[0]
-    # One tree sees n / (noise * trees) under pure composition, n / (noise * sqrt(trees)) under
-    # Gaussian: the same list, other steps.
-    first, step = (7.4, 1.1) if gaussian else (8.4, 1.6)
+    first, step = (6.0, 2.0) if gaussian else (8.4, 1.6)
     level = (math.log2(max(n_hat / noise, 1.0)) - first) / step
     return shapes[int(min(max(round(level), 0), len(shapes) - 1))]
 
