@@ -1,6 +1,14 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
+from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
-__all__ = ["JointTreeClassifier", "JointTreeRegressor", "SGBDTClassifier", "SGBDTRegressor"]
+__all__ = [
+    "DPBoostClassifier",
+    "DPBoostRegressor",
+    "JointTreeClassifier",
+    "JointTreeRegressor",
+    "SGBDTClassifier",
+    "SGBDTRegressor",
+]

@@ -10,21 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, RegressorMixin
 
 import privledger as pl
 from privledger_learners.boosting.params import check_params, make_rule, make_shaping
+from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
 from privledger_learners.boosting.rule import Priced, price
 from privledger_learners.boosting.train import Model, train
 from privledger_learners.claims import sgbdt_claims
-from privledger_learners.guarding import forget_guarded, guard, note_features
-from privledger_learners.labels import as_labels, sorted_labels
+from privledger_learners.guarding import guard
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 
 
-class _SGBDT(BaseEstimator):
+class _SGBDT(Boosted, BaseEstimator):
     """Shared by regressor and classifier; see their docstrings."""
 
     def __init__(
@@ -185,23 +184,6 @@ class _SGBDT(BaseEstimator):
         self.private_ = data.ledger.mode == "private"
         self.n_trees_ = len(self.model_.trees)
 
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "model_")
-        return self.model_.scores(self._columns(X))
-
-    def _columns(self, X: Any) -> Any:
-        note_features(self, X, fitting=False)
-        return pl.encode_features(X, self.model_.bins.schema, strict=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return forget_guarded(super().__getstate__())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.non_deterministic = self.mode != "simulation"
-        return tags
-
 
 class SGBDTRegressor(RegressorMixin, _SGBDT):
     """Differentially private gradient boosting for regression.
@@ -238,7 +220,7 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         return self.model_.center + self.model_.scale * scaled
 
 
-class SGBDTClassifier(ClassifierMixin, _SGBDT):
+class SGBDTClassifier(ScoreClassifier, _SGBDT):
     """Differentially private gradient boosting for two or more classes.
 
     The classes are the schema's category list, never those that occur. Parameters as in
@@ -261,36 +243,6 @@ class SGBDTClassifier(ClassifierMixin, _SGBDT):
         return self
 
     partial_fit.__doc__ = _SGBDT.partial_fit.__doc__
-
-    def _note_classes(self) -> None:
-        # scikit-learn's scorers take sorted classes for granted; the schema's order is free.
-        labels = list(self.data_.schema.target.categories)
-        self.classes_, self._order = sorted_labels(labels)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities, shape (n, classes), columns as in `classes_`, which is sorted."""
-        scores = self._scores(X)
-        found = pl.probabilities(self.model_.loss, scores)
-        if found.ndim == 1:
-            found = np.stack([1 - found, found], axis=1)
-        return found[:, self._order]
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: shape (n,) for two classes, towards `classes_[1]`; else (n, classes)."""
-        scores = self._scores(X)
-        if scores.ndim == 1:
-            return scores if self._order[1] == 1 else -scores
-        return scores[:, self._order]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels as in the schema's category list, shape (n,)."""
-        scores = self.decision_function(X)
-        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[places]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy. Labels may be spelled as the schema allows: 1, 1.0 and "1" are the same."""
-        return float(super().score(X, as_labels(y, self.classes_), sample_weight))
 
 
 __all__ = ["SGBDTClassifier", "SGBDTRegressor"]

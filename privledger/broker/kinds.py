@@ -117,6 +117,20 @@ def _read_grown(body: Json, reader: Reader) -> GrownCells:
         array_in(body.get("feature"), "i"), array_in(body.get("cut"), "i"))
 
 
+def _write_gradient(block: Gradient, describer: Describer) -> Json:
+    return {"score": describer.object(block.score), "clip": float(block.clip),
+            "filtered": block.filtered, "coordinate": block.coordinate}
+
+
+def _read_gradient(body: Json, reader: Reader) -> Gradient:
+    filtered, coordinate = body.get("filtered"), body.get("coordinate")
+    if not isinstance(filtered, bool):
+        raise UnsupportedNode("a gradient says whether it is filtered. Nothing was read")
+    return reader.object(body.get("score"), Score).gradient(
+        number("clip", body.get("clip")), filtered=filtered,
+        coordinate=None if coordinate is None else count("coordinate", coordinate, least=0))
+
+
 CELLS: dict[type, Kind] = {
     GrownCells: Kind("GrownCells", _write_grown, _read_grown),
     CrossCells: Kind(
@@ -156,14 +170,13 @@ BLOCKS: dict[type, Kind] = {
     ClassIs: Kind("ClassIs", lambda block, _: {"position": int(block.position)},
                   lambda body, _: ClassIs(whole(body, "position"))),
     TargetShares: Kind("TargetShares", lambda block, _: {}, lambda body, _: TargetShares()),
-    Gradient: Kind(
-        "Gradient",
-        lambda block, to: {"score": to.object(block.score), "clip": float(block.clip)},
-        lambda body, reader: reader.object(body.get("score"), Score).gradient(
-            number("clip", body.get("clip")))),
+    Gradient: Kind("Gradient", _write_gradient, _read_gradient),
     Hessian: Kind(
-        "Hessian", lambda block, to: {"score": to.object(block.score)},
-        lambda body, reader: reader.object(body.get("score"), Score).hessian()),
+        "Hessian",
+        lambda block, to: {"score": to.object(block.score),
+                           "within": None if block.within is None else float(block.within)},
+        lambda body, reader: reader.object(body.get("score"), Score).hessian(
+            None if body.get("within") is None else number("within", body["within"]))),
     CustomValue: Kind("CustomValue", _custom, _custom),
 }
 SHARED: dict[type, Kind] = {

@@ -72,13 +72,24 @@ class Score:
             check(cells)
         self._checked[vault] = known
 
-    def gradient(self, clip: float) -> Gradient:
-        """Block of negative gradients, clipped to norm `clip`."""
-        return Gradient(self, clip, self.width)
+    def gradient(self, clip: float, *, filtered: bool = False,
+                 coordinate: int | None = None) -> Gradient:
+        """Block of negative gradients, clipped to norm `clip`.
 
-    def hessian(self) -> Hessian:
-        """Block of hessians scaled into [0, 1]: 1, 4p(1-p), or (1 - sum p^2) / (1 - 1/K)."""
-        return Hessian(self)
+        Args:
+            filtered: records whose gradient has L2 norm above `clip` contribute nothing.
+            coordinate: one class of a softmax score only; then the block has width one.
+        """
+        width = self.width if coordinate is None else 1
+        return Gradient(self, clip, width, filtered, coordinate)
+
+    def hessian(self, within: float | None = None) -> Hessian:
+        """Block of hessians scaled into [0, 1]: 1, 4p(1-p), or (1 - sum p^2) / (1 - 1/K).
+
+        Args:
+            within: records whose gradient has L2 norm above it contribute nothing.
+        """
+        return Hessian(self, within)
 
     def of(self, rows: Rows) -> _Running:
         """Inside the guard: scores with every update applied, in place."""
@@ -133,35 +144,87 @@ def _linked(score: Score, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.f
 
 @frozen(eq=False)
 class Gradient:
-    """Negative gradient of the loss, target minus mean."""
+    """Negative gradient of the loss, target minus mean.
+
+    Attributes:
+        filtered: records beyond the clip are left out, instead of clipped. Whether a record
+            is in depends on that record and past outputs (docs/proofs/queries.md).
+        coordinate: which class of a softmax score; None for all, or the only one.
+    """
 
     score: Score
     clip: float
     width: int
+    filtered: bool = False
+    coordinate: int | None = None
     signed: bool = field(default=True, init=False)
     asserted: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
-        if self.width != self.score.width:
-            raise InvalidValue("width", self.width, "the score's width")
+        if not isinstance(self.filtered, bool):
+            raise InvalidValue("filtered", self.filtered, "True or False")
+        if self.coordinate is None:
+            expected = self.score.width
+        else:
+            expected = 1
+            if type(self.coordinate) is not int or not 0 <= self.coordinate < self.score.width:
+                raise InvalidValue("coordinate", self.coordinate, "a class of the score")
+        if self.width != expected:
+            raise InvalidValue("width", self.width, "the score's width, or 1 for a coordinate")
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         target, mean = _linked(self.score, rows)
-        return target - mean
+        gradient = target - mean
+        inside = self.inside(rows)
+        if inside is not None:
+            gradient[~inside] = 0.0
+        if self.coordinate is not None and gradient.ndim == 2:
+            gradient = gradient[:, self.coordinate]
+        return gradient
+
+    def inside(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Which records take part, shape (n,); None for all."""
+        return _within(self.score, rows, self.clip) if self.filtered else None
+
+
+def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:
+    """Whose gradient has L2 norm at most `bound`; one that is not a number is out."""
+    target, mean = _linked(score, rows)
+    size = np.abs(target - mean)
+    if size.ndim == 2:
+        size = np.sqrt(np.square(size).sum(axis=1))
+    inside: NDArray[np.bool_] = size <= bound
+    return inside
 
 
 @frozen(eq=False)
 class Hessian:
-    """Second derivative of the loss, scaled so that its largest value is one."""
+    """Second derivative of the loss, scaled so that its largest value is one.
+
+    Attributes:
+        within: records whose gradient is longer contribute nothing; None for no limit.
+    """
 
     score: Score
+    within: float | None = None
     clip: float = field(default=1.0, init=False)
     width: int = field(default=1, init=False)
     signed: bool = field(default=False, init=False)
     asserted: bool = field(default=False, init=False)
 
+    def __attrs_post_init__(self) -> None:
+        if self.within is not None:
+            moderate("within", self.within)
+
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
+        if self.within is None:
+            return self._all(rows)
+        inside = _within(self.score, rows, self.within).astype(np.float64)
+        every = self._all(rows)
+        return inside if every is None else every * inside
+
+    def _all(self, rows: Rows) -> NDArray[np.float64] | None:
         if self.score.loss == "squared":
             return None
         _, mean = _linked(self.score, rows)

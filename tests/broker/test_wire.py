@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from attrs import fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
@@ -275,3 +276,23 @@ def test_choices_arrive_as_they_were_described():
         mechanism = pl.Exponential(1.0)
         with ledger.request(mechanism, owner) as session:
             session.release(mechanism, found)
+
+
+def test_every_field_of_a_block_arrives():
+    """A field that is lost on the way could make a release quieter than it was described."""
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
+                             pl.Column("t", "categorical", "target", categories=("n", "p", "q"))))
+    vault = Elsewhere("s", schema)
+    child = pl.Dataset(schema, vault)
+    describer, reader = Describer(vault, schema), Reader(pl.Dataset(schema, vault))
+    running = child.score("softmax", [0.1, 0.2, 0.3])
+    for block in (running.gradient(0.5), running.gradient(0.5, filtered=True, coordinate=2),
+                  running.hessian(), running.hessian(0.25), pl.ClassIs(2), pl.TargetShares(),
+                  pl.ColumnValue("x", 0.5, 0.25, 0.125), pl.Ones()):
+        sent = json.loads(json.dumps(describer.query(child.query((block,)))))
+        reader.learn(json.loads(json.dumps(describer.new())))
+        (found,) = reader.query(sent).blocks
+        assert type(found) is type(block)
+        for field in fields(type(block)):
+            if field.name != "score":
+                assert getattr(found, field.name) == getattr(block, field.name), field.name

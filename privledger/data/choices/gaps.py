@@ -56,33 +56,61 @@ def numeric_gaps(
             leaves no candidate.
     """
     leaves = len(low)
-    keys = node.astype(np.int64) << 16 | value
-    order = np.argsort(keys, kind="stable") if _need_order(statistics) else _EMPTY
-    keys = keys[order] if len(order) else np.sort(keys)
-    node_of, value_of = keys >> 16, keys & 0xFFFF
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    ends = np.searchsorted(node_of, np.arange(leaves), side="right")
-    run_node, run_value = node_of[starts], value_of[starts]
+    run_node, run_value, sums = _occupied(node, value, int(value.max(initial=0)) + 1, leaves,
+                                          statistics)
     runs = np.bincount(run_node, minlength=leaves)
     # Before each run lies a gap, and one more behind the last run of a leaf.
     gap_node = np.repeat(np.arange(leaves), runs + 1)
-    before = np.arange(len(starts)) + run_node
-    last = np.cumsum(runs) + np.arange(leaves)
+    before = np.arange(len(run_node)) + run_node
+    ends = np.cumsum(runs)
+    last = ends + np.arange(leaves)
     upper = np.empty(len(gap_node), dtype=np.int64)
     lower = np.empty_like(upper)
     place = np.empty_like(upper)
     upper[before], upper[last] = run_value, 1 << 20
     lower[before + 1] = run_value
     lower[last - runs] = -1
-    place[before], place[last] = starts, ends
+    place[before], place[last] = np.arange(len(run_node)), ends
     first = np.maximum(lower, low[gap_node]) + 1
     length = np.minimum(upper, high[gap_node] - 1) - first + 1
     kept = length > 0
     gap_node, first, length, place = gap_node[kept], first[kept], length[kept], place[kept]
-    borders = statistics.totals(order, np.concatenate([[0], ends]))
-    below = statistics.totals(order, place) - borders[gap_node]
+    borders = sums[np.concatenate([[0], ends])]
+    below = sums[place] - borders[gap_node]
     total = (borders[1:] - borders[:-1])[gap_node]
     return Gaps(gap_node, feature[gap_node], first, length, below, total)
+
+
+def _occupied(
+    node: Ints, value: Ints, values: int, leaves: int, statistics: Statistics,
+) -> tuple[Ints, Ints, Ints]:
+    """Leaf and bin of every run, in order, and sums over the first 0, 1, ... runs.
+
+    By a table of all keys where that is no larger than a few times the records, else by
+    sorting: the same runs and the same sums.
+    """
+    n_keys = leaves * values
+    if n_keys <= 4 * len(node) + 1024:
+        keys = node.astype(np.int64) * values + value
+        table = statistics.per_key(keys, n_keys)
+        counts = table[:, 0] if statistics.classes is None else table.sum(axis=1)
+        held = np.flatnonzero(counts)
+        sums = np.zeros((len(held) + 1, table.shape[1]), dtype=np.int64)
+        np.cumsum(table[held], axis=0, out=sums[1:])
+        return held // values, held % values, sums
+    keys = node.astype(np.int64) << 16 | value
+    order = _order(node, value) if _need_order(statistics) else _EMPTY
+    keys = keys[order] if len(order) else np.sort(keys)
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    sums = statistics.totals(order, np.append(starts, len(keys)))
+    return keys[starts] >> 16, keys[starts] & 0xFFFF, sums
+
+
+def _order(node: Ints, value: Ints) -> Ints:
+    """By leaf, then by bin, both below 2**16: two stable sorts of 16 bits take linear time."""
+    by_value = np.argsort(value.astype(np.uint16), kind="stable")
+    order: Ints = by_value[np.argsort(node.astype(np.uint16)[by_value], kind="stable")]
+    return order
 
 
 _EMPTY = np.zeros(0, dtype=np.int64)

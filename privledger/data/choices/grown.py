@@ -135,13 +135,17 @@ class GrownCells:
         return 2 * cells + right
 
     def index(self, rows: Rows) -> Ints:
-        """Inside the guard: leaf of every record, one level on from the parent's."""
-        found: Ints | None = rows.cache.get(self)
-        if found is None:
-            matrix = matrix_of(self.bins, rows)
-            found = (np.zeros(rows.n, dtype=np.int32) if self.parent is None
-                     else self._step(self.parent.index(rows), matrix))
-            rows.cache[self] = found
+        """Inside the guard: leaf of every record. Only the last tree is kept: trees grow level
+        by level, and a level is one step on from its parent."""
+        last = rows.last
+        if last is not None and last[0] is self:
+            return last[1]
+        matrix = matrix_of(self.bins, rows)
+        if last is not None and self.parent is not None and last[0] is self.parent:
+            found = self._step(last[1], matrix)
+        else:
+            found = self._assign(matrix)
+        rows.last = self, found
         return found
 
     def __repr__(self) -> str:

@@ -96,18 +96,22 @@ def _measure(choice: Choice) -> NDArray[np.int64]:
     return measure
 
 
-def _statistics(choice: Choice, rows: Rows) -> Statistics:
+def _statistics(choice: Choice, rows: Rows) -> tuple[Statistics, NDArray[np.bool_] | None]:
+    """Statistics of the records that take part, and which those are (None for all)."""
     if choice.labels is not None:
-        return of_labels(choice.labels, rows)
+        return of_labels(choice.labels, rows), None
     if choice.gradient is not None:
         return of_gradient(choice.gradient, rows)
-    return of_target(rows) if choice.score == "squared_error" else Statistics()
+    return (of_target(rows) if choice.score == "squared_error" else Statistics()), None
 
 
 def _gaps(choice: Choice, rows: Rows) -> list[Gaps]:
     """One part per feature; or one for all numeric, and each categorical, leaf feature."""
-    tree, statistics = choice.cells, _statistics(choice, rows)
+    tree = choice.cells
+    statistics, inside = _statistics(choice, rows)
     matrix, node = matrix_of(tree.bins, rows), tree.index(rows)
+    if inside is not None:
+        matrix, node = matrix[:, inside], node[inside]
     kinds = categorical(tree.bins)
     if choice.features is None:
         everywhere = np.ones(tree.count, dtype=np.bool_)

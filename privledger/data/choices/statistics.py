@@ -83,7 +83,14 @@ def of_target(rows: Rows) -> Statistics:
     return Statistics(numbers=np.trunc(scaled * STEPS).astype(np.int64))
 
 
-def of_gradient(gradient: Gradient, rows: Rows) -> Statistics:
-    """Gradients of width one, clipped to [-clip, clip], in steps of clip / STEPS."""
+def of_gradient(gradient: Gradient, rows: Rows) -> tuple[Statistics, NDArray[np.bool_] | None]:
+    """Gradients of width one, clipped to [-clip, clip], in steps of clip / STEPS.
+
+    Returns:
+        Statistics of the records that take part, and which those are (None for all): records
+        beyond the clip of a filtered gradient are not counted either.
+    """
     values = np.nan_to_num(gradient.values(rows) / gradient.clip, nan=0.0, posinf=1.0, neginf=-1.0)
-    return Statistics(numbers=np.trunc(np.clip(values, -1.0, 1.0) * STEPS).astype(np.int64))
+    numbers = np.trunc(np.clip(values, -1.0, 1.0) * STEPS).astype(np.int64)
+    inside = gradient.inside(rows)
+    return Statistics(numbers=numbers if inside is None else numbers[inside]), inside

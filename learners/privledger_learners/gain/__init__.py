@@ -1,0 +1,1 @@
+"""DPBoost: trees split by noisy gain. `rule` prices, `train` asks, `params` checks."""

@@ -1,0 +1,204 @@
+"""DPBoost: what a user sees, on small made-up tables, and what its plan costs."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from privledger_learners import DPBoostClassifier, DPBoostRegressor
+from privledger_learners.gain.params import PURE_SHAPES
+from privledger_learners.gain.train import choose_shape
+
+import privledger as pl
+
+N = 1500
+
+
+def table(classes=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = {"size": rng.uniform(0, 1, N), "colour": rng.choice(["red", "green", "blue"], N)}
+    X["size"][rng.random(N) < 0.05] = np.nan
+    signal = np.nan_to_num(X["size"], nan=0.3) + 0.5 * (X["colour"] == "red")
+    if classes is None:
+        return X, 10 * signal
+    return X, np.array(classes)[np.digitize(signal, np.quantile(
+        signal, np.linspace(0, 1, len(classes) + 1)[1:-1]))]
+
+
+def schema(target):
+    return pl.Schema("made up", (
+        pl.Column("size", "numeric", "feature", 0, 1, missing=True),
+        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
+        target))
+
+
+NUMBER = pl.Column("y", "numeric", "target", 0, 20)
+
+
+def labels(*categories):
+    return pl.Column("y", "categorical", "target", categories=categories)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_it_learns_and_its_price_is_its_epsilon(delta, parts):
+    X, y = table()
+    model = DPBoostRegressor(epsilon=20.0, delta=delta, schema=schema(NUMBER), parts=parts)
+    model.fit(X, y)
+    assert model.score(X, y) > 0.5
+    assert 19.99 < model.ledger_.spent <= 20.0
+    assert pl.epsilon(model.plan(schema(NUMBER)), delta) <= 20.0
+    assert model.ledger_.verify() == []
+    assert model.receipt_.head == model.ledger_.receipt.head
+
+
+@pytest.mark.parametrize("names", [("yes", "no"), ("no", "yes"), (1, 0), ("c", "a", "b")])
+def test_columns_of_probabilities_follow_sorted_classes(names):
+    X, y = table(names)
+    model = DPBoostClassifier(epsilon=20.0, schema=schema(labels(*names)), n_trees=12, depth=3)
+    model.fit(X, y)
+    assert model.classes_.tolist() == sorted(names)
+    proba = model.predict_proba(X)
+    assert np.allclose(proba.sum(1), 1)
+    assert model.score(X, y) > 0.75
+    assert (model.classes_[proba.argmax(1)] == model.predict(X)).mean() > 0.999
+
+
+OPTIONS = [
+    {"parts": 6, "n_trees": 12}, {"gradient_filtering": True}, {"geometric": "leaves"},
+    {"geometric": "gradients", "n_trees": 6}, {"leaf": "ratio"}, {"start_share": 0.0},
+    {"gradient_clip": 0.3}, {"depth": 1}, {"n_trees": 1}, {"relation": "replace_one"},
+    {"relation": "replace_one", "delta": 1e-6, "parts": 3}, {"penalty": 0.0}, {"numeric_bins": 8},
+    {"parts": 5, "n_trees": 10, "gradient_filtering": True, "geometric": "gradients",
+     "delta": 1e-6, "leaf": "ratio"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("names", [None, ("n", "p"), ("a", "b", "c")])
+def test_every_option_stays_inside_its_budget(options, names):
+    X, y = table(names)
+    kind = DPBoostRegressor if names is None else DPBoostClassifier
+    known = schema(NUMBER if names is None else labels(*names))
+    model = kind(epsilon=1.5, schema=known, **options).fit(X, y)
+    assert model.ledger_.spent <= 1.5
+    assert model.ledger_.verify() == []
+    shown = model.predict(X) if names is None else model.predict_proba(X)
+    assert np.isfinite(shown).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(epsilon=st.floats(0.05, 20), parts=st.integers(1, 4), ensembles=st.integers(1, 4),
+       depth=st.integers(1, 4), relation=st.sampled_from(["add_remove", "replace_one"]))
+def test_a_pure_plan_costs_its_epsilon(epsilon, parts, ensembles, depth, relation):
+    learner = DPBoostRegressor(epsilon=epsilon, n_trees=parts * ensembles, parts=parts,
+                               depth=depth, relation=relation)
+    price = pl.epsilon(learner.plan(schema(NUMBER)), 0.0, relation)
+    assert 0.999 * epsilon <= price <= epsilon
+
+
+def test_splits_cost_two_thirds_of_what_the_paper_charges():
+    learner = DPBoostRegressor(epsilon=1.0, n_trees=10, start_share=0.0, depth=3)
+    steps = {step.step: step for step in learner.claimed(schema(NUMBER))}
+    splits, whole = steps["splits of a tree"], steps["everything"]
+    assert splits.sound == pytest.approx(splits.claimed * 2 / 3, rel=1e-9)
+    assert whole.claimed == pytest.approx(1 + learner.split_share / 2)
+    assert whole.sound <= 1.0
+
+
+def test_a_shape_depends_on_released_values_only_and_grows_with_them():
+    sizes = [choose_shape(PURE_SHAPES, n, 1.0) for n in (0.0, 1.0, 10.0**3, 10.0**4, 10.0**9)]
+    assert [s.trees for s in sizes] == sorted(s.trees for s in sizes)
+    assert sizes[0] == PURE_SHAPES[0]
+    assert sizes[-1] == PURE_SHAPES[-1]
+
+
+def test_disjoint_parts_are_drawn_by_coins_and_paid_once():
+    plan = DPBoostRegressor(n_trees=8, parts=4, depth=2).plan(schema(NUMBER))
+    ensembles = plan.nodes[-1]
+    assert isinstance(ensembles, pl.Repeat)
+    assert ensembles.count == 2
+    assert isinstance(ensembles.node, pl.Parallel)
+    assert ensembles.node.certificate == "iid_per_record"
+    assert len(ensembles.node.nodes) == 4
+
+
+def test_a_model_holds_released_values_and_survives_pickling():
+    X, y = table()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0))
+    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER))
+    model.fit(ledger.protect(X, y, schema(NUMBER)))
+    twin = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(twin.predict(X), model.predict(X))
+    assert not hasattr(twin, "ledger_")
+    assert not hasattr(twin, "data_")
+
+
+def test_a_second_fit_is_refused_and_reads_nothing():
+    X, y = table()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0))
+    data = ledger.protect(X, y, schema(NUMBER))
+    DPBoostRegressor(epsilon=1.0).fit(data)
+    opened = data._vault.opened
+    with pytest.raises(pl.BudgetExceeded):
+        DPBoostRegressor(epsilon=1.0).fit(data)
+    assert data._vault.opened == opened
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("epsilon", float("nan")), ("epsilon", 0.0), ("epsilon", -1.0), ("epsilon", True),
+    ("epsilon", "1"), ("epsilon", float("inf")), ("delta", 1.0), ("delta", -1e-6),
+    ("delta", True), ("delta", "0"), ("delta", float("nan")), ("n_trees", 0), ("n_trees", 1.5),
+    ("n_trees", True), ("n_trees", 7), ("parts", 0), ("parts", 2.0), ("depth", 0), ("depth", 11),
+    ("split_share", 0.0), ("split_share", 1.0), ("count_share", 0.0), ("start_share", 1.0),
+    ("gradient_clip", float("nan")), ("learning_rate", -0.1), ("gradient_filtering", 1),
+    ("geometric", "yes"), ("leaf", "mean"), ("penalty", -1.0), ("relation", "swap"),
+    ("numeric_bins", 65535), ("regularization", 0.0), ("mode", "debug"),
+])
+def test_impossible_parameters_are_refused_before_anything_is_read(name, value):
+    X, y = table()
+    learner = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER), parts=2)
+    learner.set_params(**{name: value})
+    with pytest.raises(pl.InvalidValue):
+        learner.fit(X, y)
+
+
+@pytest.mark.parametrize("y", [np.full(N, 3.0), np.zeros(N), np.full(N, 20.0)])
+def test_a_constant_target_is_no_special_case(y):
+    X, _ = table()
+    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_few_rows_and_empty_parts_work(rows, parts):
+    X, y = table()
+    few = {name: column[:rows] for name, column in X.items()}
+    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER), parts=parts).fit(few, y[:rows])
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_every_record_filtered_out_is_no_special_case():
+    X, y = table()
+    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER), gradient_clip=1e-9,
+                             gradient_filtering=True).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_prediction_takes_unseen_categories_and_missing_cells():
+    X, y = table()
+    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
+    assert np.isfinite(model.predict({"size": [np.nan, 5.0], "colour": ["violet", None]})).all()
+
+
+def test_a_schema_is_needed_and_never_inferred_for_private_fits():
+    X, y = table()
+    for schema_ in (None, {"columns": []}):
+        with pytest.raises((pl.SchemaError, pl.InvalidValue)):
+            DPBoostRegressor(epsilon=1.0, schema=schema_).fit(X, y)
+    with pytest.raises(pl.SchemaError):
+        DPBoostClassifier(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
