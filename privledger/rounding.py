@@ -124,6 +124,23 @@ def count(name: str, value: object, *, least: int = 1, most: int | None = None) 
     return int(value)
 
 
+def whole_numbers(name: str, value: object, dimensions: int = 1, *,
+                  least: int = 0) -> NDArray[np.int64]:
+    """An array of whole numbers of at least `least`; booleans and floats are refused."""
+    array = value
+    if not isinstance(array, np.ndarray):
+        held = np.array(value, dtype=object)
+        if any(isinstance(one, _NO_NUMBERS) or not isinstance(one, numbers.Integral)
+               or abs(int(one)) >> 62 for one in held.ravel()):
+            raise InvalidValue(name, "given", "whole numbers")
+        array = held.astype(np.int64)
+    if array.ndim != dimensions or array.dtype.kind not in "iu" or (
+            array.size and int(array.min()) < least):
+        raise InvalidValue(name, "given", f"whole numbers of at least {least}, in {dimensions} "
+                                          f"dimension{'s' if dimensions > 1 else ''}")
+    return array.astype(np.int64)
+
+
 def up(value: float) -> float:
     """The next float above a computed bound, so that one rounding error cannot lower it."""
     return math.nextafter(value, math.inf)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.data.rows import Rows
 from privledger.errors import DataError, InvalidValue
-from privledger.rounding import count, moderate, number
+from privledger.rounding import MOST_COUNT, count, moderate, number
 
 
 class Block(Protocol):
@@ -116,7 +116,7 @@ class ClassIs:
     asserted: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        count("ClassIs position", self.position, least=0)
+        count("ClassIs position", self.position, least=0, most=MOST_COUNT)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         found: NDArray[np.float64] = (target_of(rows) == self.position).astype(np.float64)

@@ -16,7 +16,7 @@ from privledger.data.rows import Rows
 from privledger.data.score import Score, _linked
 from privledger.data.table import MISSING, has_label
 from privledger.errors import InvalidValue
-from privledger.rounding import MOST_COUNT, number
+from privledger.rounding import MOST_COUNT, number, whole_numbers
 from privledger.rounding import count as whole
 
 
@@ -121,10 +121,10 @@ class LabelledCells:
 
 
 def _places(value: Any) -> NDArray[np.int64]:
-    places = np.asarray(value)
-    if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places) or places.min() < 0:
-        raise InvalidValue("IndexCells places", "given", "one cell number of at least 0 per row")
-    return fixed(places.astype(np.int64))
+    places = whole_numbers("IndexCells places", value)
+    if not len(places):
+        raise InvalidValue("IndexCells places", "none", "one cell number per row")
+    return fixed(places)
 
 
 @frozen(eq=False)
@@ -142,7 +142,8 @@ class IndexCells:
     count: int
 
     def __attrs_post_init__(self) -> None:
-        if not int(self.places.max()) < whole("IndexCells count", self.count):
+        if not int(self.places.max()) < whole("IndexCells count", self.count,
+                                                     most=MOST_COUNT):
             raise InvalidValue("IndexCells count", self.count, "above every cell number")
 
     def index(self, rows: Rows) -> NDArray[Any]:

@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from privledger.data.bins import fixed
 from privledger.errors import InvalidValue
+from privledger.rounding import whole_numbers
 
 if TYPE_CHECKING:
     from privledger.data.dataset import Dataset
 
 
 def _whole(name: str, value: Any, dimensions: int) -> NDArray[np.int64]:
-    array = np.asarray(value)
-    if array.ndim != dimensions or array.dtype.kind not in "iu" or not array.size or (
-            array.min() < 0):
-        raise InvalidValue(name, "given", f"whole numbers of at least 0 in {dimensions} "
-                                          f"dimension{'s' if dimensions > 1 else ''}")
-    return fixed(array.astype(np.int64))
+    array = whole_numbers(name, value, dimensions)
+    if not array.size:
+        raise InvalidValue(name, "none", "at least one")
+    return fixed(array)
 
 
 def _rows(value: Any) -> slice | NDArray[np.int64] | None:

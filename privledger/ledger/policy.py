@@ -17,7 +17,7 @@ from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan
 from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
 from privledger.ledger.caps import window_name
-from privledger.rounding import count, non_negative, positive, probability
+from privledger.rounding import MOST_COUNT, count, non_negative, positive, probability
 
 MECHANISMS = tuple(
     kind.__name__ for kind in (*LEAF_TYPES, IndividualFilter)
@@ -88,7 +88,7 @@ class Policy:
         _among("mechanisms", self.mechanisms, MECHANISMS)
         _among("isolation", self.isolation, ISOLATIONS)
         if self.min_rows is not None:
-            count("policy min_rows", self.min_rows)
+            count("policy min_rows", self.min_rows, most=MOST_COUNT)
         for window in self.windows or ():
             window_name(window)
 

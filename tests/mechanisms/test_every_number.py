@@ -67,6 +67,10 @@ FINITE = [*NONE]
 AT_LEAST_ZERO = [*NONE, None, *SUBNORMAL, *NEGATIVE]
 ORDER = [*POSITIVE, 1, 1.0, 0.5]
 
+# In lists of whole numbers; a 0-d array of one is one.
+PLACE = [v for v in [*NONE, None, -2, *BROKEN]
+         if not (isinstance(v, np.ndarray) and v.shape == () and v.dtype.kind in "iu")]
+
 G = pl.Gaussian(1.0)
 L = pl.Laplace(1.0)
 
@@ -163,6 +167,31 @@ NUMBERS = {
     "Score.scale": (lambda b, d, v: pl.Score("squared", [0.0], 0.0, v), POSITIVE),
     "Score.add.values": (lambda b, d, v: d.score("squared", [0.0]).add(
         pl.CategoryCells("colour", 4), [v, 0.0, 0.0, 0.0]), FINITE),
+    "Choice.penalty": (lambda b, d, v: pl.Choice(
+        d, d.root(d.bins(8)), "rank", "both", penalty=v), AT_LEAST_ZERO),
+    "Choice.features": (lambda b, d, v: pl.Choice(
+        d, d.root(d.bins(8)), "rank", features=[v]), [*PLACE, 99]),
+    "GrownCells.feature": (lambda b, d, v: pl.GrownCells(
+        d.bins(8), d.root(d.bins(8)), [v], [1]), PLACE),
+    "GrownCells.cut": (lambda b, d, v: pl.GrownCells(
+        d.bins(8), d.root(d.bins(8)), [0], [v]), PLACE),
+    "GrownCells.grow.feature": (lambda b, d, v: d.root(d.bins(8)).grow([v], [1]), PLACE),
+    "GrownCells.grow.cut": (lambda b, d, v: d.root(d.bins(8)).grow([0], [v]), PLACE),
+    "Policy.max_epsilon": (lambda b, d, v: pl.Policy(v, 0.1), AT_LEAST_ZERO),
+    "Policy.max_delta": (lambda b, d, v: pl.Policy(1.0, v), DELTA),
+    "Policy.min_delta": (lambda b, d, v: pl.Policy(1.0, 0.5, v), DELTA),
+    "Policy.min_rows": (lambda b, d, v: pl.Policy(1.0, 0.1, min_rows=v), unless_none(COUNT)),
+    "ClassIs.position": (lambda b, d, v: pl.ClassIs(v), WHOLE),
+    "IndexCells.count": (lambda b, d, v: pl.IndexCells([0, 1], v), [*COUNT, 1]),
+    "IndexCells.places": (lambda b, d, v: pl.IndexCells([0, v], 9), PLACE),
+    "Dataset.labels.rows": (lambda b, d, v: d.labels(rows=[v]), PLACE),
+    "Dataset.labels.candidates": (lambda b, d, v: d.labels(candidates=[[v, 1]]), PLACE),
+    "Score.gradient.coordinate": (lambda b, d, v: d.score("softmax", [0.0, 0.0]).gradient(
+        1.0, coordinate=v), unless_none([*WHOLE, 2])),
+    "Score.hessian.within": (lambda b, d, v: d.score("squared", [0.0]).hessian(v),
+                             unless_none(POSITIVE)),
+    "LabelQuery.rows": (lambda b, d, v: pl.LabelQuery(d, rows=[v]), PLACE),
+    "LabelQuery.candidates": (lambda b, d, v: pl.LabelQuery(d, candidates=[[v, 1]]), PLACE),
     "rdp_per_record.shares": (lambda b, d, v: pl.rdp_per_record(G, [v], [2.0]), FINITE),
     "TopK.k": (lambda b, d, v: pl.TopK(v, 1.0), COUNT),
     "TopK.epsilon": (lambda b, d, v: pl.TopK(1, v), POSITIVE),
@@ -182,17 +211,19 @@ NUMBERS = {
 NO_NUMBERS = {
     "what the package computed and hands out": [
         "ClaimStep.claimed", "ClaimStep.sound", "ClaimStep.delta", "Explanation.lower",
-        "Finding.position", "Receipt.entries", "Receipt.epsilon", "Receipt.delta",
-        "RecordSpend.row", "Bins.edges.feature"],
+        "Finding.position", "Receipt.counter", "Receipt.entries", "Receipt.epsilon",
+        "Receipt.delta",
+        "RecordSpend.row", "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
         "CategoryCells.check.expected", "Query.sensitivity.norm", "Score.check_updates.vault",
         "Session.charge.cells", "Session.charge.leaf", "Session.key", "Dataset.ledger",
-        "Session.release.mechanism"],
+        "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
+        "LabelQuery.among.classes", "LabelQuery.among.positions"],
     "private tables: checked against the schema, column by column (tests/data)": [
         "Learner.fit.X", "Learner.fit.y", "Ledger.append.X", "Ledger.append.y",
         "Ledger.protect.X", "Ledger.protect.y", "encode_features.X"],
     "records, functions and names": [
-        "Dataset.custom.function", "Exponential.score_change", "Parallel.nodes",
+        "Dataset.custom.function", "Exponential.score_change", "OneOf.nodes", "Parallel.nodes",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table"],

@@ -14,7 +14,7 @@ from privledger.data.choices.grown import NO_TEST, GrownCells
 from privledger.data.choices.scores import Bound
 from privledger.data.score import Gradient
 from privledger.errors import InvalidValue
-from privledger.rounding import number
+from privledger.rounding import non_negative, whole_numbers
 
 if TYPE_CHECKING:
     from privledger.data.dataset import Dataset
@@ -39,10 +39,7 @@ class Picked:
 def _features(value: Any) -> Any:
     if value is None:
         return None
-    held = np.asarray(value)
-    if held.ndim != 1 or held.dtype.kind not in "iu":
-        raise InvalidValue("features", str(held.dtype), "one whole number per leaf")
-    return fixed(held.astype(np.int32))
+    return fixed(whole_numbers("features", value, least=NO_TEST))
 
 
 @frozen(eq=False)
@@ -90,7 +87,7 @@ class Choice:
             raise InvalidValue("labels", None, "given for impurities")
         if self.labels is not None and self.score in ("rank", "gain"):
             raise InvalidValue("labels", self.score, "None for this score")
-        if not 0 <= number("penalty", self.penalty) <= 1e6:
+        if not non_negative("penalty", self.penalty) <= 1e6:
             raise InvalidValue("penalty", self.penalty, "from 0 to 10^6")
 
     def _check_features(self) -> None:

@@ -12,6 +12,7 @@ from privledger.data.bins import Bins, fixed
 from privledger.data.rows import Rows
 from privledger.data.schema import Column
 from privledger.errors import InvalidValue
+from privledger.rounding import whole_numbers
 
 MOST_CELLS = 1 << 15
 NO_TEST = -1
@@ -20,10 +21,8 @@ Ints = NDArray[np.int32]
 
 
 def _ints(value: Any) -> Ints:
-    held = np.asarray(value)
-    if held.ndim != 1 or held.dtype.kind not in "iu":
-        raise InvalidValue("tests of a level", str(held.dtype), "whole numbers, one per node")
-    return fixed(held.astype(np.int32))
+    held = whole_numbers("tests of a level", value, least=NO_TEST)
+    return fixed(np.clip(held, NO_TEST, 1 << 30).astype(np.int32))
 
 
 def _nothing() -> Ints:
