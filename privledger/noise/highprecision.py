@@ -45,9 +45,10 @@ class LazyUniform:
                 return True
             if self.numerator << _EXTRA >= high:
                 return False
-            self._refine()
+            self.refine()
 
-    def _refine(self) -> None:
+    def refine(self) -> None:
+        """Appends 64 fresh bits; raises PrivledgerError if there are thousands already."""
         if self.bits > _MOST_BITS:
             raise PrivledgerError("the entropy source repeats itself: no noise was drawn")
         self.numerator = self.numerator << _WORD | self._next_word()

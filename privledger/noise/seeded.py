@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import choosing, samplers
+from privledger.noise import choosing, samplers, top_k
 from privledger.rounding import count
 
 
@@ -78,3 +80,10 @@ class SeededSource:
     ) -> NDArray[np.int64]:
         """Never less noise than asked for; see `choosing.randomized_response`."""
         return choosing.randomized_response(codes, buckets, noise_parameter, self.integers64)
+
+    def top_k(
+        self, scores: NDArray[np.float64], k: int, rate: float,
+        noise: Literal["exponential", "gumbel"], gamma: float = 0.5,
+    ) -> NDArray[np.int64]:
+        """Exactly the canonical Lipschitz mechanism's set, sorted; see `top_k.top_k`."""
+        return top_k.top_k(scores, k, rate, noise, self.integers64, gamma=gamma)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import NoReturn, Protocol, Self, runtime_checkable
+from typing import Literal, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import choosing, samplers
+from privledger.noise import choosing, samplers, top_k
 from privledger.rounding import count
 
 _BUFFER_BYTES = 1 << 16  # one system call per 8192 words; a small batch cannot afford its own
@@ -60,6 +60,12 @@ class NoiseSource(Protocol):
         self, codes: NDArray[np.int64], buckets: int, noise_parameter: float
     ) -> NDArray[np.int64]:
         """Each code, or with probability `noise_parameter` a uniform draw from the buckets."""
+
+    def top_k(
+        self, scores: NDArray[np.float64], k: int, rate: float,
+        noise: Literal["exponential", "gumbel"], gamma: float = 0.5,
+    ) -> NDArray[np.int64]:
+        """k candidates by the canonical Lipschitz mechanism, in rising order."""
 
 
 class _Pool:
@@ -176,6 +182,13 @@ class SystemSource:
     ) -> NDArray[np.int64]:
         """Never less noise than asked for; see `choosing.randomized_response`."""
         return choosing.randomized_response(codes, buckets, noise_parameter, self._words)
+
+    def top_k(
+        self, scores: NDArray[np.float64], k: int, rate: float,
+        noise: Literal["exponential", "gumbel"], gamma: float = 0.5,
+    ) -> NDArray[np.int64]:
+        """Exactly the canonical Lipschitz mechanism's set, sorted; see `top_k.top_k`."""
+        return top_k.top_k(scores, k, rate, noise, self._words, gamma=gamma)
 
     def __copy__(self) -> Self:
         return self
