@@ -10,7 +10,14 @@ from privledger.data.cells import (
     IntervalCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, GrownCells, Picked
+from privledger.data.choices import (
+    Choice,
+    CustomScores,
+    FeatureChoice,
+    GrownCells,
+    Picked,
+    Votes,
+)
 from privledger.data.dataset import Dataset, Partition
 from privledger.data.query import Query
 from privledger.data.rows import Rows, Vault
@@ -28,8 +35,10 @@ __all__ = [
     "ColumnValue",
     "Columns",
     "CrossCells",
+    "CustomScores",
     "CustomValue",
     "Dataset",
+    "FeatureChoice",
     "GrownCells",
     "IntervalCells",
     "Ones",
@@ -43,6 +52,7 @@ __all__ = [
     "Test",
     "TreeCells",
     "Vault",
+    "Votes",
     "clipped",
     "encode_features",
     "encode_target",

@@ -15,13 +15,14 @@ from privledger.data.cells import (
     IntervalCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, GrownCells
+from privledger.data.choices import Choice, CustomScores, FeatureChoice, GrownCells, Votes
+from privledger.data.choices.features import ScoreName, check_fits
 from privledger.data.dataset import Dataset, Step
 from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Gradient, Hessian, Score
-from privledger.errors import NotGranted, SchemaError, UnsupportedNode
+from privledger.errors import DataError, NotGranted, SchemaError, UnsupportedNode
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, CustomValue, Gradient, Hessian)
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
@@ -50,6 +51,9 @@ def check_query(query: object) -> None:
 
 def check_choice(choice: object) -> None:
     """The same for a choice: tree, labels and gradients are of known kinds and fit the data."""
+    if type(choice) is FeatureChoice and type(choice.data) is Dataset:
+        _check_features(choice)
+        return
     if type(choice) is not Choice or type(choice.data) is not Dataset:
         _refuse(choice)
         return
@@ -63,6 +67,25 @@ def check_choice(choice: object) -> None:
         _check_score(choice.gradient.score, vault)
     if choice.score == "squared_error" and choice.labels is None:
         _check_column("", "numeric", vault.schema)
+    for step in choice.data.steps:
+        _check_step(step, vault)
+
+
+def _check_features(choice: FeatureChoice) -> None:
+    """Candidates and target are the schema's; votes and custom scores are of known kinds."""
+    vault = choice.data._vault
+    if type(choice.key) is not ScoreName:
+        _refuse(choice.key)
+    if choice.votes is not None and type(choice.votes) is not Votes:
+        _refuse(choice.votes)
+    if choice.custom is not None and type(choice.custom) is not CustomScores:
+        _refuse(choice.custom)
+    if not vault.has_target:
+        raise DataError("the data were protected without a target; nothing was read")
+    check_fits(choice.score, vault.schema)
+    schema = choice.data.schema
+    if schema is not vault.schema and not set(schema.columns) <= set(vault.schema.columns):
+        raise SchemaError("the handle's columns are not the data's")
     for step in choice.data.steps:
         _check_step(step, vault)
 
