@@ -1,5 +1,6 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
+from privledger_learners.dpsis import DPSIS, DPSISTwoStage
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
-__all__ = ["SGBDTClassifier", "SGBDTRegressor"]
+__all__ = ["DPSIS", "DPSISTwoStage", "SGBDTClassifier", "SGBDTRegressor"]

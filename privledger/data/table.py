@@ -153,7 +153,7 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
     lower = np.array([column.lower for column in columns], dtype=np.float64)[:, None]
     upper = np.array([column.upper for column in columns], dtype=np.float64)[:, None]
     table = np.empty((len(columns), len(X)))
-    width = 256  # columns at a time: a transpose of everything runs out of the cache
+    width = 32  # columns at a time: a transpose of everything runs out of the cache
     for first in range(0, len(columns), width):
         some = slice(first, first + width)
         part = table[some]
