@@ -101,6 +101,7 @@ class _Selector(SelectorMixin, BaseEstimator):
     def _plan(self, schema: pl.Schema) -> tuple[pl.Node, Any]:
         """The whole plan, and the mechanism of one release."""
         features = len(schema.features)
+        pl.Budget(self.epsilon, self.delta)  # refuses what is no epsilon or delta
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
             raise pl.InvalidValue("k", self.k, "a whole number from 1")
         if self.k > features:

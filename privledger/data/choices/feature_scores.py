@@ -126,6 +126,8 @@ def _ordered(score: str, schema: Schema, rows: Rows) -> Floats:
     lower, scale = middle - half, keys.steps / (2 * half)
     gaps = np.array([column.missing for column in schema.features])
     result = np.zeros(len(gaps))
+    if rows.n == 0:
+        return result
     for part, table in _chunks(schema, rows):
         table -= lower[part, None]
         table *= scale[part, None]
@@ -140,7 +142,7 @@ def _ordered(score: str, schema: Schema, rows: Rows) -> Floats:
                 inside[place] = in_order(score, keys.values(table[place : place + 1, known]),
                                          codes[known], keys)[0]
     if score == "rank":
-        result /= max(rows.n, 1)
+        result /= rows.n
     return result
 
 

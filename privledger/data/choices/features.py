@@ -75,7 +75,7 @@ class CustomScores:
 
 
 def _positions(value: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(sorted({int(count("excluded", int(place), least=0)) for place in value}))
+    return tuple(sorted({count("excluded", place, least=0) for place in value}))
 
 
 @frozen(eq=False)
