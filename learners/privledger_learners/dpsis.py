@@ -22,7 +22,8 @@ from privledger_learners.guarding import forget_guarded, guard, note_features
 PAPER = "Swope et al., Feature Selection from Differentially Private Correlations"
 METHODS = ("auto", "gumbel", "canonical")
 GUMBEL_UP_TO = 5.0
-"""Epsilon up to which one draw after the other did as well or better (docs/papers/dp-sis.md)."""
+"""Epsilon up to which one draw after the other did as well or better with scores that only
+rise; with others it did at every epsilon tried (docs/papers/dp-sis.md)."""
 
 _BELOW = 1 - 2.0**-40  # sums of k rounded costs stay within epsilon
 
@@ -112,8 +113,8 @@ class _Selector(SelectorMixin, BaseEstimator):
         low, high = self._change(schema)
         method = self.method
         if method == "auto":
-            one_by_one = self.epsilon <= GUMBEL_UP_TO or self.delta > 0 or self.k == features
-            method = "gumbel" if one_by_one else "canonical"
+            at_once = low >= 0 and self.epsilon > GUMBEL_UP_TO and self.delta == 0
+            method = "canonical" if at_once and self.k < features else "gumbel"
         if method == "canonical":
             top = pl.TopK(int(self.k), self.epsilon, "exponential")
             return top, top
@@ -150,7 +151,7 @@ class DPSIS(_Selector):
         scores: "auto" (agreement for classes, rank for numbers), "agreement", "rank",
             "correlation", or a `privledger.CustomScores`, which is recorded as asserted.
         method: "gumbel" draws one feature after the other, "canonical" a set at once (the
-            paper's), "auto" the first up to epsilon 5.
+            paper's), "auto" the second for agreement above epsilon 5.
         relation: "add_remove" or "replace_one".
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of a simulation; never of private noise.

@@ -78,6 +78,8 @@ def test_default_method_changes_at_the_documented_epsilon():
     assert isinstance(DPSIS(5.0).plan(SCHEMA), pl.Repeat)
     assert isinstance(DPSIS(5.1).plan(SCHEMA), pl.TopK)
     assert isinstance(DPSIS(5.1, k=D).plan(SCHEMA), pl.Repeat)
+    assert isinstance(DPSIS(10.0, scores="rank").plan(SCHEMA), pl.Repeat)
+    assert isinstance(DPSIS(10.0, 1e-6).plan(SCHEMA), pl.Repeat)
 
 
 @pytest.mark.parametrize(("options", "error"), [
