@@ -16,9 +16,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "privledger.data": (
         "Bins", "CategoryCells", "Choice", "ClassIs", "Column", "ColumnValue", "CrossCells",
-        "CustomValue", "Dataset", "GrownCells", "IndexCells", "IntervalCells", "LabelQuery",
+        "CustomScores", "CustomValue", "Dataset", "FeatureChoice", "GrownCells", "IndexCells",
+        "IntervalCells", "LabelQuery",
         "LabelledCells", "Ones", "Partition", "Picked", "Query", "ResidualCells", "Schema",
-        "Score", "TargetShares", "Test", "TreeCells", "encode_features", "probabilities",
+        "Score", "TargetShares", "Test", "TreeCells", "Votes", "encode_features", "probabilities",
         "read_table",
     ),
     "privledger.errors": (

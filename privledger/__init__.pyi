@@ -22,10 +22,16 @@ from privledger.data import (
     CrossCells as CrossCells,
 )
 from privledger.data import (
+    CustomScores as CustomScores,
+)
+from privledger.data import (
     CustomValue as CustomValue,
 )
 from privledger.data import (
     Dataset as Dataset,
+)
+from privledger.data import (
+    FeatureChoice as FeatureChoice,
 )
 from privledger.data import (
     GrownCells as GrownCells,
@@ -71,6 +77,9 @@ from privledger.data import (
 )
 from privledger.data import (
     TreeCells as TreeCells,
+)
+from privledger.data import (
+    Votes as Votes,
 )
 from privledger.data import (
     encode_features as encode_features,

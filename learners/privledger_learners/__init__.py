@@ -1,12 +1,15 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
+from privledger_learners.dpsis import DPSIS, DPSISTwoStage
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
 __all__ = [
+    "DPSIS",
     "DPBoostClassifier",
     "DPBoostRegressor",
+    "DPSISTwoStage",
     "JointTreeClassifier",
     "JointTreeRegressor",
     "SGBDTClassifier",

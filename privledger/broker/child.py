@@ -139,6 +139,8 @@ class BrokeredSession:
         reply = self._ledger._ask("release", session=self._number, mechanism=to_json(mechanism),
                                   query=asked, rollover=int(rollover))
         self.releases += 1
+        if "chosen" in reply:
+            return array_in(reply["chosen"], "i")
         if "feature" in reply:
             return Picked(array_in(reply["feature"], "i"), array_in(reply.get("cut"), "i"))
         answers = [array_in(item) for item in items(reply, "answers")]

@@ -26,6 +26,7 @@ from privledger.data import (
     ColumnValue,
     CrossCells,
     CustomValue,
+    FeatureChoice,
     GrownCells,
     IndexCells,
     IntervalCells,
@@ -37,6 +38,7 @@ from privledger.data import (
     TargetShares,
     Test,
     TreeCells,
+    Votes,
 )
 from privledger.data.score import Gradient, Hessian
 from privledger.errors import SchemaError, UnsupportedNode
@@ -190,6 +192,27 @@ SHARED: dict[type, Kind] = {
 NUMBERED = CELLS | SHARED
 READ_BLOCK = {kind.name: kind for kind in BLOCKS.values()}
 READ_OBJECT = {kind.name: kind for kind in NUMBERED.values()}
+
+
+def write_features(choice: FeatureChoice, describer: Describer) -> Json:
+    """A choice of features without its handle."""
+    if choice.custom is not None:
+        _custom()
+    votes = choice.votes
+    return {"score": choice.score, "excluded": list(choice.excluded), "what": str(choice.what),
+            "votes": None if votes is None else {
+                "blocks": int(votes.blocks), "most": int(votes.most),
+                "penalty": float(votes.penalty)}}
+
+
+def read_features(body: Json, data: Any) -> FeatureChoice:
+    """The inverse, on a handle of this side. Its scores are computed anew for every request."""
+    votes = body.get("votes")
+    if votes is not None:
+        votes = Votes(whole(table(votes), "blocks"), whole(votes, "most"),
+                      number("penalty", votes.get("penalty")))
+    return FeatureChoice(data, text(body, "score"), tuple(items(body, "excluded")), votes,
+                         what=text(body, "what", 200))
 
 
 def write_choice(choice: Choice, describer: Describer) -> Json:

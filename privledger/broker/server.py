@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from attrs import define, field
 
 from privledger.broker.failures import error_out, number_out
@@ -133,6 +134,8 @@ class Server:
             rollover=count("rollover", message.get("rollover"), least=0))
         if isinstance(answer, Picked):
             return {"feature": array_out(answer.feature), "cut": array_out(answer.cut)}
+        if isinstance(answer, np.ndarray) and answer.dtype.kind == "i":
+            return {"chosen": array_out(answer)}
         answers = answer if isinstance(answer, list) else [answer]
         return {"answers": [array_out(item) for item in answers]}
 

@@ -19,10 +19,21 @@ from privledger.broker.kinds import (
     READ_BLOCK,
     READ_OBJECT,
     read_choice,
+    read_features,
     write_choice,
+    write_features,
 )
 from privledger.broker.values import Json, array_in, array_out, items, table, text, whole
-from privledger.data import Choice, Dataset, Partition, Query, ResidualCells, Schema, Score
+from privledger.data import (
+    Choice,
+    Dataset,
+    FeatureChoice,
+    Partition,
+    Query,
+    ResidualCells,
+    Schema,
+    Score,
+)
 from privledger.errors import NotGranted, PrivledgerError, UnsupportedNode
 from privledger.rounding import count, number
 
@@ -117,6 +128,8 @@ class Describer:
         """A query as JSON values; whatever it speaks about is written down first."""
         if type(query) is Choice:
             return {"data": self.handle(query.data), "choice": write_choice(query, self)}
+        if type(query) is FeatureChoice:
+            return {"data": self.handle(query.data), "features": write_features(query, self)}
         if type(query) is not Query:
             _refuse(query)
         blocks = []
@@ -185,12 +198,14 @@ class Reader:
         else:
             raise UnsupportedNode("a description of an unknown kind. Nothing was read")
 
-    def query(self, value: Any) -> Query | Choice:
+    def query(self, value: Any) -> Query | Choice | FeatureChoice:
         """A query on one of the known handles, built as a learner in this process would."""
         body = table(value)
         if "choice" in body:
             return read_choice(table(body["choice"]), self,
                                self.object(body.get("data"), Dataset))
+        if "features" in body:
+            return read_features(table(body["features"]), self.object(body.get("data"), Dataset))
         blocks = []
         for item in items(body, "blocks", 1000):
             kind = READ_BLOCK.get(text(table(item), "is"))

@@ -19,7 +19,14 @@ from privledger.data.cells import (
     LabelledCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, GrownCells, Picked
+from privledger.data.choices import (
+    Choice,
+    CustomScores,
+    FeatureChoice,
+    GrownCells,
+    Picked,
+    Votes,
+)
 from privledger.data.dataset import Dataset, Partition
 from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
@@ -39,8 +46,10 @@ __all__ = [
     "ColumnValue",
     "Columns",
     "CrossCells",
+    "CustomScores",
     "CustomValue",
     "Dataset",
+    "FeatureChoice",
     "GrownCells",
     "IndexCells",
     "IntervalCells",
@@ -58,6 +67,7 @@ __all__ = [
     "Test",
     "TreeCells",
     "Vault",
+    "Votes",
     "clipped",
     "encode_features",
     "encode_target",

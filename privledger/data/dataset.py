@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
-from privledger.data.choices import Choice, GrownCells
+from privledger.data.choices import Choice, CustomScores, FeatureChoice, GrownCells, Votes
 from privledger.data.disjoint import certificate
 from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
@@ -199,6 +199,18 @@ class Dataset:
     def choose(self, cells: GrownCells, score: str, **options: Any) -> Choice:
         """Which cut, or feature, is best in every leaf of `cells`; options as in `Choice`."""
         return Choice(self, cells, score, **options)
+
+    def features_by(self, score: str | Votes | CustomScores,
+                    excluded: Sequence[int] = ()) -> FeatureChoice:
+        """Which features have a high score; `excluded` positions are no candidates.
+
+        See `FeatureChoice` for the scores.
+        """
+        if isinstance(score, Votes):
+            return FeatureChoice(self, "votes", excluded, votes=score)
+        if isinstance(score, CustomScores):
+            return FeatureChoice(self, "custom", excluded, custom=score)
+        return FeatureChoice(self, score, excluded)
 
     def _column(self, name: str) -> Column:
         for column in self.schema.columns:

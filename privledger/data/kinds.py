@@ -17,7 +17,8 @@ from privledger.data.cells import (
     LabelledCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, GrownCells
+from privledger.data.choices import Choice, CustomScores, FeatureChoice, GrownCells, Votes
+from privledger.data.choices.features import ScoreName, check_fits
 from privledger.data.dataset import Dataset, Step, check_positions
 from privledger.data.disjoint import by_record, certificate, depends_on_label
 from privledger.data.labels import LabelQuery
@@ -25,7 +26,13 @@ from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Gradient, Hessian, Score
-from privledger.errors import NotGranted, RelationMismatch, SchemaError, UnsupportedNode
+from privledger.errors import (
+    DataError,
+    NotGranted,
+    RelationMismatch,
+    SchemaError,
+    UnsupportedNode,
+)
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
                             Hessian)
@@ -102,6 +109,9 @@ def _check_labelled(query: Query) -> None:
 
 def check_choice(choice: object) -> None:
     """The same for a choice: tree, labels and gradients are of known kinds and fit the data."""
+    if type(choice) is FeatureChoice and type(choice.data) is Dataset:
+        _check_features(choice)
+        return
     if type(choice) is not Choice or type(choice.data) is not Dataset:
         _refuse(choice)
         return
@@ -121,6 +131,27 @@ def check_choice(choice: object) -> None:
     asks = choice.score != "rank" or any(depends_on_label(step.cells)
                                          for step in choice.data.steps)
     if asks and not is_labelled_part(choice.data):
+        raise UnsupportedNode("some records have no label: choose by the target on "
+                              "data.partition(LabelledCells())[1]. Nothing was read")
+
+
+def _check_features(choice: FeatureChoice) -> None:
+    """Candidates and target are the schema's; votes and custom scores are of known kinds."""
+    vault = choice.data._vault
+    if type(choice.key) is not ScoreName:
+        _refuse(choice.key)
+    if choice.votes is not None and type(choice.votes) is not Votes:
+        _refuse(choice.votes)
+    if choice.custom is not None and type(choice.custom) is not CustomScores:
+        _refuse(choice.custom)
+    if not vault.has_target:
+        raise DataError("the data were protected without a target; nothing was read")
+    check_fits(choice.score, vault.schema)
+    schema = choice.data.schema
+    if schema is not vault.schema and not set(schema.columns) <= set(vault.schema.columns):
+        raise SchemaError("the handle's columns are not the data's")
+    check_steps(choice.data)
+    if not is_labelled_part(choice.data):
         raise UnsupportedNode("some records have no label: choose by the target on "
                               "data.partition(LabelledCells())[1]. Nothing was read")
 

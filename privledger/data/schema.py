@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,11 @@ class Schema:
         if self.public_rows is not None:
             count("public_rows", self.public_rows, most=MOST_COUNT)
 
-    @property
+    @cached_property
     def features(self) -> tuple[Column, ...]:
         return tuple(column for column in self.columns if column.role == "feature")
 
-    @property
+    @cached_property
     def target(self) -> Column:
         for column in self.columns:
             if column.role == "target":
@@ -143,7 +144,7 @@ class Schema:
     def task(self) -> str:
         return "classification" if self.target.kind == "categorical" else "regression"
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """sha256 of the canonical JSON of the schema."""
         return hashlib.sha256(canonical(self.to_dict()).encode("ascii")).hexdigest()

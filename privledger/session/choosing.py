@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from privledger.data import Choice, Picked, Rows
+from privledger.data import Choice, FeatureChoice, Picked, Rows
+from privledger.data.choices.feature_scores import feature_scores
 from privledger.data.choices.options import options_of, picked
 from privledger.errors import UnsupportedNode
-from privledger.mechanisms import Exponential, PermuteAndFlip
+from privledger.mechanisms import Exponential, PermuteAndFlip, TopK
 from privledger.noise.source import NoiseSource
 from privledger.rounding import down, moderate
 
-CHOOSERS = (Exponential, PermuteAndFlip)
+CHOOSERS = (Exponential, PermuteAndFlip, TopK)
 
 
-def rate_of(mechanism: Any, choice: Choice, relation: str) -> float:
+def rate_of(mechanism: Any, choice: Choice | FeatureChoice, relation: str) -> float:
     """What a score is multiplied by, such that `mechanism` costs what its node says.
 
     Raises:
@@ -34,14 +36,36 @@ def rate_of(mechanism: Any, choice: Choice, relation: str) -> float:
                 f"mechanism says {low:g} to {high:g}; nothing was read")
         rate = mechanism.epsilon / (2 * sensitivity)
     else:
-        if choice.among != "features":
-            raise UnsupportedNode("permute-and-flip chooses among features; for cuts use "
-                                  "Exponential. Nothing was read")
-        monotone = least >= 0 or most <= 0
-        rate = mechanism.epsilon / (sensitivity if monotone else 2 * sensitivity)
+        _check_kind(mechanism, choice)
+        # A common shift of all scores changes nothing: only the width of the interval counts.
+        rate = mechanism.epsilon / (sensitivity * (most - least))
     rate = down(down(rate))
     moderate("selection rate", rate)
     return rate
+
+
+def _check_kind(mechanism: Any, choice: Choice | FeatureChoice) -> None:
+    if isinstance(choice, Choice):
+        if isinstance(mechanism, TopK):
+            raise UnsupportedNode("top-k chooses among the features of a table; nothing was read")
+        if choice.among != "features":
+            raise UnsupportedNode("permute-and-flip chooses among features; for cuts use "
+                                  "Exponential. Nothing was read")
+    elif isinstance(mechanism, TopK) and mechanism.k >= len(choice.candidates):
+        raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
+
+
+def choose_features(mechanism: Any, choice: FeatureChoice, rate: float, rows: Rows,
+                    source: NoiseSource) -> NDArray[np.int64]:
+    """Inside the guard: positions of the chosen features, k of them or one."""
+    candidates = choice.candidates
+    scores = feature_scores(choice, rows)[candidates]
+    if isinstance(mechanism, TopK):
+        return candidates[source.top_k(scores, mechanism.k, rate, mechanism.noise)]
+    starts = np.array([0, len(scores)], dtype=np.int64)
+    if isinstance(mechanism, PermuteAndFlip):
+        return candidates[source.permute_and_flip(scores, starts, rate)]
+    return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), starts, rate)]
 
 
 def choose(mechanism: Any, choice: Choice, rate: float, rows: Rows,

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Choice, Dataset, LabelQuery, Picked, Query
+from privledger.data import Choice, Dataset, FeatureChoice, LabelQuery, Picked, Query
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.disjoint import by_record
@@ -36,7 +36,7 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.rounding import MOST_COUNT, count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
-from privledger.session.choosing import choose, rate_of
+from privledger.session.choosing import choose, choose_features, rate_of
 from privledger.session.labels import release_labels
 from privledger.session.policing import keep
 from privledger.session.scope import (
@@ -47,6 +47,7 @@ from privledger.session.scope import (
 )
 
 Answer = NDArray[np.float64]
+Chosen = NDArray[np.int64]
 T = TypeVar("T")
 _KEY = object()  # who has it may make sessions: Ledger.request
 
@@ -150,16 +151,18 @@ class Session:
         """Answer `query` with exact noise, after taking the release off the grant.
 
         Args:
-            mechanism: `Gaussian` or `Laplace` for a `Query`, `Exponential` or `PermuteAndFlip`
-                for a `Choice`, `RandomizedResponse` for `data.labels()`; equal to a node that
-                the plan still holds under the handle's derivation.
+            mechanism: `Gaussian` or `Laplace` for a `Query`; `Exponential` or `PermuteAndFlip`
+                for a `Choice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
+                `RandomizedResponse` for `data.labels()`. Equal to a node that the plan still
+                holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
                 scaled down to what it can still pay per round, so nobody is left out.
 
         Returns:
             One array per block (the array itself for one block), of shape (cells, width) with
-            unit dimensions dropped; a `Picked` for a `Choice`.
+            unit dimensions dropped; a `Picked` for a `Choice`; positions of features for a
+            `FeatureChoice`.
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
@@ -171,7 +174,7 @@ class Session:
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            answer = (self._choose(mechanism, query) if isinstance(query, Choice)
+            answer = (self._choose(mechanism, query) if isinstance(query, Choice | FeatureChoice)
                       else self._measure(mechanism, query, rollover))
         if self._on_release is not None:
             self._on_release(len(self._log))
@@ -194,19 +197,23 @@ class Session:
         answers = [_shape(array, query) for array in noisy]
         return answers[0] if len(answers) == 1 else answers
 
-    def _choose(self, mechanism: Any, choice: Choice) -> Picked:
-        """A selection in every leaf."""
+    def _choose(self, mechanism: Any, choice: Choice | FeatureChoice) -> Picked | Chosen:
+        """A selection in every leaf, or of features."""
         check_choice(choice)
+        if choice.asserted:
+            keep(self._history.state.policy, Origins(asserted=(choice.label,)))
         self._check_covered(choice.data)
         if any(step.context.kind == "filter" for step in choice.data.steps):
             raise UnsupportedNode("individual filters take Gaussian releases only")
         rate = rate_of(mechanism, choice, self._relation)
         self.charge(mechanism, choice.data.chain, choice.label, choice.cell_count)
 
-        def answer() -> Picked:
+        def answer() -> Picked | Chosen:
             with choice.data._vault.open(self) as rows, np.errstate(all="ignore"):
-                return choose(mechanism, choice, rate, self._members(choice.data, rows),
-                              self._source)
+                members = self._members(choice.data, rows)
+                if isinstance(choice, FeatureChoice):
+                    return choose_features(mechanism, choice, rate, members, self._source)
+                return choose(mechanism, choice, rate, members, self._source)
 
         return self._guarded(answer)
 

@@ -12,6 +12,7 @@ HERE = Path(__file__).resolve().parent
 PARTS = {  # module: the heading of its section
     "learners": "S-GBDT",
     "boosting": "DPBoost",
+    "feature_selection": "Feature selection",
     "individual": "Where individual accounting pays",
     "ledger": "Ledger, filters and noise",
     "throughput": "Throughput and size of the ledger",

@@ -190,6 +190,16 @@ NUMBERS = {
         1.0, coordinate=v), unless_none([*WHOLE, 2])),
     "Score.hessian.within": (lambda b, d, v: d.score("squared", [0.0]).hessian(v),
                              unless_none(POSITIVE)),
+    "Votes.blocks": (lambda b, d, v: pl.Votes(v), COUNT),
+    "Votes.most": (lambda b, d, v: pl.Votes(most=v), COUNT),
+    "Votes.penalty": (lambda b, d, v: pl.Votes(penalty=v), POSITIVE),
+    "CustomScores.sensitivity": (lambda b, d, v: pl.CustomScores(len, v, "why"), POSITIVE),
+    "CustomScores.change": (lambda b, d, v: pl.CustomScores(len, 1.0, "why", (v, 1.0)), NONE),
+    "FeatureChoice.excluded": (lambda b, d, v: pl.FeatureChoice(d, "rank", (v,)), WHOLE),
+    "FeatureChoice.without.features": (
+        lambda b, d, v: pl.FeatureChoice(d, "rank").without(v), WHOLE),
+    "Dataset.features_by.excluded": (
+        lambda b, d, v: d.features_by("rank", excluded=[v]), WHOLE),
     "LabelQuery.rows": (lambda b, d, v: pl.LabelQuery(d, rows=[v]), PLACE),
     "LabelQuery.candidates": (lambda b, d, v: pl.LabelQuery(d, candidates=[[v, 1]]), PLACE),
     "rdp_per_record.shares": (lambda b, d, v: pl.rdp_per_record(G, [v], [2.0]), FINITE),

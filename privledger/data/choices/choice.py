@@ -97,6 +97,11 @@ class Choice:
             raise InvalidValue("features", self.features.shape, "one feature, or -1, per leaf")
 
     @property
+    def asserted(self) -> bool:
+        """Never: every score has a derived bound."""
+        return False
+
+    @property
     def label(self) -> str:
         return self.what
 

@@ -1,0 +1,296 @@
+"""DP-SIS: the k features that go best with the target, and the two-stage baseline.
+
+Seed: Swope, Khanna, Doldo, Roy, Raff, "Feature Selection from Differentially Private
+Correlations". Algorithm lines, deviations and the reasons for them are in
+docs/papers/dp-sis.md; why a score moves as little as it does is in
+docs/proofs/feature-scores.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+import privledger as pl
+from privledger_learners.guarding import forget_guarded, guard, note_features
+
+PAPER = "Swope et al., Feature Selection from Differentially Private Correlations"
+METHODS = ("auto", "gumbel", "canonical")
+GUMBEL_UP_TO = 5.0
+"""Epsilon up to which one draw after the other did as well or better with scores that only
+rise; with others it did at every epsilon tried (docs/papers/dp-sis.md)."""
+
+_BELOW = 1 - 2.0**-40  # sums of k rounded costs stay within epsilon
+
+
+class _Selector(SelectorMixin, BaseEstimator):
+    """Shared by `DPSIS` and `DPSISTwoStage`; see their docstrings."""
+
+    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
+        """The composition node of `fit`, from public facts only."""
+        return self._plan(self._schema(schema))[0]
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Choose features under a grant.
+
+        Args:
+            X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
+                put behind a fresh in-memory ledger with budget (epsilon, delta).
+            y: the target, for a table.
+
+        Raises:
+            BudgetExceeded: the ledger refused; nothing was read.
+        """
+        data, schema = guard(self, X, y)
+        plan, draw = self._plan(schema)
+        with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta) as session:
+            choice = data.features_by(self._score(schema))
+            if isinstance(draw, pl.TopK):
+                chosen = session.release(draw, choice).tolist()
+            else:
+                chosen = []
+                for _ in range(self.k):
+                    chosen += session.release(draw, choice).tolist()
+                    if len(chosen) < self.k:
+                        choice = choice.without(*chosen)
+        self.schema_ = schema
+        self.selected_ = np.array(chosen, dtype=np.int64)
+        self.support_ = np.zeros(len(schema.features), dtype=bool)
+        self.support_[self.selected_] = True
+        self.receipt_ = session.receipt
+        self.ledger_ = data.ledger
+        self.data_ = data
+        self.private_ = data.ledger.mode == "private"
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The chosen columns of a table; of a guarded Dataset, a handle on them."""
+        check_is_fitted(self, "support_")
+        names = [c.name for c in self.schema_.features]
+        kept = [names[place] for place in np.flatnonzero(self.support_)]
+        if isinstance(X, pl.Dataset):
+            return X.select(kept)
+        note_features(self, X, fitting=False)
+        if hasattr(X, "columns"):
+            return X[kept] if set(kept) <= set(X.columns) else X.loc[:, self.support_]
+        if isinstance(X, dict):
+            return {name: X[name] for name in kept}
+        if hasattr(X, "tocsr"):
+            raise TypeError("sparse tables are not supported: pass a dense array or a frame")
+        table = np.asarray(X)
+        if table.ndim != 2 or table.shape[1] != len(names):
+            raise pl.DataError(f"X has {table.shape[-1] if table.ndim else 0} features, but "
+                               f"{type(self).__name__} is expecting {len(names)} features as input")
+        return table[:, self.support_]
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self, "support_")
+        return self.support_
+
+    def _schema(self, schema: pl.Schema | None) -> pl.Schema:
+        found = schema if schema is not None else self.schema
+        if not isinstance(found, pl.Schema):
+            raise pl.SchemaError("a schema is needed: bounds and categories must be public facts, "
+                                 "they are never read off the data")
+        return found
+
+    def _plan(self, schema: pl.Schema) -> tuple[pl.Node, Any]:
+        """The whole plan, and the mechanism of one release."""
+        features = len(schema.features)
+        pl.Budget(self.epsilon, self.delta)  # refuses what is no epsilon or delta
+        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise pl.InvalidValue("k", self.k, "a whole number from 1")
+        if self.k > features:
+            raise pl.InvalidValue("k", self.k, f"at most the number of features, {features} "
+                                  f"feature(s)")
+        if self.method not in METHODS:
+            raise pl.InvalidValue("method", self.method, f"one of {', '.join(METHODS)}")
+        low, high = self._change(schema)
+        method = self.method
+        if method == "auto":
+            at_once = low >= 0 and self.epsilon > GUMBEL_UP_TO and self.delta == 0
+            method = "canonical" if at_once and self.k < features else "gumbel"
+        if method == "canonical":
+            top = pl.TopK(int(self.k), self.epsilon, "exponential")
+            return top, top
+
+        def one(noise: float) -> pl.Exponential:
+            # Its bounded range is 1/noise.
+            return pl.Exponential(2 / ((high - low) * noise), (low, high))
+
+        noise = self.k / (self.epsilon * _BELOW)
+        if self.delta > 0:
+            noise = min(noise, pl.calibrate(lambda z: pl.Repeat(one(z), int(self.k)),
+                                            self.epsilon, self.delta, self.relation))
+        return pl.Repeat(one(noise), int(self.k)), one(noise)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return forget_guarded(super().__getstate__())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = self.mode != "simulation"
+        return tags
+
+
+class DPSIS(_Selector):
+    """The k features with the highest scores, chosen under differential privacy.
+
+    Args:
+        epsilon, delta: what one `fit` may cost, in nats and as a probability. With delta 0 the
+            guarantee is pure; above 0 one-by-one draws are calibrated by their exact cost.
+        schema: public facts of the table; required unless a guarded Dataset is given.
+        k: how many features, a public number.
+        scores: "auto" (agreement for classes, rank for numbers), "agreement", "rank",
+            "correlation", or a `privledger.CustomScores`, which is recorded as asserted.
+        method: "gumbel" draws one feature after the other, "canonical" a set at once (the
+            paper's), "auto" the second for agreement above epsilon 5.
+        relation: "add_remove" or "replace_one".
+        mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
+        random_state: seed of a simulation; never of private noise.
+
+    Attributes:
+        selected_: positions of the chosen features; in the order they were drawn ("gumbel"),
+            or rising ("canonical").
+        support_: shape (features,). receipt_: the ledger's head after the fit.
+        ledger_, data_: not pickled.
+    """
+
+    info = pl.LearnerInfo("dpsis", "k features by private scores against the target", PAPER,
+                          ("add_remove", "replace_one"), ("classification", "regression"))
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        schema: pl.Schema | None = None,
+        *,
+        k: int = 5,
+        scores: str | pl.CustomScores = "auto",
+        method: str = "auto",
+        relation: str = "add_remove",
+        mode: str = "private",
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.k = k
+        self.scores = scores
+        self.method = method
+        self.relation = relation
+        self.mode = mode
+        self.random_state = random_state
+
+    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic beside the sound one. Never charged."""
+        plan = self.plan(schema)
+        return (
+            pl.ClaimStep(
+                "centre and scale by the data", "Algorithm 1, lines 1 and 2", 0.0, math.inf, 0.0,
+                "data means and maxima move with one record: the score's sensitivity is up to "
+                "the number of records; order scores and public bounds need neither"),
+            pl.ClaimStep(
+                "top-k selection", "Algorithm 1, line 3; Algorithm 2, lines 12 to 18",
+                float(self.epsilon), math.inf, 0.0,
+                "printed class sizes C(t-h-1, k-h-1) count subsets twice: loss ln 2 at any "
+                "epsilon for k = 2; C(t-h-2, k-h-1) is right, and what is drawn here"),
+            pl.ClaimStep(
+                "everything", "Algorithm 1", float(self.epsilon),
+                pl.epsilon(plan, self.delta, self.relation), self.delta,
+                "scores of proved sensitivity, exact draws"),
+        )
+
+    def _score(self, schema: pl.Schema) -> Any:
+        if self.scores != "auto":
+            return self.scores
+        fits = schema.target.kind == "categorical" and len(schema.target.categories) <= 64
+        return "agreement" if fits else "rank"
+
+    def _change(self, schema: pl.Schema) -> tuple[float, float]:
+        score = self._score(schema)
+        if isinstance(score, pl.CustomScores):
+            return score.change
+        if score not in ("agreement", "rank", "correlation"):
+            raise pl.InvalidValue("scores", score, "auto, agreement, rank, correlation or "
+                                                  "CustomScores")
+        return pl.FeatureChoice.bound_of(score, schema).change
+
+
+class DPSISTwoStage(_Selector):
+    """The first stage of the two-stage baseline: blocks of records vote for features.
+
+    Each record falls into one of `blocks` blocks by a coin of its own; every block runs a
+    LASSO on its own records and votes for its k largest coefficients; k features are drawn by
+    their votes, which one record moves by at most one each.
+
+    Args:
+        blocks: a public number; None for the root of the schema's public number of rows, or
+            10 without one. Never the root of the private number.
+        penalty: of the LASSO, fixed beforehand.
+        epsilon, delta, schema, k, method, relation, mode, random_state: as in `DPSIS`.
+    """
+
+    info = pl.LearnerInfo(
+        "dpsis-two-stage", "k features by the votes of blocks of records",
+        "Kifer, Smith, Thakurta 2012, Private convex empirical risk minimization; as in " + PAPER,
+        ("add_remove", "replace_one"), ("classification", "regression"))
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        schema: pl.Schema | None = None,
+        *,
+        k: int = 5,
+        blocks: int | None = None,
+        penalty: float = 0.1,
+        method: str = "auto",
+        relation: str = "add_remove",
+        mode: str = "private",
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.k = k
+        self.blocks = blocks
+        self.penalty = penalty
+        self.method = method
+        self.relation = relation
+        self.mode = mode
+        self.random_state = random_state
+
+    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic beside the sound one. Never charged."""
+        plan = self.plan(schema)
+        return (
+            pl.ClaimStep(
+                "split into blocks", "section 2.2", 0.0, math.inf, 0.0,
+                "the root of the private number of records as the number of blocks: one record "
+                "more may change every block; here a public number and a coin per record"),
+            pl.ClaimStep(
+                "everything", "section 2.2", float(self.epsilon),
+                pl.epsilon(plan, self.delta, self.relation), self.delta,
+                "one record changes the votes of one block"),
+        )
+
+    def _score(self, schema: pl.Schema) -> pl.Votes:
+        blocks = self.blocks
+        if blocks is None:
+            blocks = 10 if schema.public_rows is None else max(2, math.isqrt(schema.public_rows))
+        return pl.Votes(blocks, int(self.k), self.penalty)
+
+    def _change(self, schema: pl.Schema) -> tuple[float, float]:
+        self._score(schema)  # a wrong number of blocks is refused before anything is asked
+        return pl.FeatureChoice.bound_of("votes", schema).change
+
+
+__all__ = ["DPSIS", "DPSISTwoStage"]

@@ -1,0 +1,44 @@
+"""DP-SIS and its baseline against the conformance kit and scikit-learn's checks."""
+
+from __future__ import annotations
+
+from privledger_learners import DPSIS, DPSISTwoStage
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privledger as pl
+from privledger.testing import parametrize_with_learner_checks
+
+
+def same_scores(X, y):
+    return X.shape[1] * [1.0]
+
+
+LEARNERS = [
+    DPSIS(k=2),
+    DPSIS(k=2, epsilon=6.0),
+    DPSIS(k=2, scores="rank", relation="replace_one"),
+    DPSIS(k=2, scores="correlation", method="canonical"),
+    DPSIS(k=2, delta=1e-6),
+    DPSIS(k=1, scores=pl.CustomScores(same_scores, 1.0, "constant")),
+    DPSISTwoStage(k=2),
+    DPSISTwoStage(k=2, method="canonical", relation="replace_one"),
+]
+
+
+class Numbers(DPSIS):
+    """The same on the kit's table with a number as its target."""
+
+    info = pl.LearnerInfo("numbers", "DP-SIS on a number", tasks=("regression",))
+
+
+@parametrize_with_learner_checks([*LEARNERS, Numbers(k=2), Numbers(k=2, epsilon=6.0)])
+def test_learner_conforms(learner, check):
+    check(learner)
+
+
+@parametrize_with_checks([
+    DPSIS(mode="simulation", random_state=0, k=1),
+    DPSISTwoStage(mode="simulation", random_state=0, k=1),
+])
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
