@@ -22,6 +22,7 @@ from privledger.graph import Meter
 from privledger.ledger import state as states
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.history import History
+from privledger.ledger.queue import CommitQueue
 from privledger.ledger.state import State
 from privledger.session import Ledger, Session, reserve
 from privledger.storage import MemoryStore, SQLiteStore, postgres, sqlite, store_at
@@ -83,6 +84,16 @@ def threads_share_the_last_unit(folder):
         ledger = pl.Ledger.create(None, budget=races.LAST, filter="gdp")
         assert together([ledger] * 4) == ONE
         assert len(ledger.state.grants) == 1 and ledger.verify() == []
+
+
+def handles_in_memory_share_the_last_unit(folder):
+    """Threads of one handle wait in one line; only several handles need the store's lock."""
+    first = pl.Ledger.create(None, budget=races.LAST, filter="gdp")
+    handles = [first, *(pl.Ledger(first._history.store, first._source) for _ in range(3))]
+    with pytest.MonkeyPatch.context() as patch:
+        slowly(patch)
+        assert together(handles) == ONE
+    assert first.verify() == []
 
 
 def handles_share_the_last_unit(folder):
@@ -267,18 +278,26 @@ class Anything(str):
 
 
 def no_lock(patch):
-    right, kept = MemoryStore.__init__, History.__init__
+    right = MemoryStore.__init__
 
     def store(self):
         right(self)
         self._lock = NoLock()
 
-    def history(self, *arguments, **options):
-        kept(self, *arguments, **options)
-        self._lock = NoLock()
-
     patch.setattr(MemoryStore, "__init__", store)
-    patch.setattr(History, "__init__", history)
+
+
+def everybody_leads(patch):
+    """Neither the line of threads nor the store's lock."""
+    no_lock(patch)
+
+    def run(self, ticket):
+        self._write([ticket])
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.entries
+
+    patch.setattr(CommitQueue, "run", run)
 
 
 class Deferred:
@@ -408,7 +427,8 @@ def no_process_check(patch):
 
 
 FAULTS: list[tuple[str, Patch, Law]] = [
-    ("no lock in memory", no_lock, threads_share_the_last_unit),
+    ("no lock in memory", no_lock, handles_in_memory_share_the_last_unit),
+    ("no line and no lock", everybody_leads, threads_share_the_last_unit),
     ("a lock that is taken late", statements({"BEGIN IMMEDIATE": "BEGIN DEFERRED"}),
      handles_share_the_last_unit),
     ("no transaction at all", statements({"BEGIN IMMEDIATE": "SELECT 1", "COMMIT": "SELECT 1"}),
