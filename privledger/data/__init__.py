@@ -10,7 +10,7 @@ from privledger.data.cells import (
     IntervalCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, GrownCells, Picked
+from privledger.data.choices import Choice, GrownCells, LabelChoice, Picked
 from privledger.data.dataset import Dataset, Partition
 from privledger.data.query import Query
 from privledger.data.rows import Rows, Vault
@@ -32,6 +32,7 @@ __all__ = [
     "Dataset",
     "GrownCells",
     "IntervalCells",
+    "LabelChoice",
     "Ones",
     "Partition",
     "Picked",

@@ -16,7 +16,7 @@ from privledger.rounding import count
 
 
 class Stack:
-    """Name of a table's stacked codes in the guard's cache."""
+    """Name of a table's stacked codes, or of their orders, in the guard's cache."""
 
 
 @frozen(eq=False)
@@ -33,6 +33,7 @@ class Bins:
     schema: Schema
     numeric_bins: int = 1024
     stack: object = field(factory=Stack, init=False, repr=False)
+    orders: object = field(factory=Stack, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if count("numeric_bins", self.numeric_bins) > 65534:

@@ -11,7 +11,7 @@ from attrs import Factory, field, frozen
 
 from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells
-from privledger.data.choices import Choice, GrownCells
+from privledger.data.choices import Choice, GrownCells, LabelChoice
 from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
@@ -144,6 +144,10 @@ class Dataset:
     def choose(self, cells: GrownCells, score: str, **options: Any) -> Choice:
         """Which cut, or feature, is best in every leaf of `cells`; options as in `Choice`."""
         return Choice(self, cells, score, **options)
+
+    def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:
+        """Which class has many records in every leaf of `cells`; see `LabelChoice`."""
+        return LabelChoice(self, cells, labels, **options)
 
     def _column(self, name: str) -> Column:
         for column in self.schema.columns:

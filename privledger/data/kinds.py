@@ -6,6 +6,8 @@ the rows, and its sensitivity would be a claim. Exact types, because a subclass 
 
 from __future__ import annotations
 
+from typing import Any
+
 from privledger.data.bins import Bins, Test, TreeCells
 from privledger.data.blocks import ColumnValue, CustomValue, Ones, TargetShares
 from privledger.data.cells import (
@@ -15,7 +17,7 @@ from privledger.data.cells import (
     IntervalCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, GrownCells
+from privledger.data.choices import Choice, GrownCells, LabelChoice
 from privledger.data.dataset import Dataset, Step
 from privledger.data.query import Query
 from privledger.data.rows import Vault
@@ -50,13 +52,18 @@ def check_query(query: object) -> None:
         _check_step(step, vault)
 
 
-def check_choice(choice: object) -> None:
+def check_choice(choice: Any) -> None:
     """The same for a choice: tree, labels and gradients are of known kinds and fit the data."""
-    if type(choice) is not Choice or type(choice.data) is not Dataset:
+    if type(choice) not in (Choice, LabelChoice) or type(choice.data) is not Dataset:
         _refuse(choice)
         return
     vault = choice.data._vault
     check_cells(choice.cells, vault)
+    for step in choice.data.steps:
+        _check_step(step, vault)
+    if isinstance(choice, LabelChoice):
+        check_cells(choice.labels, vault)
+        return
     if choice.labels is not None:
         check_cells(choice.labels, vault)
     if choice.gradient is not None:
@@ -65,8 +72,6 @@ def check_choice(choice: object) -> None:
         _check_score(choice.gradient.score, vault)
     if choice.score == "squared_error" and choice.labels is None:
         _check_column("", "numeric", vault.schema)
-    for step in choice.data.steps:
-        _check_step(step, vault)
 
 
 def check_update(cells: object) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from privledger.data import Choice, Picked, Rows
-from privledger.data.choices.options import options_of, picked
+from privledger.data import Choice, LabelChoice, Picked, Rows
+from privledger.data.choices.options import label_options, options_of, picked
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Exponential, PermuteAndFlip
 from privledger.noise.source import NoiseSource
@@ -16,7 +17,7 @@ from privledger.rounding import down, moderate
 CHOOSERS = (Exponential, PermuteAndFlip)
 
 
-def rate_of(mechanism: Any, choice: Choice, relation: str) -> float:
+def rate_of(mechanism: Any, choice: Choice | LabelChoice, relation: str) -> float:
     """What a score is multiplied by, such that `mechanism` costs what its node says.
 
     Raises:
@@ -34,8 +35,8 @@ def rate_of(mechanism: Any, choice: Choice, relation: str) -> float:
                 f"mechanism says {low:g} to {high:g}; nothing was read")
         rate = mechanism.epsilon / (2 * sensitivity)
     else:
-        if choice.among != "features":
-            raise UnsupportedNode("permute-and-flip chooses among features; for cuts use "
+        if choice.among not in ("features", "labels"):
+            raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
                                   "Exponential. Nothing was read")
         monotone = least >= 0 or most <= 0
         rate = mechanism.epsilon / (sensitivity if monotone else 2 * sensitivity)
@@ -59,3 +60,14 @@ def choose(mechanism: Any, choice: Choice, rate: float, rows: Rows,
     if choice.among != "features":
         offset = source.uniform_below(options.length[chosen])
     return picked(choice, options, chosen, offset)
+
+
+def choose_labels(mechanism: Any, choice: LabelChoice, rate: float, rows: Rows,
+                  source: NoiseSource) -> NDArray[np.int64]:
+    """Inside the guard: one exact draw among the classes per leaf, shape (leaves,)."""
+    score, starts = label_options(choice, rows)
+    if isinstance(mechanism, PermuteAndFlip):
+        chosen = source.permute_and_flip(score, starts, rate)
+    else:
+        chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, rate)
+    return chosen - starts[:-1]

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Choice, Dataset, Picked, Query
+from privledger.data import Choice, Dataset, LabelChoice, Query
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.kinds import check_choice, check_query
@@ -29,7 +29,7 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
-from privledger.session.choosing import choose, rate_of
+from privledger.session.choosing import choose, choose_labels, rate_of
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -142,7 +142,7 @@ class Session:
 
         Args:
             mechanism: `Gaussian` or `Laplace` for a `Query`, `Exponential` or `PermuteAndFlip`
-                for a `Choice`; equal to a node that the plan still holds under the handle's
+                for a choice; equal to a node that the plan still holds under the handle's
                 derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
@@ -150,7 +150,8 @@ class Session:
 
         Returns:
             One array per block (the array itself for one block), of shape (cells, width) with
-            unit dimensions dropped; a `Picked` for a `Choice`.
+            unit dimensions dropped; a `Picked` for a `Choice`, class numbers of shape
+            (leaves,) for a `LabelChoice`.
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
@@ -159,7 +160,7 @@ class Session:
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            answer = (self._choose(mechanism, query) if isinstance(query, Choice)
+            answer = (self._choose(mechanism, query) if isinstance(query, Choice | LabelChoice)
                       else self._measure(mechanism, query, rollover))
         if self._on_release is not None:
             self._on_release(len(self._log))
@@ -180,7 +181,7 @@ class Session:
         answers = [_shape(array, query) for array in noisy]
         return answers[0] if len(answers) == 1 else answers
 
-    def _choose(self, mechanism: Any, choice: Choice) -> Picked:
+    def _choose(self, mechanism: Any, choice: Choice | LabelChoice) -> Any:
         """A selection in every leaf."""
         check_choice(choice)
         self._check_covered(choice.data)
@@ -189,10 +190,12 @@ class Session:
         rate = rate_of(mechanism, choice, self._relation)
         self.charge(mechanism, choice.data.chain, choice.label, choice.cell_count)
 
-        def answer() -> Picked:
+        def answer() -> Any:
             with choice.data._vault.open(self) as rows, np.errstate(all="ignore"):
-                return choose(mechanism, choice, rate, self._members(choice.data, rows),
-                              self._source)
+                members = self._members(choice.data, rows)
+                if isinstance(choice, LabelChoice):
+                    return choose_labels(mechanism, choice, rate, members, self._source)
+                return choose(mechanism, choice, rate, members, self._source)
 
         return self._guarded(answer)
 

@@ -1,6 +1,6 @@
-"""Questions whose answer is a choice: which cut, which feature."""
+"""Questions whose answer is a choice: which cut, which feature, which class."""
 
-from privledger.data.choices.choice import Choice, Picked
+from privledger.data.choices.choice import Choice, LabelChoice, Picked
 from privledger.data.choices.grown import GrownCells
 
-__all__ = ["Choice", "GrownCells", "Picked"]
+__all__ = ["Choice", "GrownCells", "LabelChoice", "Picked"]
