@@ -17,7 +17,12 @@ from privledger_learners.trees.budget import scale_within
 from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, laplace, monotone, some_of, splittable
-from privledger_learners.trees.leaves import fair_depth, leaf_values, quantile_classes
+from privledger_learners.trees.leaves import (
+    default_smoothing,
+    fair_depth,
+    leaf_values,
+    quantile_classes,
+)
 
 PAPER = "Consul & Williamson, Balance is key: Private median splits yield high-utility random trees"
 VARIANTS = ("base", "exp", "flip", "joint")
@@ -174,17 +179,17 @@ class _DiPriMe:
         schema: pl.Schema | None = None,
         *,
         variant: str = "joint",
-        n_trees: int = 1,
-        partitioned: bool = True,
+        n_trees: int | None = None,
+        partitioned: bool = False,
         depth: int | None = None,
         max_depth: int = 10,
-        split_share: float = 0.7,
+        split_share: float | None = None,
         attribute_share: float = 0.5,
         candidates: int | None = None,
         level_ratio: float = 1.1,
         count_share: float = 0.05,
         quantile_share: float = 0.05,
-        smoothing: float = 4.0,
+        smoothing: float | None = None,
         per_leaf: float = 10.0,
         numeric_bins: int = 65534,
         relation: str = "add_remove",
@@ -218,12 +223,17 @@ class _DiPriMe:
         count = self.count_share if buys_count else 0.0
         uses_target = schema.task == "regression" and self.variant != "base"
         quantiles = self.quantile_share if uses_target else 0.0
-        tree = (1.0 - count - quantiles) / (1 if self.partitioned else self.n_trees)
+        joint = self.variant == "joint"
+        trees = self.n_trees if self.n_trees is not None else 1 if joint else 4
+        share = self.split_share if self.split_share is not None else 0.7 if joint else 0.4
+        smoothing = (self.smoothing if self.smoothing is not None
+                     else default_smoothing(schema.task))
+        tree = (1.0 - count - quantiles) / (1 if self.partitioned else trees)
         recipe = DiprimeRecipe(
-            schema, self.relation, float(self.delta), self.variant, self.n_trees,
-            self.partitioned, self.split_share * tree, (1.0 - self.split_share) * tree, count,
-            quantiles, self.attribute_share, self.candidates, self.level_ratio, self.depth,
-            self.max_depth, self.per_leaf, schema.public_rows, self.numeric_bins, self.smoothing)
+            schema, self.relation, float(self.delta), self.variant, trees, self.partitioned,
+            share * tree, (1.0 - share) * tree, count, quantiles, self.attribute_share,
+            self.candidates, self.level_ratio, self.depth, self.max_depth, self.per_leaf,
+            schema.public_rows, self.numeric_bins, smoothing)
         factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
                               self.relation)
         return evolve(recipe, factor=factor)
@@ -232,19 +242,22 @@ class _DiPriMe:
         check_number("epsilon", self.epsilon, 0.0, 1e6)
         check_number("delta", self.delta, 0.0, 1.0, open_low=False)
         check_choice("variant", self.variant, VARIANTS)
-        check_count("n_trees", self.n_trees, 1, 1000)
+        if self.n_trees is not None:
+            check_count("n_trees", self.n_trees, 1, 1000)
         check_choice("partitioned", self.partitioned, (True, False))
         if self.depth is not None:
             check_count("depth", self.depth, 1, 14)
         check_count("max_depth", self.max_depth, 1, 14)
-        check_number("split_share", self.split_share, 0.0, 0.99)
+        if self.split_share is not None:
+            check_number("split_share", self.split_share, 0.0, 0.99)
         check_number("attribute_share", self.attribute_share, 0.0, 0.99)
         if self.candidates is not None:
             check_count("candidates", self.candidates, 1)
         check_number("level_ratio", self.level_ratio, 0.5, 2.0)
         check_number("count_share", self.count_share, 0.0, 0.4)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4, open_low=False)
-        check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
+        if self.smoothing is not None:
+            check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
         check_number("per_leaf", self.per_leaf, 0.0, 1e6)
         check_count("numeric_bins", self.numeric_bins, 1, 65534)
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
@@ -262,18 +275,20 @@ class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):
             `flip`: the attribute by the exponential mechanism or by permute-and-flip, scored by
             its best cut, then one median. `joint`: attribute and cut in one exponential
             mechanism.
-        n_trees: number of trees.
+        n_trees: None for one joint tree, or four of the other variants.
         partitioned: every record goes to one tree, by a private coin of its own; otherwise all
             trees use all records and share the budget.
         depth: None for the rule: from the row count, public or bought, at most `max_depth`,
             such that a leaf holds `per_leaf` noise scales.
-        split_share: part of a tree's budget for its structure (the paper's rho).
+        split_share: part of a tree's budget for its structure (the paper's rho); None for .7
+            (`joint`) or .4.
         attribute_share: part of a level for the attribute (`exp` and `flip`).
         candidates: how many features compete in a leaf, drawn by public coins (the paper's K);
             None for all.
         level_ratio: budget of a level over that of the level above it.
         count_share: part of epsilon for the row count, where the depth needs it.
-        smoothing: how strongly a leaf is drawn to the node above it, for free; 0 for not at all.
+        smoothing: how strongly a leaf is drawn to the node above it, for free; 0 for not at
+            all, None for 4 (classes) or 1 (numbers).
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulated noise; never of private noise.

@@ -16,7 +16,12 @@ from privledger_learners.checking import check_choice, check_count, check_number
 from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, grow, laplace, monotone
-from privledger_learners.trees.leaves import fair_depth, leaf_values, quantile_classes
+from privledger_learners.trees.leaves import (
+    default_smoothing,
+    fair_depth,
+    leaf_values,
+    quantile_classes,
+)
 
 LEVEL_RATIO = 1.1
 RECORDS_PER_LEAF = 10
@@ -112,7 +117,7 @@ class _JointTree:
         structure_share: float = 0.7,
         count_share: float = 0.05,
         quantile_share: float = 0.05,
-        smoothing: float = 4.0,
+        smoothing: float | None = None,
         numeric_bins: int = 65534,
         relation: str = "add_remove",
         mode: str = "private",
@@ -142,7 +147,8 @@ class _JointTree:
         structure = self.structure_share * rest
         return JointRecipe(schema, self.relation, count, quantiles, structure, rest - structure,
                            self.depth, self.max_depth, schema.public_rows, self.numeric_bins,
-                           self.smoothing)
+                           default_smoothing(schema.task) if self.smoothing is None
+                           else self.smoothing)
 
     def _check(self) -> None:
         check_number("epsilon", self.epsilon, 0.0, 1e6)
@@ -153,7 +159,8 @@ class _JointTree:
         check_number("structure_share", self.structure_share, 0.0, 0.99)
         check_number("count_share", self.count_share, 0.0, 0.5)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4)
-        check_number("smoothing", self.smoothing, 0.0, 1e3)
+        if self.smoothing is not None:
+            check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
         check_count("numeric_bins", self.numeric_bins, 1, 65534)
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
         check_choice("mode", self.mode, ("private", "simulation"))
@@ -171,7 +178,8 @@ class JointTreeClassifier(_JointTree, TreeClassifier):
         depth: None for the rule: from the row count, public or bought, at most `max_depth`.
         structure_share: part of epsilon for the levels; the rest goes to the leaves.
         count_share: part of epsilon for the row count, where the depth needs it.
-        smoothing: how strongly a leaf is drawn to the node above it.
+        smoothing: how strongly a leaf is drawn to the node above it; 0 for not at all, None
+            for 4 (classes) or 1 (numbers).
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.

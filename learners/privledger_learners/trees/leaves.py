@@ -20,6 +20,11 @@ def fair_depth(rows: float, leaf_epsilon: float, per_leaf: float, most: int) -> 
     return min(wanted, most)
 
 
+def default_smoothing(task: str) -> float:
+    """How strongly a leaf is drawn to the node above; found on public development sets."""
+    return 4.0 if task == "classification" else 1.0
+
+
 def quantile_edges(counts: np.ndarray, edges: np.ndarray, parts: int = 6) -> tuple[float, ...]:
     """Borders of about equal shares of a noisy histogram; at least one, increasing."""
     mass = np.cumsum(np.maximum(counts, 0.0))
