@@ -2,7 +2,9 @@
 
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.mrf import MultinomialForestClassifier
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
 __all__ = ["DiPriMeForestClassifier", "DiPriMeForestRegressor", "JointTreeClassifier",
-           "JointTreeRegressor", "SGBDTClassifier", "SGBDTRegressor"]
+           "JointTreeRegressor", "MultinomialForestClassifier", "SGBDTClassifier",
+           "SGBDTRegressor"]
