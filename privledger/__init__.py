@@ -4,196 +4,65 @@
 >>> plan = pl.Repeat(pl.Gaussian(noise_multiplier=20.0), count=100)
 >>> round(pl.epsilon(plan, delta=1e-6), 3)
 2.254
+
+Names are loaded when they are first used, so that tools which need few of them start fast.
 """
 
-from privledger.data import (
-    Bins,
-    CategoryCells,
-    Choice,
-    Column,
-    ColumnValue,
-    CrossCells,
-    CustomValue,
-    Dataset,
-    GrownCells,
-    IntervalCells,
-    LabelChoice,
-    Ones,
-    Partition,
-    Picked,
-    Query,
-    ResidualCells,
-    Schema,
-    Score,
-    TargetShares,
-    Test,
-    TreeCells,
-    encode_features,
-    probabilities,
-    read_table,
-)
-from privledger.errors import (
-    BudgetExceeded,
-    DataDerived,
-    DataError,
-    InvalidCurve,
-    InvalidMechanism,
-    InvalidPlan,
-    InvalidValue,
-    LearnerError,
-    LedgerBusy,
-    LedgerCorrupt,
-    LedgerError,
-    LedgerTooNew,
-    NotGranted,
-    PrivledgerError,
-    RelationMismatch,
-    SchemaError,
-    UnsupportedNode,
-)
-from privledger.findings import Finding
-from privledger.graph import (
-    AsReplaceOne,
-    Explanation,
-    FixedSizeSample,
-    Group,
-    IndividualFilter,
-    Node,
-    OneOf,
-    Parallel,
-    PoissonSample,
-    PostProcess,
-    Public,
-    Repeat,
-    Sequential,
-    Tuning,
-    calibrate,
-    certify,
-    delta,
-    epsilon,
-    explain,
-    from_dp_event,
-    from_json,
-    graphml,
-    label,
-    rdp,
-    rdp_per_record,
-    to_dp_event,
-    to_json,
-    view,
-)
-from privledger.ledger import Budget, Cap, Receipt
-from privledger.mechanisms import (
-    Asserted,
-    AssertedZCDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    RandomizedResponse,
-    ReportNoisyMax,
-    SparseVector,
-    TopK,
-)
-from privledger.plugins import ClaimStep, Learner, LearnerInfo, learner_names, load_learner
-from privledger.session import Ledger, RecordSpend, Scope, Session
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
-__all__ = [
-    "AsReplaceOne",
-    "Asserted",
-    "AssertedZCDP",
-    "Bins",
-    "Budget",
-    "BudgetExceeded",
-    "Cap",
-    "CategoryCells",
-    "Choice",
-    "ClaimStep",
-    "Column",
-    "ColumnValue",
-    "CrossCells",
-    "CustomValue",
-    "DataDerived",
-    "DataError",
-    "Dataset",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Explanation",
-    "Exponential",
-    "Finding",
-    "FixedSizeSample",
-    "Gaussian",
-    "Group",
-    "GrownCells",
-    "IndividualFilter",
-    "IntervalCells",
-    "InvalidCurve",
-    "InvalidMechanism",
-    "InvalidPlan",
-    "InvalidValue",
-    "LabelChoice",
-    "Laplace",
-    "Learner",
-    "LearnerError",
-    "LearnerInfo",
-    "Ledger",
-    "LedgerBusy",
-    "LedgerCorrupt",
-    "LedgerError",
-    "LedgerTooNew",
-    "Node",
-    "NotGranted",
-    "OneOf",
-    "Ones",
-    "Parallel",
-    "Partition",
-    "PermuteAndFlip",
-    "Picked",
-    "PoissonSample",
-    "PostProcess",
-    "PrivledgerError",
-    "Public",
-    "Query",
-    "RandomizedResponse",
-    "Receipt",
-    "RecordSpend",
-    "RelationMismatch",
-    "Repeat",
-    "ReportNoisyMax",
-    "ResidualCells",
-    "Schema",
-    "SchemaError",
-    "Scope",
-    "Score",
-    "Sequential",
-    "Session",
-    "SparseVector",
-    "TargetShares",
-    "Test",
-    "TopK",
-    "TreeCells",
-    "Tuning",
-    "UnsupportedNode",
-    "calibrate",
-    "certify",
-    "delta",
-    "encode_features",
-    "epsilon",
-    "explain",
-    "from_dp_event",
-    "from_json",
-    "graphml",
-    "label",
-    "learner_names",
-    "load_learner",
-    "probabilities",
-    "rdp",
-    "rdp_per_record",
-    "read_table",
-    "to_dp_event",
-    "to_json",
-    "view",
-]
+
+_HOMES = {
+    "privledger.data": (
+        "Bins", "CategoryCells", "Choice", "ClassIs", "Column", "ColumnValue", "CrossCells",
+        "CustomValue", "Dataset", "GrownCells", "IndexCells", "IntervalCells",
+        "LabelChoice", "LabelQuery", "LabelledCells", "Ones", "Partition", "Picked", "Query",
+        "ResidualCells", "Schema", "Score", "TargetShares", "Test", "TreeCells", "encode_features", "probabilities",
+        "read_table",
+    ),
+    "privledger.errors": (
+        "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",
+        "InvalidPlan", "InvalidValue", "IsolationError", "IsolationUnavailable",
+        "LearnerError", "LedgerBusy", "LedgerCorrupt",
+        "LedgerError", "LedgerMissing", "LedgerTooNew", "NotGranted", "PolicyViolation",
+        "PrivledgerError", "RelationMismatch", "SchemaError", "UnsupportedNode",
+    ),
+    "privledger.findings": ("Finding",),
+    "privledger.graph": (
+        "AsReplaceOne", "Explanation", "FixedSizeSample", "Group", "IndividualFilter",
+        "LabelOnly", "Node", "OneOf", "Parallel", "PoissonSample", "PostProcess", "Public",
+        "Repeat", "Sequential", "Tuning", "calibrate", "certify", "delta", "epsilon", "explain",
+        "from_dp_event", "from_json", "graphml", "label", "rdp", "rdp_per_record",
+        "to_dp_event", "to_json", "view",
+    ),
+    "privledger.ledger": (
+        "Budget", "Cap", "Policy", "Receipt",
+    ),
+    "privledger.mechanisms": (
+        "Asserted", "AssertedZCDP", "DiscreteGaussian", "DiscreteLaplace", "Exponential",
+        "Gaussian", "Laplace", "PermuteAndFlip", "RandomizedResponse", "ReportNoisyMax",
+        "SparseVector", "TopK",
+    ),
+    "privledger.plugins": (
+        "ClaimStep", "Learner", "LearnerInfo", "learner_names", "load_learner",
+    ),
+    "privledger.session": (
+        "Ledger", "RecordSpend", "Scope", "Session",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'privledger' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

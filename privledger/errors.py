@@ -8,20 +8,42 @@
     ├── UnsupportedNode                    no proof at hand for this node or combination
     │   └── RelationMismatch               a node stated for another neighbouring relation
     ├── BudgetExceeded                     a request asks for more than is left; nothing was read
+    ├── PolicyViolation                    the ledger's own policy forbids it; nothing was read
     ├── NotGranted                         a release that no grant covers; nothing was read
     ├── LedgerError                        the store itself
     │   ├── LedgerCorrupt                  truncated, edited, or not a ledger
+    │   ├── LedgerMissing                  there is none at that place
     │   ├── LedgerTooNew                   written by a later format
     │   └── LedgerBusy                     another process holds the write lock
     ├── DataError (also ValueError)        the table does not fit its schema; no value is shown
     │   ├── SchemaError                    the schema itself
     │   └── DataDerived                    a bound or list that says it came from the data
-    └── LearnerError                       a plugin that cannot be loaded
+    ├── LearnerError                       a plugin that cannot be loaded
+    └── IsolationError                     a learner's own process ended, hung or broke the protocol
+        └── IsolationUnavailable           this machine cannot confine one; nothing was read
 
 Messages name columns, parameters and rules. They never carry a record's value.
 """
 
 from __future__ import annotations
+
+import sys
+
+_KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pandas", "sqlite3"})
+
+
+def public_name(kind: type[BaseException]) -> str:
+    """The name of an exception type that may be stored and shown.
+
+    Anybody can make a type whose name quotes a value: what is not part of Python or of a known
+    package is called by the nearest base that is.
+    """
+    for base in kind.__mro__:
+        module = getattr(base, "__module__", "")
+        if (isinstance(module, str) and module.partition(".")[0] in _KNOWN
+                and getattr(sys.modules.get(module), base.__name__, None) is base):
+            return str(base.__name__)
+    return "BaseException"
 
 
 class PrivledgerError(Exception):
@@ -96,6 +118,22 @@ def _rebuild_refusal(fields: dict[str, object]) -> BudgetExceeded:
     return BudgetExceeded(**fields)  # type: ignore[arg-type]
 
 
+class PolicyViolation(PrivledgerError):
+    """The ledger's own policy forbids a request. No data was read and nothing was spent.
+
+    Attributes:
+        findings: (rule, message) of every rule that does not hold.
+    """
+
+    def __init__(self, findings: tuple[tuple[str, str], ...]) -> None:
+        listed = "; ".join(f"{rule}: {message}" for rule, message in findings)
+        super().__init__(f"refused by the ledger's policy, nothing was read: {listed}")
+        self.findings = findings
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.findings,)
+
+
 class NotGranted(PrivledgerError):
     """A release that no grant covers. Nothing was read."""
 
@@ -106,6 +144,10 @@ class LedgerError(PrivledgerError):
 
 class LedgerCorrupt(LedgerError):
     """The file is truncated, edited, or not a ledger."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no ledger at that place. The place itself could be reached."""
 
 
 class LedgerTooNew(LedgerError):
@@ -130,3 +172,11 @@ class DataDerived(SchemaError):
 
 class LearnerError(PrivledgerError):
     """A learner plugin cannot be found or loaded."""
+
+
+class IsolationError(PrivledgerError):
+    """A learner's own process ended, hung, failed or broke the protocol. Charges stand."""
+
+
+class IsolationUnavailable(IsolationError):
+    """A process cannot be confined here, or not for these files. Nothing was read."""

@@ -2,99 +2,41 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
-from attrs import fields, frozen
+from attrs import frozen
 
-from privledger.accounting import check_relation
-from privledger.errors import InvalidPlan
 from privledger.findings import Finding
-from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
-from privledger.rounding import non_negative, probability
+from privledger.ledger import DataLimit, Origins, Policy, origin_findings
+from privledger.reports.per_table import TableSpend
+
+__all__ = ["Facts", "Policy", "compare"]
 
 WITHIN, REFUSED, USAGE, NOT_TRUSTED, INTERNAL, NOTHING = range(6)
 """Exit codes of `privledger check`."""
 
-MECHANISMS = tuple(
-    kind.__name__ for kind in (*LEAF_TYPES, IndividualFilter)
-    if kind not in (PostProcess, Public)
-)
-
-
-@frozen
-class Policy:
-    """What a project allows. Unknown keys are refused, so that a misspelt rule never vanishes.
-
-    Attributes:
-        max_epsilon, max_delta: the largest guarantee that may be spent.
-        relation: the neighbouring relation it must be stated for; None allows both.
-        allow_simulation: accept seeded noise, which protects nobody.
-        allow_asserted: accept costs and sensitivities that somebody merely vouches for.
-        learners, mechanisms: what may appear; None allows everything.
-    """
-
-    max_epsilon: float
-    max_delta: float
-    relation: str | None = None
-    allow_simulation: bool = False
-    allow_asserted: bool = False
-    learners: tuple[str, ...] | None = None
-    mechanisms: tuple[str, ...] | None = None
-
-    def __attrs_post_init__(self) -> None:
-        non_negative("policy max_epsilon", self.max_epsilon)
-        probability("policy max_delta", self.max_delta, zero=True)
-        if self.relation is not None:
-            check_relation(self.relation)
-        for name in ("allow_simulation", "allow_asserted"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidPlan(f"policy {name}", getattr(self, name), "true or false")
-        unknown = set(self.mechanisms or ()) - set(MECHANISMS)
-        if unknown:
-            raise InvalidPlan("policy mechanisms", ", ".join(sorted(unknown)),
-                              f"among {', '.join(MECHANISMS)}")
-
-    @staticmethod
-    def load(path: str | Path) -> Policy:
-        """Read `[policy]` from a TOML file.
-
-        Raises:
-            InvalidPlan: not TOML, an unknown key, or a value that can never be right.
-        """
-        try:
-            value = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            raise InvalidPlan("policy", Path(path).name, "a TOML file that can be read") from None
-        return Policy.from_dict(value)
-
-    @staticmethod
-    def from_dict(value: dict[str, Any]) -> Policy:
-        """The policy in a parsed TOML document."""
-        table = value.get("policy")
-        if set(value) != {"policy"} or not isinstance(table, dict):
-            raise InvalidPlan("policy file", ", ".join(sorted(value)), "one table, [policy]")
-        known = [attribute.name for attribute in fields(Policy)]
-        for key in table:
-            if key not in known:
-                raise InvalidPlan("policy key", key, f"one of {', '.join(known)}")
-        for key in ("max_epsilon", "max_delta"):
-            if key not in table:
-                raise InvalidPlan("policy", "a file without it", f"given {key}")
-        arguments = dict(table)
-        for key in ("learners", "mechanisms"):
-            if key in arguments:
-                arguments[key] = _names(key, arguments[key])
-        if "relation" in arguments and not isinstance(arguments["relation"], str):
-            raise InvalidPlan("policy relation", arguments["relation"], "a word")
-        return Policy(**arguments)
-
-
-def _names(key: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidPlan(f"policy {key}", value, "a list of names")
-    return tuple(value)
+RULES = {
+    "over-epsilon": "More epsilon is spent, reserved or asked for than is allowed.",
+    "over-delta": "A larger delta than is allowed.",
+    "under-delta": "A delta is promised that is smaller than the policy's least, and not 0.",
+    "data-over-epsilon": "More epsilon than is allowed for one table.",
+    "data-over-delta": "A larger delta than is allowed for one table.",
+    "wrong-relation": "Prices are stated for another neighbouring relation.",
+    "simulation-noise": "Seeded noise, which protects nobody.",
+    "asserted-node": "A cost or a sensitivity that somebody merely vouches for.",
+    "learner-not-allowed": "A learner that is not on the list.",
+    "mechanism-not-allowed": "A mechanism that is not on the list.",
+    "isolation-not-allowed": "A learner was kept from the rows in a way that is not on the list.",
+    "window-not-allowed": "A period was opened that is not on the list.",
+    "too-few-rows": "A table that declares fewer rows than are asked for, or none.",
+    "receipt-missing": "The policy asks for a receipt or a head to compare with.",
+    "receipt-is-in-history": "A tail was cut, an old copy came back, or it is another ledger.",
+    "receipt-is-signed": "The receipt is not signed with the key that was given.",
+    "ledger-not-trusted": "The ledger is damaged, edited, or cannot be read.",
+    "nothing-to-check": "There is nothing in it that could be compared.",
+    "cannot-check": "The check itself failed; nothing is known.",
+}
+"""Rules of `privledger check`: identifier, and what it means. Stable across versions."""
 
 
 @frozen
@@ -109,6 +51,10 @@ class Facts:
         asserted: descriptions of whatever somebody merely vouches for.
         simulated: seeded noise.
         refusal: why the run's own ledger would refuse the plan; empty if it would not.
+        isolation: how learners were kept from the rows.
+        windows: periods that were opened.
+        budget_delta: the delta that is promised.
+        data: what single tables lose, and how many rows they declare.
     """
 
     epsilon: float
@@ -119,6 +65,10 @@ class Facts:
     asserted: tuple[str, ...] = ()
     simulated: bool = False
     refusal: str = ""
+    isolation: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    budget_delta: float = 0.0
+    data: tuple[TableSpend, ...] = ()
 
 
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
@@ -136,30 +86,23 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
             "over-delta", -1,
             f"delta {facts.delta:.6g} is over the policy's {policy.max_delta:g}; a budget with "
             f"delta {policy.max_delta:g} would fit"))
-    if policy.relation is not None and facts.relation != policy.relation:
-        found.append(Finding("wrong-relation", -1,
-                             f"stated for {facts.relation}, the policy asks for "
-                             f"{policy.relation}"))
-    return (*found, *_origins(facts, policy))
+    limits = {limit.name: limit for limit in policy.data}
+    for spend in facts.data:
+        if spend.name in limits:
+            found += _over_limit(spend, limits[spend.name])
+    origins = Origins(
+        facts.relation, facts.learners, facts.mechanisms, facts.asserted, facts.simulated,
+        facts.isolation, tuple((spend.name, spend.rows) for spend in facts.data),
+        facts.windows, facts.budget_delta)
+    return (*found, *origin_findings(origins, policy))
 
 
-def _origins(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
-    """Rules about who spent and by which means."""
-    found = []
-    if facts.simulated and not policy.allow_simulation:
-        found.append(Finding("simulation-noise", -1,
-                             "NOT PRIVATE: the noise is seeded; a ledger in mode private "
-                             "would fit"))
-    if not policy.allow_asserted:
-        found += [Finding("asserted-node", -1,
-                          f"somebody merely vouches for it: {what}; a derived query would fit")
-                  for what in facts.asserted]
-    for rule, allowed, names in (
-        ("learner-not-allowed", policy.learners, facts.learners),
-        ("mechanism-not-allowed", policy.mechanisms, facts.mechanisms),
-    ):
-        if allowed is not None:
-            found += [Finding(rule, -1, f"{name or '(unnamed)'} is not among "
-                                        f"{', '.join(allowed) or 'none'}")
-                      for name in sorted(set(names)) if name not in allowed]
-    return tuple(found)
+def _over_limit(spend: TableSpend, limit: DataLimit) -> Iterator[Finding]:
+    if not spend.epsilon <= limit.max_epsilon:
+        yield Finding("data-over-epsilon", -1,
+                      f"{spend.name}: epsilon {spend.epsilon:.6g} is over the table's "
+                      f"{limit.max_epsilon:g}; at most {limit.max_epsilon:g} would fit")
+    if not spend.delta <= limit.max_delta:
+        yield Finding("data-over-delta", -1,
+                      f"{spend.name}: delta {spend.delta:.6g} is over the table's "
+                      f"{limit.max_delta:g}; that would fit")

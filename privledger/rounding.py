@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privledger.errors import InvalidValue
 
 UNIT = 1 << 192
@@ -23,9 +26,13 @@ MOST_COUNT = 10**15
 _SMALLEST = sys.float_info.min  # the smallest normal number: subnormals lose digits
 
 
+# NumPy counts a time difference among the whole numbers.
+_NO_NUMBERS = (bool, np.timedelta64)
+
+
 def number(name: str, value: object) -> float:
     """Return `value` as a finite float, or raise `InvalidValue` (booleans and strings too)."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
         raise InvalidValue(name, value, "a number")
     try:
         result = float(value)
@@ -36,12 +43,30 @@ def number(name: str, value: object) -> float:
     return result
 
 
+def finite_array(name: str, value: object) -> NDArray[np.float64]:
+    """A copy of numbers as a float array: no booleans, texts or objects that turn into floats.
+
+    Raises:
+        InvalidValue: one of them is not a finite number; none of them is shown.
+    """
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple) or (
+            isinstance(item, np.ndarray) and item.ndim) for item in value):
+        value = [number(name, item) for item in value]  # [True, 1.0] would become floats
+    try:
+        array = np.array(value, dtype=np.float64 if isinstance(value, list) and not value else None)
+    except (TypeError, ValueError):
+        raise InvalidValue(name, "given", "made of finite numbers") from None
+    if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+        raise InvalidValue(name, "given", "made of finite numbers")
+    return array.astype(np.float64)
+
+
 def plain_float(value: Any) -> Any:
     """A real number as a Python float, so that it fits into the history; else unchanged.
 
     For attrs converters: what is not a number is left for the record's own check to refuse.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
         return value
     try:
         return float(value)
@@ -51,7 +76,7 @@ def plain_float(value: Any) -> Any:
 
 def plain_int(value: Any) -> Any:
     """A whole number as a Python int; anything else unchanged, for the record to refuse."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
         return value
     return int(value)
 
@@ -92,7 +117,7 @@ def probability(name: str, value: object, *, zero: bool = False, one: bool = Fal
 
 def count(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
     """A whole number from `least` to `most`; booleans and floats are refused."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidValue(name, value, f"a whole number of at least {least}")
     if most is not None and int(value) > most:
         raise InvalidValue(name, "a huge integer", f"a whole number of at most {most}")

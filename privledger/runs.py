@@ -15,7 +15,7 @@ from privledger.errors import InvalidPlan
 from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.rounding import positive, probability
-from privledger.storage import is_url
+from privledger.storage import is_url, shown
 
 ENVIRONMENT = "PRIVLEDGER_DATA"
 FILTERS = ("auto", *KINDS)
@@ -50,7 +50,7 @@ class RunFile:
         schema, table: file names, relative to the data folder.
         data_name: a stable identity of the rows, or None.
         budget: of the ledger, if it has to be created.
-        ledger: file name, relative to the run file.
+        ledger: file name, relative to the run file; or the URL of a ledger in a database.
         relation, filter: of the ledger, if it has to be created.
         evaluate: public rows to score on, or None.
     """
@@ -60,7 +60,7 @@ class RunFile:
     schema: str
     table: str
     budget: Budget
-    ledger: str
+    ledger: str = field(repr=shown)
     params: dict[str, Any] = field(factory=dict)
     data_name: str | None = None
     relation: str = "add_remove"
@@ -88,7 +88,7 @@ class RunFile:
         tables = {name: _table(value, name) for name in _KEYS}
         for name in value:
             if name not in _KEYS:
-                raise InvalidPlan("run file table", name, f"one of {', '.join(_KEYS)}")
+                raise InvalidPlan("run file table", shown(name), f"one of {', '.join(_KEYS)}")
         data, ledger = tables["data"], tables["ledger"]
         budget = _budget(tables["budget"])
         chosen = ledger.get("filter", "auto")
@@ -104,34 +104,37 @@ class RunFile:
             evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
         )
 
-    def data_path(self, name: str, data_dir: str | Path | None = None) -> Path:
+    def data_path(self, name: str, data_dir: str | Path | None = None, *,
+                  must_exist: bool = True) -> Path:
         """Where a data file is: below `data_dir`, else $PRIVLEDGER_DATA, else beside the run."""
         base = data_dir or os.environ.get(ENVIRONMENT) or self.path.parent
         found = Path(base) / name
-        if not found.is_file():
+        if must_exist and not found.is_file():
             raise InvalidPlan("data file", name,
                               f"a file below {base} (see --data-dir and {ENVIRONMENT})")
         return found
 
-    def ledger_path(self, chosen: str | Path | None = None) -> Path:
-        """The ledger: `chosen`, else the file's own, beside the run file.
+    def ledger_path(self, chosen: str | Path | None = None) -> Path | str:
+        """The ledger: `chosen`, else the file's own, beside the run file. Or a URL, as a text.
 
         Beside the run file and not in the working directory, so that the same run always meets
-        the same budget.
+        the same budget. A URL may hold a password: print `storage.shown` of it, never itself.
         """
-        if is_url(chosen or self.ledger):  # not quoted: it may hold a password
-            raise InvalidPlan("ledger", "a URL", "a file: a run keeps its ledger in one")
+        if is_url(chosen or self.ledger):
+            return str(chosen or self.ledger)
         return Path(chosen) if chosen else self.path.parent / self.ledger
 
 
 def _table(value: dict[str, Any], name: str) -> dict[str, Any]:
     table = value.get(name, {})
+    if name == "ledger" and isinstance(table, str):
+        table = {"path": table}
     if not isinstance(table, dict):
         raise InvalidPlan(name, table, f"a table, [{name}]")
     known = _KEYS[name]
     for key in table:
         if known is not None and key not in known:
-            raise InvalidPlan(f"[{name}] key", key, f"one of {', '.join(known)}")
+            raise InvalidPlan(f"[{name}] key", shown(key), f"one of {', '.join(known)}")
     return table
 
 

@@ -17,12 +17,13 @@ from privledger_learners.trees.budget import scale_within
 from privledger_learners.trees.estimator import TreeClassifier
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, grow, laplace, monotone
-from privledger_learners.trees.leaves import default_smoothing, fair_depth, leaf_values
+from privledger_learners.trees.leaves import fair_depth, leaf_values
 
 PAPER = "Li et al., Multinomial Random Forest: Toward Consistency and Privacy-Preservation"
 JOINT_RATIO = 1.1
 COUNT_SHARE = 0.05
 STRUCTURE = 0.7
+SMOOTHING = 1.0
 
 
 @frozen
@@ -137,8 +138,7 @@ class MultinomialRecipe:
                      classes: pl.CategoryCells) -> np.ndarray:
         mechanism = self._leaf_mechanism(self.factor)
         if self.labels == "counts":
-            return leaf_values(session, data, tree, mechanism,
-                               default_smoothing("classification"))
+            return leaf_values(session, data, tree, mechanism, SMOOTHING)
         drawn = session.release(mechanism, data.choose_label(tree, classes))
         return np.eye(classes.count)[drawn]
 
@@ -159,7 +159,7 @@ class MultinomialForestClassifier(TreeClassifier):
         variant: `multinomial`: the paper's two draws per split, feature and then cut, by
             impurity falls scaled to [0, 1]. `joint`: one draw of both by squared errors, which
             costs half per unit of score and does not forget how much a split is worth.
-        n_trees: None for one joint tree, or a hundred multinomial ones.
+        n_trees: None for three joint trees, or a hundred multinomial ones.
         depth: None for the rule: from the row count, public or bought, at most `max_depth`,
             such that a leaf holds `per_leaf` noise scales.
         impurity: `gini` or `entropy`, for `multinomial`.
@@ -228,7 +228,7 @@ class MultinomialForestClassifier(TreeClassifier):
         self._check()
         joint = self.variant == "joint"
         halves = self.halves if self.halves is not None else not joint
-        trees = self.n_trees if self.n_trees is not None else 1 if joint else 100
+        trees = self.n_trees if self.n_trees is not None else 3 if joint else 100
         labels = self.labels if self.labels is not None else "counts" if joint else "drawn"
         count = COUNT_SHARE if self.depth is None and schema.public_rows is None else 0.0
         tree = (1.0 - count) / trees

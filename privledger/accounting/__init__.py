@@ -28,7 +28,7 @@ from privledger.accounting.gaussian import (
     mu_from_epsilon_delta,
     mu_from_pure,
 )
-from privledger.accounting.relation import RELATIONS, Relation, check_relation
+from privledger.accounting.relation import RELATIONS, Relation, check_relation, promise
 from privledger.accounting.renyi import (
     bounded_range_rdp,
     gaussian_rdp,
@@ -72,6 +72,7 @@ __all__ = [
     "poisson_gaussian_rdp",
     "poisson_generic_rdp",
     "poisson_pure_epsilon",
+    "promise",
     "published_sgbdt_epsilon",
     "pure_rdp",
     "rdp_cap",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -19,12 +18,14 @@ from privledger.cli.demo import demo
 from privledger.cli.explaining import explain_command
 from privledger.cli.exporting import export
 from privledger.cli.listing import learners
+from privledger.cli.output import say_failure
 from privledger.cli.overlapping import overlap
 from privledger.cli.planning import plan
 from privledger.cli.receipts import receipt
 from privledger.cli.running import run
 from privledger.cli.showing import record, show
-from privledger.reports import clean
+from privledger.cli.windowing import window
+from privledger.reports.ci import FORMATS
 
 INTERRUPTED, CLOSED_PIPE = 130, 141
 
@@ -57,9 +58,9 @@ class Commands(click.Group):
 def _said(given: list[str], kind: str, message: str, code: int,
           error: click.ClickException | None = None) -> int:
     text = " ".join(given)
-    if "--format json" in text or "--format=json" in text:
-        click.echo(json.dumps({"error": kind, "message": clean(message, limit=2000),
-                               "exit": code}, indent=2))
+    for format_ in ("json", *FORMATS):
+        if f"--format {format_}" in text or f"--format={format_}" in text:
+            say_failure(format_, kind, message, code)
     if error is not None:
         error.show()
     else:
@@ -80,6 +81,6 @@ def main() -> None:
 
 
 COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, check,
-            overlap, learners)
+            overlap, window, learners)
 for command in COMMANDS:
     main.add_command(command)

@@ -2,63 +2,124 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
-from privledger.cli.opening import LedgerPlace, reading, reading_store
+from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.planning import Prepared, data_option, prepare
-from privledger.cli.render import GREEN, RED, figure, findings_table, pairs, text
+from privledger.cli.planning import Prepared, data_option, prepare, priced
+from privledger.cli.render import GREEN, RED, findings_table, text
+from privledger.cli.running import default_name
 from privledger.cli.showing import ledger_argument
+from privledger.cli.verdicts import Verdict, check_format_option, find_policy, show_verdict
+from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerError, RelationMismatch, UnsupportedNode
 from privledger.findings import Finding
-from privledger.gate import (
-    NOT_TRUSTED,
-    NOTHING,
-    REFUSED,
-    WITHIN,
-    Facts,
-    Policy,
-    compare,
-)
-from privledger.ledger import audit
+from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
+from privledger.ledger import Budget, Entry, State, asserted_kinds, audit, fixed_filter, folded
+from privledger.ledger.history import receipt_of
 from privledger.reports import (
     LedgerReport,
+    head_is_in_history,
     leaves,
     ledger_report,
     load_receipt,
     receipt_is_in_history,
 )
-from privledger.reports.signing import check_signature, read_key
+from privledger.reports.advice import what_fits
+from privledger.reports.per_table import table_spends
+from privledger.reports.pricing import rule_for
+from privledger.reports.receipt import RULE as IN_HISTORY
+from privledger.reports.signing import (
+    check_signature,
+    check_signed_with,
+    read_key,
+    read_public_key,
+)
+from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_key_option = click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
+                           help="The receipt must be signed with the secret in this file.")
+_public_option = click.option(
+    "--public-key", type=click.Path(exists=True, dir_okay=False),
+    help="The receipt must be signed with the Ed25519 key whose public half (PEM) this is.")
+
+
+@frozen
+class Witness:
+    """What somebody kept elsewhere about a history: a receipt, a head, or nothing."""
+
+    receipt: dict[str, Any] | None = None
+    head: str | None = None
+    key_file: str | None = None
+    public_key: str | None = None
+
+    @property
+    def present(self) -> bool:
+        return self.receipt is not None or self.head is not None
+
+    def compare(self, entries: Sequence[Entry]) -> list[Finding]:
+        """Everything about `entries` that the witness contradicts."""
+        found = []
+        if self.receipt is not None:
+            found += [*self._signature(self.receipt), *receipt_is_in_history(entries, self.receipt)]
+        if self.head is not None:
+            found += head_is_in_history(entries, self.head)
+        return found
+
+    def _signature(self, receipt: dict[str, Any]) -> list[Finding]:
+        """A receipt that should be signed, and is not, by this key."""
+        public = read_public_key(self.public_key) if self.public_key else None
+        secret = read_key(self.key_file) if self.key_file else None
+        try:
+            if public is not None:
+                check_signed_with(receipt, public)
+            if secret is not None:
+                check_signature(receipt, secret)
+        except InvalidPlan as error:
+            return [Finding("receipt-is-signed", -1, str(error))]
+        return []
+
+
+def witness(receipt: str | None, head: str | None, key_file: str | None,
+            public_key: str | None) -> Witness:
+    """Read what the options name; a key without a receipt would check nothing."""
+    if (key_file or public_key) and receipt is None:
+        raise click.UsageError("a key needs --receipt: nothing else is signed")
+    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+        raise click.UsageError("--expect-head takes 64 hexadecimal digits")
+    return Witness(load_receipt(receipt) if receipt else None, head, key_file, public_key)
 
 
 @click.command(cls=Guarded)
 @ledger_argument
 @click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
               help="A receipt that was released with a model: finds a cut tail or an old copy.")
-@click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
-              help="The receipt must be signed with the secret in this file.")
+@_key_option
+@_public_option
 @format_option
-def verify(ledger: str, receipt: str | None, key_file: str | None, format_: str) -> None:
-    """Re-read and re-price the whole history; list every fault.
+def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: str | None,
+           format_: str) -> None:
+    """Read the whole history again, price every plan again, trust no total.
 
-    Exit code 0 if it is clean, 3 if it cannot be trusted.
+    Exit code 0 if clean, 3 if the ledger cannot be trusted.
     """
-    if key_file and not receipt:
-        raise click.UsageError("--key-file checks the signature of a --receipt")
-    wanted = load_receipt(receipt) if receipt else None
-    signed = _signature(wanted, key_file)
+    known = witness(receipt, None, key_file, public_key)
     with reading_store(ledger) as store:
-        findings = signed + audit(store)
         entries = store.read()
-        if wanted is not None:
-            findings += receipt_is_in_history(entries, wanted)
+        findings = audit(store, entries)
+    head = None if findings else receipt_of(folded(entries)).as_dict()
+    findings = known.compare(entries) + findings
 
     def render(out: Console) -> None:
         if findings:
@@ -69,56 +130,75 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, format_: str)
             out.print(text(f"clean: {len(entries)} entries re-read and re-priced{more}", GREEN))
 
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": len(entries),
-                   "receipt": receipt, "findings": findings}, render)
+                   "compared_with": receipt, "receipt": head,
+                   "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
 
 
-def _signature(receipt: dict[str, Any] | None, key_file: str | None) -> list[Finding]:
-    """A receipt that should be signed, and is not, by this key."""
-    if receipt is None or not key_file:
-        return []
-    try:
-        check_signature(receipt, read_key(key_file))
-    except InvalidPlan as error:
-        return [Finding("receipt-is-signed", -1, str(error))]
-    return []
-
-
 @frozen
-class Verdict:
-    """The gate's answer."""
+class Sketch:
+    """A learner that nobody wrote a run file for, priced from its schema alone."""
 
-    code: int
-    verdict: str
-    facts: Facts | None
-    findings: tuple[Finding, ...]
+    learner: str | None
+    schema: str | None
+    epsilon: float | None
+    delta: float
+    relation: str
+    params: tuple[str, ...]
+    isolation: str
 
 
 @click.command(cls=Guarded)
-@click.argument("subject", metavar="LEDGER|RUN.toml", type=LedgerPlace())
-@click.option("--policy", required=True, type=click.Path(exists=True, dir_okay=False),
-              help="TOML file with a table [policy].")
+@click.argument("subject", metavar="[LEDGER|RUN.toml]", type=LedgerPlace(), required=False)
+@click.option("--policy", type=click.Path(exists=True, dir_okay=False),
+              help="TOML file with a table [policy] [default: privledger.toml, or "
+                   "[tool.privledger.policy] of pyproject.toml, in the working directory].")
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="For a run file: the ledger it would continue [default: the run file's].")
-@format_option
-def check(subject: str, policy: str, data_dir: str | None, ledger: str | None,
-          format_: str) -> None:
+@click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
+              help="A receipt that was kept elsewhere: finds a cut tail or an old copy.")
+@click.option("--expect-head", metavar="HASH", help="An entry with this hash must be there.")
+@_key_option
+@_public_option
+@click.option("--learner", help="Price this learner, before there is a run file or any data.")
+@click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
+@click.option("--epsilon", type=float, help="For --learner.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="For --learner.")
+@click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),
+              default="add_remove", show_default=True, help="For --learner.")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE",
+              help="For --learner: one of its parameters, as TOML writes it.")
+@click.option("--isolation", type=click.Choice(["guarded", "brokered"]), default="guarded",
+              show_default=True, help="For a plan: how the learner will be kept from the rows.")
+@check_format_option
+def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
+          receipt: str | None, expect_head: str | None, key_file: str | None,
+          public_key: str | None, format_: str, **sketch: Any) -> None:
     """The gate for CI: does a ledger, or a run that has not happened yet, keep to a policy?
 
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
     5 nothing to check. Anything that cannot be read fails.
     """
-    rules = Policy.load(policy)
-    if is_run_file(subject):
-        result = check_run(subject, rules, data_dir, ledger)
+    plan = Sketch(**sketch)
+    if (subject is None) == (plan.learner is None):
+        raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
+    rules = find_policy(policy)
+    known = witness(receipt, expect_head, key_file, public_key)
+    if subject is None:
+        if known.present:
+            raise click.UsageError("a learner has no ledger: no receipt and no head to compare")
+        name = f"learner {plan.learner}"
+        result = check_plan(lambda: sketched(plan), rules, known, plan.isolation)
+    elif is_run_file(subject):
+        name = shown(subject)
+        result = check_plan(lambda: prepare(subject, data_dir, ledger), rules, known,
+                            plan.isolation)
     else:
-        result = check_ledger(subject, rules)
-    emit(format_, {"subject": shown(subject), "policy": rules, "exit": result.code,
-                   "verdict": result.verdict, "facts": result.facts,
-                   "findings": result.findings},
-         lambda out: render_verdict(out, result, rules))
+        name = shown(subject)
+        result = check_ledger(subject, rules, known)
+    show_verdict(format_, name, rules, result)
     click.get_current_context().exit(result.code)
 
 
@@ -131,30 +211,44 @@ def is_run_file(path: str) -> bool:
     return not head.startswith(b"SQLite format 3") and path.endswith(".toml")
 
 
-def check_ledger(path: str, policy: Policy) -> Verdict:
+def check_ledger(path: str, policy: Policy, known: Witness) -> Verdict:
     """Trust first, then limits."""
-    report = _trusted(path)
+    report = _trusted(path, known)
     if isinstance(report, Verdict):
         return report
     if not _live(report):
-        return Verdict(NOTHING, "nothing to check: the ledger has no grant", None, ())
-    return _decide(ledger_facts(report), policy)
+        return Verdict(NOTHING, "nothing to check: the ledger has no grant", None, (),
+                       receipt=report.receipt)
+    missing = _missing_receipt(policy, known)
+    result = _decide(ledger_facts(report), policy, report.policy, missing)
+    return evolve(result, receipt=report.receipt)
 
 
-def _trusted(path: str) -> LedgerReport | Verdict:
+def _trusted(path: str, known: Witness) -> LedgerReport | Verdict:
     """The report of a ledger without a fault, or the verdict that there is none."""
+    named: list[Finding] = []
     try:
         with reading_store(path) as store:
-            findings = audit(store)
-        if not findings:
-            with reading(path) as opened:
-                return ledger_report(opened._history.store, opened.state)
+            entries = store.read()
+            findings = audit(store, entries)
+            if known.present:
+                named = known.compare(entries)
+            if not findings and not named:
+                return ledger_report(store, folded(entries), (entries, ()))
     except LedgerError as error:
         note(str(error))
         findings = [Finding("history-can-be-read", -1, str(error))]
-    named = tuple(Finding("ledger-not-trusted", found.position, f"{found.rule}: {found.message}")
-                  for found in findings)
-    return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, named)
+    named += [Finding("ledger-not-trusted", found.position, f"{found.rule}: {found.message}")
+              for found in findings]
+    return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, tuple(named))
+
+
+def _missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
+    if not policy.require_receipt or known.present:
+        return ()
+    return (Finding("receipt-missing", -1,
+                    "the policy asks for --receipt or --expect-head: without one, a tail that "
+                    "was cut off is not noticed"),)
 
 
 def _live(report: LedgerReport) -> bool:
@@ -165,24 +259,45 @@ def _live(report: LedgerReport) -> bool:
 
 def ledger_facts(report: LedgerReport) -> Facts:
     """What was spent or reserved, by whom and by which means."""
+    granted = [grant for grant in report.grants if grant.status != "scope"]
     asserted = [f"{line.mechanism}: {line.question}" for grant in report.grants
                 for line in grant.lines if line.asserted]
-    asserted += [f"Asserted in the plan of {grant.name}" for grant in report.grants
-                 if "Asserted" in grant.mechanisms]
+    asserted += [f"{kind} in the plan of {grant.name}" for grant in report.grants
+                 for kind in asserted_kinds(grant.mechanisms)]
     return Facts(
         epsilon=report.spent, delta=report.spent_delta, relation=report.relation,
-        learners=tuple(dict.fromkeys(grant.learner for grant in report.grants
-                                     if grant.status != "scope")),
+        learners=tuple(dict.fromkeys(grant.learner for grant in granted)),
         mechanisms=tuple(dict.fromkeys(name for grant in report.grants
                                        for name in grant.mechanisms)),
         asserted=tuple(dict.fromkeys(asserted)), simulated=not report.private,
+        isolation=tuple(dict.fromkeys(grant.isolation for grant in granted)),
+        windows=report.windows, budget_delta=report.delta, data=report.tables,
     )
 
 
-def check_run(path: str, policy: Policy, data_dir: str | None, ledger: str | None) -> Verdict:
-    """Price the plan, on top of what its ledger has spent already, before any data is opened."""
+def sketched(plan: Sketch) -> Prepared:
+    """A learner as `--learner` names it, against a fresh budget of what it asks for."""
+    if plan.schema is None or plan.epsilon is None:
+        raise click.UsageError("--learner needs --schema and --epsilon")
+    value = {"run": {"learner": plan.learner}, "params": _params(plan.params),
+             "data": {"schema": plan.schema, "table": "none yet"},
+             "budget": {"epsilon": plan.epsilon, "delta": plan.delta},
+             "ledger": {"relation": plan.relation}}
+    return priced(RunFile.from_dict(value, Path("command line")), Schema.load(plan.schema), None)
+
+
+def _params(given: Sequence[str]) -> dict[str, Any]:
     try:
-        prepared = prepare(path, data_dir, ledger)
+        return tomllib.loads("\n".join(given))
+    except ValueError:
+        raise click.UsageError("--param takes NAME=VALUE, with VALUE as TOML writes it") from None
+
+
+def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
+               isolation: str) -> Verdict:
+    """Price a plan, on top of what its ledger has spent already, before any data is opened."""
+    try:
+        prepared = make()
     except RelationMismatch as error:
         return Verdict(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
     except UnsupportedNode as error:
@@ -191,49 +306,77 @@ def check_run(path: str, policy: Policy, data_dir: str | None, ledger: str | Non
     except LedgerError as error:
         found = Finding("ledger-not-trusted", -1, str(error))
         return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
-    before = None
+    before: Facts | None = None
+    own: Policy | None = None
+    receipt, missing = None, _missing_receipt(policy, known) if prepared.exists else ()
     if prepared.exists:
-        report = _trusted(str(prepared.ledger))
+        report = _trusted(str(prepared.ledger), known)
         if isinstance(report, Verdict):
             return report
-        before = ledger_facts(report)
-    return _decide(run_facts(prepared, before), policy)
+        before, receipt, own = ledger_facts(report), report.receipt, report.policy
+    elif known.present:
+        gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
+                                       "moved or deleted")
+        return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
+    result = _decide(run_facts(prepared, before, isolation), policy, own, missing)
+    fits = "" if result.code == WITHIN else _fits(prepared, policy)
+    return evolve(result, receipt=receipt, fits=fits)
 
 
-def run_facts(prepared: Prepared, before: Facts | None) -> Facts:
+def _fits(prepared: Prepared, policy: Policy) -> str:
+    """What the plan would have to be, to keep to the budget and to the policy."""
+    run, state = prepared.run, prepared.state or State()
+    budget = state.budget or run.budget
+    relation = state.relation or run.relation
+    rule = state.rule or rule_for(prepared.node, budget, relation, run.filter)
+    if not policy.max_epsilon > 0:
+        return "nothing fits"
+    most = fixed_filter(rule.kind, Budget(policy.max_epsilon, budget.delta),
+                        rule.order if rule.kind == "rdp" else None)
+    return what_fits(prepared.node, relation, rule, most.cap_units, state).text
+
+
+def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarded") -> Facts:
     """The plan, and what is already in the ledger that it would continue."""
-    price = prepared.price
-    asserted = tuple(f"{leaf}" for leaf in leaves(prepared.node)
-                     if type(leaf).__name__ == "Asserted")
+    price, run = prepared.price, prepared.run
     kinds = tuple(type(leaf).__name__ for leaf in leaves(prepared.node))
-    earlier: Any = before or Facts(0.0, 0.0, price.relation, (), ())
+    asserted = tuple(f"{leaf}" for leaf in leaves(prepared.node)
+                     if asserted_kinds([type(leaf).__name__]))
+    earlier = before or Facts(0.0, 0.0, price.relation, (), ())
+    state = prepared.state or State()
+    budget = state.budget or run.budget
+    known = with_rule(state, prepared)
     return Facts(
         epsilon=price.total, delta=price.total_delta, relation=price.relation,
-        learners=tuple(dict.fromkeys((*earlier.learners, prepared.run.learner))),
+        learners=tuple(dict.fromkeys((*earlier.learners, run.learner))),
         mechanisms=tuple(dict.fromkeys((*earlier.mechanisms, *kinds))),
         asserted=(*earlier.asserted, *asserted), simulated=earlier.simulated,
         refusal=price.refusal or "",
+        isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
+        windows=earlier.windows, budget_delta=budget.delta,
+        data=table_spends(known, (run.data_name or default_name(run), price.charge.units,
+                                  price.charge.delta_units, prepared.schema.public_rows)),
     )
 
 
-def _decide(facts: Facts, policy: Policy) -> Verdict:
-    findings = compare(facts, policy)
+def with_rule(state: State, prepared: Prepared) -> State:
+    """The state with the filter that the plan would fix, if none is fixed yet."""
+    if state.rule is not None:
+        return state
+    run = prepared.run
+    rule = rule_for(prepared.node, state.budget or run.budget, state.relation or run.relation,
+                    run.filter)
+    return evolve(state, rule=rule)
+
+
+def _decide(facts: Facts, policy: Policy, own: Policy | None,
+            more: tuple[Finding, ...]) -> Verdict:
+    findings = (*compare(facts, policy), *more)
+    if own is not None:  # the ledger would refuse: its own policy counts as well
+        said = {(found.rule, found.message) for found in findings}
+        findings += tuple(Finding(found.rule, -1, f"the ledger's own policy: {found.message}")
+                          for found in compare(facts, own)
+                          if (found.rule, found.message) not in said)
     if findings:
         return Verdict(REFUSED, "refused", facts, findings)
     return Verdict(WITHIN, "within the policy", facts, ())
-
-
-def render_verdict(out: Console, result: Verdict, policy: Policy) -> None:
-    """One line, the numbers, every finding."""
-    out.print(text(result.verdict, GREEN if result.code == WITHIN else RED))
-    if result.facts is not None:
-        facts = result.facts
-        out.print(pairs([
-            ("epsilon", f"{figure(facts.epsilon)} of {figure(policy.max_epsilon)} allowed"),
-            ("delta", f"{facts.delta:g} of {policy.max_delta:g} allowed"),
-            ("relation", facts.relation),
-            ("learners", ", ".join(facts.learners) or "-"),
-            ("mechanisms", ", ".join(facts.mechanisms) or "-"),
-        ]))
-    if result.findings:
-        out.print(findings_table(result.findings))

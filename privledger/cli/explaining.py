@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.accounting import check_relation
+from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.planning import data_option, prepare
 from privledger.cli.render import text
@@ -32,7 +32,7 @@ def read_node(path: str) -> Node:
 @click.argument("file", metavar="RUN.toml|NODE.json", type=click.Path(exists=True,
                                                                      dir_okay=False))
 @click.option("--delta", type=float, help="Failure probability [default: the run's].")
-@click.option("--relation", type=click.Choice(["add_remove", "replace_one"]),
+@click.option("--relation", type=click.Choice(RELATIONS),
               help="For NODE.json [default: add_remove].")
 @data_option
 @format_option

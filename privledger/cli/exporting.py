@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.opening import LedgerPlace, reading_store
+from privledger.cli.opening import LedgerPlace, reading_store, receipt_or_none
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.render import text
 from privledger.errors import LedgerCorrupt
@@ -46,7 +46,7 @@ def export(ledger: str | None, output: str | None, include_records: bool, verifi
     _check_usage(ledger, output, include_records, verifier, force, format_)
     value: dict[str, Any] = {
         "ledger": None if ledger is None else shown(ledger), "output": output, "entries": None,
-        "head": None, "records": include_records, "verifier": verifier,
+        "head": None, "receipt": None, "records": include_records, "verifier": verifier,
     }
     if ledger is not None and output is not None:
         with reading_store(ledger) as store:
@@ -57,7 +57,8 @@ def export(ledger: str | None, output: str | None, include_records: bool, verifi
             if include_records:
                 lines += vector_lines(store, entries)
                 note(CONFIDENTIAL)
-        value |= {"entries": len(entries), "head": entries[-1].hash}
+        value |= {"entries": len(entries), "head": entries[-1].hash,
+                  "receipt": receipt_or_none(ledger)}
         _write(output, "".join(lines).encode("ascii"), force, confidential=include_records)
     if verifier is not None:
         _write(verifier, (files("privledger") / "standalone" / "verify_history.py").read_bytes(),

@@ -49,3 +49,12 @@ def reading_store(path: str | Path) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def receipt_or_none(path: str | Path) -> dict[str, Any] | None:
+    """The receipt of a ledger; None if its history cannot be folded, so that there is none."""
+    try:
+        with reading(path) as opened:
+            return opened.receipt.as_dict()
+    except LedgerError:
+        return None

@@ -10,22 +10,29 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+import privledger
 from privledger.errors import (
     BudgetExceeded,
     DataError,
     InvalidValue,
+    IsolationUnavailable,
     LearnerError,
     LedgerCorrupt,
     LedgerTooNew,
+    PolicyViolation,
     PrivledgerError,
     UnsupportedNode,
+    public_name,
 )
+from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
 from privledger.reports import clean, plain
+from privledger.reports.ci import FORMATS, Outcome, ci_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+VERSION = privledger.__version__
 WIDTH = 100
 
 format_option = click.option("--format", "format_", type=click.Choice(["text", "json"]),
@@ -34,12 +41,14 @@ format_option = click.option("--format", "format_", type=click.Choice(["text", "
 
 _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (BudgetExceeded, REFUSED),
+    (PolicyViolation, REFUSED),
     (UnsupportedNode, REFUSED),
     (LedgerCorrupt, NOT_TRUSTED),
     (LedgerTooNew, NOT_TRUSTED),
     (InvalidValue, USAGE),
     (DataError, USAGE),
     (LearnerError, USAGE),
+    (IsolationUnavailable, USAGE),
 )
 
 
@@ -90,25 +99,45 @@ class Guarded(click.Command):
         except PrivledgerError as error:
             _fail(ctx, type(error).__name__, str(error), exit_code(error))
         except Exception as error:
-            _fail(ctx, "InternalError", f"internal error: {_where(error)}", INTERNAL)
+            _fail(ctx, "InternalError", f"internal error: {where(error)}", INTERNAL)
 
 
-def _where(error: BaseException) -> str:
-    """The type of an unexpected exception and the line of code; never its text."""
+def where(error: BaseException) -> str:
+    """The type of an unexpected exception and the line of code; never a text of its own."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    name = type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        name = f"{name} ({error.strerror})"
+    name = public_name(type(error))
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        name = f"{name} ({os.strerror(error.errno)})"
     if trace is None:
         return name
     module = trace.tb_frame.f_globals.get("__name__", "?")
     return f"{name} in {module}, line {trace.tb_lineno}"
 
 
+def say_failure(format_: str, kind: str, message: str, code: int) -> None:
+    """On stdout, for whoever reads it by machine: a failure is never an empty, passing report."""
+    if format_ == "json":
+        click.echo(json.dumps({"error": kind, "message": clean(message, limit=2000),
+                               "exit": code}, indent=2))
+    elif format_ in FORMATS:
+        found = Finding("cannot-check", -1, f"{kind}: {message}")
+        click.echo(ci_text(format_, Outcome("privledger", VERSION, code, "nothing is known",
+                                            {}, (found,))))
+
+
+def is_ours(error: PrivledgerError) -> bool:
+    """Whether this package's own code wrote the error's text, and no caller of it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] == "privledger" and public_name(type(error)) == (
+        type(error).__name__)
+
+
 def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:
-    if ctx.params.get("format_") == "json":
-        click.echo(json.dumps({"error": kind, "message": message, "exit": code}, indent=2))
+    say_failure(str(ctx.params.get("format_")), kind, message, code)
     note(f"privledger {ctx.info_name}: {message}")
     ctx.exit(code)

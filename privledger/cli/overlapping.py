@@ -25,12 +25,14 @@ def overlap(ledgers: tuple[str, ...], format_: str) -> None:
     Each ledger keeps its own promise; for the records of a shared table they add up. Exit
     code 1 if there is one.
     """
-    states = {}
+    states, receipts = {}, {}
     for place in ledgers:
         with reading(place) as opened:
             states[shown(place)] = opened.state
+            receipts[shown(place)] = opened.receipt.as_dict()
     found = overlaps(states)
-    emit(format_, {"ledgers": [shown(place) for place in ledgers], "overlaps": found},
+    emit(format_, {"ledgers": [shown(place) for place in ledgers], "overlaps": found,
+                   "receipts": receipts},
          lambda out: _render(out, found))
     if found:
         click.get_current_context().exit(1)

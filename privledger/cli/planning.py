@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import field, frozen
 
+from privledger.accounting import promise
+from privledger.broker import PATIENCE
+from privledger.cli.isolating import making
 from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
 from privledger.data import Schema
-from privledger.errors import InvalidPlan, RelationMismatch
+from privledger.errors import InvalidPlan, LedgerMissing
 from privledger.graph import Node, to_json
 from privledger.ledger import State
-from privledger.plugins import ClaimStep, load_learner
+from privledger.ledger.history import receipt_of
+from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, outline, price_plan, release_count
 from privledger.runs import RunFile
+from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,14 +50,16 @@ class Prepared:
     node: Node
     claims: tuple[ClaimStep, ...]
     price: Price
-    ledger: Path
+    ledger: Path | str = field(repr=shown)
     exists: bool
+    state: State | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         info = self.model.info
         return {
             "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
-            "paper": info.paper, "params": self.run.params, "ledger": str(self.ledger),
+            "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
+            "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
             "ledger_exists": self.exists, "price": self.price, "fits": self.price.fits,
             "releases": release_count(self.node), "budget": self.run.budget,
             "claims": [claim_dict(step) for step in self.claims], "plan": to_json(self.node),
@@ -67,36 +74,44 @@ def claim_dict(step: ClaimStep) -> dict[str, Any]:
 
 def build(run: RunFile, schema: Schema) -> Any:
     """An instance of the run's learner; unknown parameters are refused by name."""
-    learner, params = load_learner(run.learner), dict(run.params)
-    if run.relation not in learner.info.relations:
-        raise RelationMismatch(f"{run.learner} supports {', '.join(learner.info.relations)}, "
-                               f"the run asks for {run.relation}")
-    known = inspect.signature(learner).parameters
-    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in known.values())
-    for key in params:
-        if key not in known and not open_ended:
-            raise InvalidPlan("[params] key", key, f"one of {', '.join(known)}")
-    if "relation" in known:
-        params["relation"] = run.relation
-    return learner(**params, schema=schema)
+    return configured(load_learner(run.learner), run.learner, run.params, schema, run.relation)
 
 
-def prepare(path: str, data_dir: str | None, ledger: str | None = None) -> Prepared:
-    """Read the run file and the schema, build the plan, price it. The table is not touched."""
+def prepare(path: str, data_dir: str | None, ledger: str | None = None,
+            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Read the run file and the schema, build the plan, price it. The table is not touched.
+
+    Args:
+        make: the learner with its parameters; `build` unless it runs elsewhere.
+    """
     run = RunFile.load(path)
-    schema = Schema.load(run.data_path(run.schema, data_dir))
-    model = build(run, schema)
-    node = model.plan(schema)
-    place = run.ledger_path(ledger)
-    state = None
-    if place.exists():
+    return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
+                  make)
+
+
+def state_at(place: Path | str) -> State | None:
+    """The state of the ledger there; None if there is none. Any other failure is raised."""
+    if not is_url(place) and not Path(place).exists():
+        return None
+    try:
         with reading(place) as opened:
-            state = opened.state
-            check_same(run, state)
+            return opened._history.state
+    except LedgerMissing:
+        return None
+
+
+def priced(run: RunFile, schema: Schema, place: Path | str | None,
+           make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
+    model = (make or build)(run, schema)
+    node = model.plan(schema)
+    state = None if place is None else state_at(place)
+    if state is not None:
+        check_same(run, state)
     price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                        filter=run.filter, state=state)
-    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place,
-                    state is not None)
+    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
+                    state is not None, state)
 
 
 def check_same(run: RunFile, state: State) -> None:
@@ -118,13 +133,16 @@ def check_same(run: RunFile, state: State) -> None:
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
+@click.option("--isolate", is_flag=True, help="Ask the learner in a confined process.")
 @format_option
-def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) -> None:
+def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool,
+         format_: str) -> None:
     """Price a run. Opens no data and writes nothing.
 
     Exit code 0 if the run fits its budget, 1 if it would be refused.
     """
-    prepared = prepare(run_file, data_dir, ledger)
+    with making(isolate, data_dir, ledger, PATIENCE) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
     emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
     if not prepared.price.fits:
         click.get_current_context().exit(1)
@@ -137,7 +155,7 @@ def render_plan(out: Console, prepared: Prepared) -> None:
         ("learner", f"{run.learner}: {info.summary}"),
         ("paper", info.paper or "-"),
         ("parameters", ", ".join(f"{key}={value}" for key, value in run.params.items())),
-        ("ledger", f"{prepared.ledger} ({'continued' if prepared.exists else 'new'})"),
+        ("ledger", f"{shown(prepared.ledger)} ({'continued' if prepared.exists else 'new'})"),
     ]))
     out.print()
     out.print(tree(outline(prepared.node), text("composition", "bold")))
@@ -152,7 +170,7 @@ def render_price(out: Console, price: Price, releases: int | None) -> None:
     order = "" if price.order is None else f", order {price.order:g}"
     out.print(pairs([
         ("price", text(f"epsilon {figure(price.epsilon)} at delta {price.delta:g}, "
-                       f"{price.relation}", "bold")),
+                       f"{promise(price.relation)}", "bold")),
         ("proved by", f"{price.theorem} [{price.accountant}{order}]"),
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{figure(price.amount)} of {figure(price.cap)} {price.unit}; the ledger "

@@ -10,7 +10,7 @@ import click
 from privledger.cli.opening import reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.showing import ledger_argument
-from privledger.reports.signing import read_key, sign_receipt
+from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 @ledger_argument
 @click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
               help="Sign it with HMAC-SHA256 and the secret in this file.")
+@click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
+              help="Sign it with the Ed25519 private key (PEM) in this file.")
 @format_option
-def receipt(ledger: str, key_file: str | None, format_: str) -> None:
-    """Print the receipt of a ledger: identity, number of entries, head hash, totals.
+def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: str) -> None:
+    """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter.
 
     Keep it where whoever can write the ledger cannot: it finds a cut tail or an old copy.
     """
+    if key_file and sign_key:
+        raise click.UsageError("one signature: give --key-file or --sign-key")
+    key = read_private_key(sign_key) if sign_key else None
     with reading(ledger) as opened:
         value: dict[str, Any] = opened.receipt.as_dict()
     if key_file:
         value = sign_receipt(value, read_key(key_file))
+    elif key is not None:
+        value = sign_with(value, key)
     emit(format_, value, lambda out: _render(out, value))
 
 

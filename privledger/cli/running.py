@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privledger.accounting import promise
+from privledger.broker import PATIENCE
+from privledger.cli.isolating import GUARDED, isolation, making
 from privledger.cli.opening import reading_store
-from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
 from privledger.cli.planning import Prepared, data_option, prepare, run_argument
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
 from privledger.cli.tables import score, split_off
-from privledger.data import read_table
-from privledger.errors import InvalidPlan, LedgerCorrupt
+from privledger.data import Dataset, read_table
+from privledger.errors import InvalidPlan, InvalidValue, LedgerCorrupt, PrivledgerError
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.ledger import audit
@@ -25,6 +28,7 @@ from privledger.reports import release_count
 from privledger.runs import RunFile
 from privledger.session import Ledger
 from privledger.session.reserve import refusal_body
+from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,31 +43,45 @@ if TYPE_CHECKING:
               help="Pickle the fitted model here; it holds released values only.")
 @click.option("--receipt", type=click.Path(dir_okay=False),
               help="Write the receipt here, as JSON; keep it with the model.")
+@click.option("--isolate", is_flag=True,
+              help="Run the learner in a confined process that never receives rows.")
+@click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), default=PATIENCE,
+              show_default=True, metavar="SECONDS",
+              help="With --isolate: silence after which the learner is given up.")
 @format_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
-        receipt: str | None, format_: str) -> None:
+        receipt: str | None, isolate: bool, isolate_timeout: float, format_: str) -> None:
     """Price a run, reserve its budget, train, and score it on public rows.
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
-    continue cannot be trusted; 4 if the model could not be written after the fit.
+    continue cannot be trusted; 4 if the model could not be written after the fit, or an
+    isolated learner failed; 2 if it cannot be isolated here.
     """
-    prepared = prepare(run_file, data_dir, ledger)
-    for name in (model, receipt):
-        # Found out before the budget is spent, not after.
-        if name and not Path(name).absolute().parent.is_dir():
-            raise InvalidPlan("output file", name, "in a folder that exists")
-    files = data_files(prepared.run, data_dir)
-    with open_ledger(prepared) as book:
-        refuse_early(prepared, book)
-        result = train(prepared, book, files, progress=format_ == "text")
-        if receipt:
-            Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
-                                     encoding="utf-8")
-        saved = save(result["model"], model) if model else True
+    check_outputs(model, receipt, isolate)
+    with making(isolate, data_dir, ledger, isolate_timeout) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
+        files = data_files(prepared.run, data_dir)
+        with open_ledger(prepared) as book:
+            refuse_early(prepared, book)
+            result = train(prepared, book, files, progress=format_ == "text")
+            if receipt:
+                Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
+                                         encoding="utf-8")
+            saved = save(result["model"], model) if model else True
     del result["model"]
     emit(format_, result, lambda out: render_run(out, result))
     if not saved:
         click.get_current_context().exit(INTERNAL)
+
+
+def check_outputs(model: str | None, receipt: str | None, isolate: bool) -> None:
+    """Find out before the budget is spent, not after."""
+    if model and isolate:
+        raise InvalidPlan("--model", model, "left out with --isolate: a pickle is a program, and "
+                          "its author would be the learner that is not trusted")
+    for name in (model, receipt):
+        if name and not Path(name).absolute().parent.is_dir():
+            raise InvalidPlan("output file", name, "in a folder that exists")
 
 
 def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
@@ -81,14 +99,16 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         with reading_store(prepared.ledger) as store:
             findings = audit(store)
         if findings:
-            raise LedgerCorrupt(f"{prepared.ledger}: {findings[0].rule}: {findings[0].message}; "
+            first = findings[0]
+            raise LedgerCorrupt(f"{shown(prepared.ledger)}: {first.rule}: {first.message}; "
                                 "nothing was read. Ask privledger verify")
         book = Ledger.open(prepared.ledger)
     else:
         if prepared.price.error is not None:
             raise prepared.price.error
-        if not prepared.ledger.absolute().parent.is_dir():
-            raise InvalidPlan("ledger", str(prepared.ledger), "in a folder that exists")
+        place = prepared.ledger
+        if not is_url(place) and not Path(place).absolute().parent.is_dir():
+            raise InvalidPlan("ledger", str(place), "in a folder that exists")
         book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
                              filter=run.filter)
     with book:
@@ -116,16 +136,35 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         public = read_table(test, schema)
     data = book.protect(X, y, schema, name=run.data_name or default_name(run))
     with watching(book, release_count(prepared.node), shown=progress):
-        fitted = prepared.model.fit(data)
+        fitted = fit(prepared, data)
     scores = None if public is None else score(fitted, *public, schema)
     return {
-        "learner": run.learner, "private": book.mode == "private", "ledger": book.path,
+        "learner": run.learner, "isolation": isolation(prepared.model),
+        "private": book.mode == "private", "ledger": book.path,
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
         "relation": book.relation, "spent": book.spent, "left": book.left,
         "budget": book.budget, "theorem": prepared.price.filter_theorem,
         "evaluation": scores, "receipt": book.receipt.as_dict(),
         "plan": to_json(prepared.node), "model": fitted,
     }
+
+
+def fit(prepared: Prepared, data: Dataset) -> Any:
+    """Train. What a learner says when it fails may quote a value, so it is not passed on."""
+    try:
+        return prepared.model.fit(data)
+    except InvalidValue as error:
+        if is_ours(error) and isinstance(error.rule, str):
+            raise PrivledgerError(f"the fit failed: {error.name} must be {error.rule}") from None
+        told = where(error)
+    except PrivledgerError as error:
+        if is_ours(error):
+            raise
+        told = where(error)
+    except Exception as error:
+        told = where(error)
+    raise PrivledgerError(f"the fit failed with {told}; its text is not shown, because it could "
+                          "quote a record. What was reserved stays spent")
 
 
 def default_name(run: RunFile) -> str:
@@ -173,9 +212,11 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         out.print(text("NOT PRIVATE: simulation with seeded noise", RED))
     scores, budget, receipt = result["evaluation"], result["budget"], result["receipt"]
     out.print(text(f"{result['learner']}: trained and settled", GREEN))
+    if result["isolation"] != GUARDED:
+        out.print(text(f"{result['isolation']}: the learner ran in a process without rows"))
     out.print(pairs([
         ("this run", f"epsilon {figure(result['epsilon'])} at delta {result['delta']:g}, "
-                     f"{result['relation']}"),
+                     f"{promise(result['relation'])}"),
         ("ledger total", f"epsilon {figure(result['spent'])} of {figure(budget.epsilon)} spent, "
                          f"{figure(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),

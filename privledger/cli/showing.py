@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privledger.accounting import promise
 from privledger.cli.opening import LedgerPlace, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import (
@@ -44,7 +45,7 @@ def show(ledger: str, format_: str) -> None:
     Opens the ledger read-only. Exit code 3 if the history cannot be trusted.
     """
     with reading(ledger) as opened:
-        report = ledger_report(opened._history.store, opened.state)
+        report = ledger_report(opened._history.store, opened._history.state)
     emit(format_, report, lambda out: render_ledger(out, report))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)
@@ -69,7 +70,7 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
     out.print(pairs([
         ("ledger", report.location),
         ("budget", f"epsilon {figure(report.epsilon)}, delta {report.delta:g}, "
-                   f"{report.relation}"),
+                   f"{promise(report.relation)}"),
         ("spent", f"epsilon {figure(report.spent)}, delta {report.spent_delta:g} "
                   "(reservations included)"),
         ("left", f"a plan of epsilon {figure(report.left)} would still be granted "
@@ -77,8 +78,15 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
         ("filter", f"{report.filter}: {report.theorem}"),
         ("mode", mode),
         ("noise", "; ".join(report.noise)),
+        *([("windows", ", ".join(report.windows[-5:]) + " (the last one is open)")]
+          if report.windows else []),
+        *([("policy", "its own; what it forbids is refused before anything is read")]
+          if report.policy is not None else []),
         ("history", f"{report.entries} entries, head {report.head[:16]}, {report.uuid}"),
     ]))
+    if report.dead:
+        out.print(text(f"dead holders: {len(report.dead)} ({', '.join(report.dead[:5])}); what "
+                       "they had reserved stays spent", YELLOW))
     out.print()
     out.print(grants_tree(report))
     if report.refusals:
@@ -106,6 +114,8 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
                    if part)
     line = text(f"{grant.name}  {who}  epsilon {figure(grant.epsilon)}  ")
     line.append_text(text(grant.status, RED if grant.status == "crashed" else ""))
+    if grant.isolation:
+        line.append_text(text(f"  {grant.isolation}", "dim"))
     branch = root.add(line)
     if grant.note:
         branch.add(text(grant.note, YELLOW))
@@ -146,10 +156,11 @@ def record(ledger: str, row: int, data: str | None, format_: str) -> None:
     """
     with reading(ledger) as opened:
         spend = opened.record(row, data)
+        receipt = opened.receipt.as_dict()
         rule = opened.state.rule
         unit = rule.unit if rule else ""
         simulated = opened.mode != "private"
-    emit(format_, record_dict(spend, unit, simulated),
+    emit(format_, record_dict(spend, unit, simulated) | {"receipt": receipt},
          lambda out: render_record(out, spend, unit, simulated))
 
 

@@ -1,17 +1,27 @@
 """Public facts about tables, guarded handles, and the queries they can describe."""
 
 from privledger.data.bins import Bins, Test, TreeCells
-from privledger.data.blocks import ColumnValue, CustomValue, Ones, TargetShares, clipped
+from privledger.data.blocks import (
+    ClassIs,
+    ColumnValue,
+    CustomValue,
+    Ones,
+    TargetShares,
+    clipped,
+)
 from privledger.data.cells import (
     CategoryCells,
     Cells,
     CoinCells,
     CrossCells,
+    IndexCells,
     IntervalCells,
+    LabelledCells,
     ResidualCells,
 )
 from privledger.data.choices import Choice, GrownCells, LabelChoice, Picked
 from privledger.data.dataset import Dataset, Partition
+from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
 from privledger.data.rows import Rows, Vault
 from privledger.data.schema import Column, Schema
@@ -23,6 +33,7 @@ __all__ = [
     "CategoryCells",
     "Cells",
     "Choice",
+    "ClassIs",
     "CoinCells",
     "Column",
     "ColumnValue",
@@ -31,8 +42,11 @@ __all__ = [
     "CustomValue",
     "Dataset",
     "GrownCells",
+    "IndexCells",
     "IntervalCells",
     "LabelChoice",
+    "LabelQuery",
+    "LabelledCells",
     "Ones",
     "Partition",
     "Picked",

@@ -130,10 +130,12 @@ class TreeCells:
     count: int
 
     def __attrs_post_init__(self) -> None:
+        count("TreeCells count", self.count)
         sizes = self.bins.sizes()
         reach = 0
         for test in self.tests:
-            if not (0 <= test.feature < len(sizes) and test.table.shape == (sizes[test.feature],)
+            count("Test feature", test.feature, least=0)
+            if not (test.feature < len(sizes) and test.table.shape == (sizes[test.feature],)
                     and test.table.dtype.kind == "u"):
                 raise InvalidValue("Test", test, "one unsigned entry per bin of its feature")
             reach += int(test.table.max())

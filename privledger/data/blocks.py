@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.data.rows import Rows
 from privledger.errors import DataError, InvalidValue
-from privledger.rounding import moderate, number
+from privledger.rounding import count, moderate, number
 
 
 class Block(Protocol):
@@ -103,6 +103,24 @@ class TargetShares:
         scaled = (target_of(rows) - column.lower) / (column.upper - column.lower)
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
         return np.stack([scaled, 1.0 - scaled], axis=1)
+
+
+@frozen(eq=False)
+class ClassIs:
+    """One for a record whose class is at `position` of the schema's list, zero for others."""
+
+    position: int
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count("ClassIs position", self.position, least=0)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = (target_of(rows) == self.position).astype(np.float64)
+        return found
 
 
 @frozen(eq=False)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from privledger.data.bins import fixed
 from privledger.data.blocks import target_of
 from privledger.data.rows import Rows
 from privledger.data.score import Score, _linked
-from privledger.data.table import MISSING
+from privledger.data.table import MISSING, has_label
 from privledger.errors import InvalidValue
+from privledger.rounding import MOST_COUNT, number
+from privledger.rounding import count as whole
 
 
 class Cells(Protocol):
@@ -27,7 +31,10 @@ class Cells(Protocol):
 
 
 def _edges(value: Any) -> tuple[float, ...]:
-    return tuple(float(edge) for edge in value)
+    """Numbers only: `float` alone would also take "1", True and anything that has a float."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidValue("edges", type(value).__name__, "a sequence of numbers")
+    return tuple(number("edges", edge) for edge in value)
 
 
 def _check_edges(edges: tuple[float, ...]) -> None:
@@ -42,6 +49,9 @@ class CategoryCells:
 
     name: str
     count: int
+
+    def __attrs_post_init__(self) -> None:
+        whole("CategoryCells count", self.count, most=MOST_COUNT)
 
     def index(self, rows: Rows) -> NDArray[Any]:
         if not self.name:
@@ -98,6 +108,45 @@ class ResidualCells:
         if size.ndim == 2:
             size = np.sqrt(np.square(size).sum(axis=1))
         return np.searchsorted(self.edges, size, side="right")
+
+
+@frozen(eq=False)
+class LabelledCells:
+    """Cell 0: records without a label. Cell 1: records with one."""
+
+    count: int = field(default=2, init=False)
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        return has_label(target_of(rows)).astype(np.int64)
+
+
+def _places(value: Any) -> NDArray[np.int64]:
+    places = np.asarray(value)
+    if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places) or places.min() < 0:
+        raise InvalidValue("IndexCells places", "given", "one cell number of at least 0 per row")
+    return fixed(places.astype(np.int64))
+
+
+@frozen(eq=False)
+class IndexCells:
+    """Parts by position: record i, in the order given to `protect`, lies in cell `places[i]`.
+
+    For relations under which the number of rows is public: `replace_one`, `replace_label`.
+
+    Attributes:
+        places: public cell numbers, shape (n_records,); kept as a copy that nobody can change.
+        count: how many cells there are, empty ones included.
+    """
+
+    places: NDArray[np.int64] = field(converter=_places, repr=False)
+    count: int
+
+    def __attrs_post_init__(self) -> None:
+        if not int(self.places.max()) < whole("IndexCells count", self.count):
+            raise InvalidValue("IndexCells count", self.count, "above every cell number")
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        return self.places
 
 
 @frozen(eq=False)

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from attrs import Factory, field, frozen
+from numpy.typing import NDArray
 
 from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
-from privledger.data.cells import CategoryCells, Cells, CoinCells, IntervalCells
+from privledger.data.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
 from privledger.data.choices import Choice, GrownCells, LabelChoice
+from privledger.data.disjoint import certificate
+from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
-from privledger.data.rows import Vault
+from privledger.data.rows import Rows, Vault
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Score
-from privledger.errors import InvalidValue, SchemaError
+from privledger.data.table import Columns, has_label
+from privledger.errors import InvalidValue, NotGranted, RelationMismatch, SchemaError
 from privledger.graph import Context
-from privledger.rounding import count, number, positive, probability
+from privledger.rounding import MOST_COUNT, count, number, positive, probability
 
 if TYPE_CHECKING:
     from privledger.data.bins import Bins
@@ -60,6 +64,38 @@ class Dataset:
     def chain(self) -> tuple[Context, ...]:
         return tuple(step.context for step in self.steps)
 
+    @property
+    def public_features(self) -> Columns:
+        """The encoded features, where the owner declared them public; `.arrays` are read-only.
+
+        Raises:
+            NotGranted: the features are private here, or the handle is a part or a sample.
+        """
+        held = self._public("features").features
+        arrays = tuple(held.arrays[held.schema.feature_index(column.name)]
+                       for column in self.schema.features)
+        return Columns(self.schema, arrays, held.n_rows)
+
+    @property
+    def public_rows(self) -> int:
+        """How many records there are, where that is public. Raises as `public_features` does."""
+        return self._public("the number of records").n
+
+    @property
+    def public_labelled(self) -> NDArray[np.bool_]:
+        """Which records have a label, shape (n_records,). Raises as `public_features` does."""
+        held = self._public("which records have a label")
+        assert held.target is not None
+        return has_label(held.target)
+
+    def _public(self, what: str) -> Rows:
+        if self._vault.public is None:
+            raise NotGranted(f"{what}: private here. Public features are for ledgers of relation "
+                             "replace_label, and protect(..., public_features=True)")
+        if self.steps:
+            raise NotGranted(f"{what}: ask the handle on all records, and pick positions")
+        return self._vault.public
+
     def _derive(self, step: Step) -> Dataset:
         return Dataset(self.schema, self._vault, (*self.steps, step), self.ledger)
 
@@ -76,13 +112,16 @@ class Dataset:
         return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
 
     def partition(self, parts: int | Cells) -> Partition:
-        """Disjoint parts: by a public predicate (`Cells`), or by a private coin per record."""
+        """Disjoint parts: by a public predicate or by position (`Cells`), or by a private coin
+        per record."""
         from privledger.data.kinds import CELLS
 
+        if isinstance(parts, IndexCells):
+            check_positions(parts, self._vault)
         if isinstance(parts, CELLS):
             public: Any = parts
             return Partition(self, public)
-        return Partition(self, CoinCells(count("parts", parts, least=2)))
+        return Partition(self, CoinCells(count("parts", parts, least=2, most=MOST_COUNT)))
 
     def count(self) -> Query:
         """How many records."""
@@ -122,6 +161,22 @@ class Dataset:
         """A joint question: several statistics released together, per cell."""
         return Query(self, tuple(blocks), cells, what)
 
+    def labels(self, rows: Any = None, candidates: Any = None, what: str = "labels") -> LabelQuery:
+        """Every single label, for `RandomizedResponse` where only labels are protected.
+
+        The release is an int64 array: one class position of the schema's list per record, in
+        the order given to `protect`.
+
+        Args:
+            rows: public positions among this handle's records: a slice, or distinct whole
+                numbers. Asked this way each set of rows pays in full; parts of a partition by
+                `IndexCells` pay once for all of them.
+            candidates: for each of the rows the same number of distinct classes, public or
+                computed from earlier releases, shape (rows, k). The answer is one of them; a
+                label that is not among them counts as a uniform draw from them.
+        """
+        return LabelQuery(self, rows, candidates, what)
+
     def custom(self, function: Any, sensitivity: float, why: str) -> Query:
         """Sum of a per-row function, clipped to [-sensitivity, sensitivity]. Asserted."""
         block = CustomValue(function, positive("sensitivity", sensitivity), why)
@@ -129,7 +184,7 @@ class Dataset:
 
     def score(self, loss: str, start: Any, *, center: float = 0.0, scale: float = 1.0) -> Score:
         """A running score of an additive model on these records; see `Score`."""
-        return Score(loss, np.asarray(start, dtype=np.float64), center, scale)
+        return Score(loss, start, center, scale)
 
     def bins(self, numeric_bins: int = 1024) -> Bins:
         """Public bins of the features."""
@@ -184,8 +239,17 @@ class Dataset:
         return self
 
 
+def check_positions(cells: IndexCells, vault: Vault) -> None:
+    """Raise unless positions mean something here: a public number of rows, and as many cells."""
+    if vault.relation == "add_remove":
+        raise RelationMismatch("parts by position need a public number of rows: a ledger of "
+                               "relation replace_one or replace_label")
+    if len(cells.places) != vault._n_rows:
+        raise InvalidValue("IndexCells places", len(cells.places), "as many as there are rows")
+
+
 def _certificate(partition: Partition) -> str:
-    return "iid_per_record" if isinstance(partition.cells, CoinCells) else "public_predicate"
+    return certificate(partition.cells, partition.data._vault)
 
 
 @frozen(eq=False)
@@ -194,7 +258,8 @@ class Partition:
 
     Attributes:
         token: identity, new for every partition.
-        certificate: `iid_per_record` for private coins, else `public_predicate`.
+        certificate: `iid_per_record` for private coins; `index` for positions, and for parts
+            by features that are public; else `public_predicate`.
     """
 
     data: Dataset

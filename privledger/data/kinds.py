@@ -9,25 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 from privledger.data.bins import Bins, Test, TreeCells
-from privledger.data.blocks import ColumnValue, CustomValue, Ones, TargetShares
+from privledger.data.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
 from privledger.data.cells import (
     CategoryCells,
     CoinCells,
     CrossCells,
+    IndexCells,
     IntervalCells,
+    LabelledCells,
     ResidualCells,
 )
 from privledger.data.choices import Choice, GrownCells, LabelChoice
-from privledger.data.dataset import Dataset, Step
+from privledger.data.dataset import Dataset, Step, check_positions
+from privledger.data.disjoint import by_record, certificate, depends_on_label
+from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Gradient, Hessian, Score
-from privledger.errors import NotGranted, SchemaError, UnsupportedNode
+from privledger.errors import NotGranted, RelationMismatch, SchemaError, UnsupportedNode
 
-BLOCKS: tuple[type, ...] = (Ones, ColumnValue, TargetShares, CustomValue, Gradient, Hessian)
+BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
+                            Hessian)
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
-CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells)
+CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells)
 
 
 def check_query(query: object) -> None:
@@ -46,10 +51,55 @@ def check_query(query: object) -> None:
             _check_column("", "numeric", schema)
         if isinstance(block, ColumnValue):
             _check_column(block.name, "numeric", schema)
+        if isinstance(block, ClassIs) and not block.position < len(
+                _check_column("", "categorical", schema).categories):
+            raise SchemaError(f"the target column {schema.target.name!r} has fewer classes")
     if query.cells is not None:
         check_cells(query.cells, vault)
-    for step in query.data.steps:
-        _check_step(step, vault)
+    check_steps(query.data)
+    _check_labelled(query)
+
+
+def check_labels(query: object) -> None:
+    """Raise unless single labels may be asked here, and of whom is public."""
+    if type(query) is not LabelQuery or type(query.data) is not Dataset:
+        _refuse(query)
+        return
+    vault = query.data._vault
+    if vault.public is None:
+        raise RelationMismatch("single labels are released where only labels are protected: a "
+                               "ledger of relation replace_label. Nothing was read")
+    _check_column("", "categorical", vault.schema)
+    check_steps(query.data)
+    if any(step.context.certificate != "index" for step in query.data.steps):
+        raise UnsupportedNode("single labels are asked of public sets of records: not of a sample, "
+                              "a filter, or a part that labels or coins decide. Nothing was read")
+    if not is_labelled_part(query.data):
+        raise UnsupportedNode("some records have no label: ask data.partition(LabelledCells())[1]. "
+                              "Nothing was read")
+
+
+def check_steps(data: Dataset) -> None:
+    """The derivation of a handle says what it restricts to."""
+    for step in data.steps:
+        _check_step(step, data._vault)
+
+
+def is_labelled_part(data: Dataset) -> bool:
+    """Whether a handle holds records with a label only."""
+    return not data._vault.unlabelled or any(
+        type(step.cells) is LabelledCells and step.context.part == 1 for step in data.steps)
+
+
+def _check_labelled(query: Query) -> None:
+    """What the target of a record without one would count as is nobody's guess."""
+    asks = any(type(block) is not Ones and not (type(block) is ColumnValue and block.name)
+               for block in query.blocks)
+    asks |= depends_on_label(query.cells)
+    asks |= any(depends_on_label(step.cells) for step in query.data.steps)
+    if asks and not is_labelled_part(query.data):
+        raise UnsupportedNode("some records have no label: ask about the target on "
+                              "data.partition(LabelledCells())[1]. Nothing was read")
 
 
 def check_choice(choice: Any) -> None:
@@ -59,19 +109,22 @@ def check_choice(choice: Any) -> None:
         return
     vault = choice.data._vault
     check_cells(choice.cells, vault)
-    for step in choice.data.steps:
-        _check_step(step, vault)
-    if isinstance(choice, LabelChoice):
-        check_cells(choice.labels, vault)
-        return
     if choice.labels is not None:
+        if not by_record(choice.labels):
+            _refuse(choice.labels)
         check_cells(choice.labels, vault)
-    if choice.gradient is not None:
+    if isinstance(choice, Choice) and choice.gradient is not None:
         if type(choice.gradient) is not Gradient or choice.gradient.width != 1:
             _refuse(choice.gradient)
         _check_score(choice.gradient.score, vault)
-    if choice.score == "squared_error" and choice.labels is None:
+    if isinstance(choice, Choice) and choice.score == "squared_error" and choice.labels is None:
         _check_column("", "numeric", vault.schema)
+    check_steps(choice.data)
+    asks = isinstance(choice, LabelChoice) or choice.score != "rank"
+    asks |= any(depends_on_label(step.cells) for step in choice.data.steps)
+    if asks and not is_labelled_part(choice.data):
+        raise UnsupportedNode("some records have no label: choose by the target on "
+                              "data.partition(LabelledCells())[1]. Nothing was read")
 
 
 def check_update(cells: object) -> None:
@@ -92,8 +145,8 @@ def _check_step(step: object, vault: Vault) -> None:
         raise NotGranted("a handle whose derivation was changed; nothing was read")
     if step.cells is not None:
         check_cells(step.cells, vault)
-        coins = "iid_per_record" if isinstance(step.cells, CoinCells) else "public_predicate"
-        if step.context.parts != step.cells.count or step.context.certificate != coins:
+        if step.context.parts != step.cells.count or (
+                step.context.certificate != certificate(step.cells, vault)):
             raise NotGranted("a handle whose derivation was changed; nothing was read")
 
 
@@ -122,6 +175,11 @@ def check_cells(cells: object, vault: Vault) -> None:
             check_cells(part, vault)
     if isinstance(cells, ResidualCells):
         _check_score(cells.score, vault)
+    if isinstance(cells, LabelledCells) and not vault.unlabelled:
+        raise UnsupportedNode("every record has a label: protect(..., unlabelled=True) allows "
+                              "others. Nothing was read")
+    if isinstance(cells, IndexCells):
+        check_positions(cells, vault)
     if isinstance(cells, IntervalCells):
         _check_column(cells.name, "numeric", schema)
     if isinstance(cells, CategoryCells):

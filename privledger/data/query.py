@@ -6,6 +6,7 @@ clip of a block:
     add_remove            L1 and L2: c
     replace_one, 1 cell   signed 2c, unsigned of width 1 c, unsigned and wider as k cells
     replace_one, k cells  signed 2c; unsigned: L2 sqrt(2) c, L1 2c
+    replace_label         as replace_one; as 1 cell if a label cannot decide the cell
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from attrs import field, frozen
 
 from privledger.data.blocks import Block
 from privledger.data.cells import Cells
+from privledger.data.disjoint import depends_on_label
 from privledger.errors import InvalidValue
 from privledger.rounding import up
 
@@ -71,7 +73,8 @@ class Query:
             return block.clip
         if block.signed:
             return 2 * block.clip
-        if self.cell_count == 1:
+        if self.cell_count == 1 or (
+                relation == "replace_label" and not depends_on_label(self.cells)):
             if block.width == 1:
                 return block.clip
             return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from privledger.data.table import Columns
+from privledger.data.table import MISSING, Columns, has_label
 from privledger.errors import NotGranted
 
 
@@ -67,12 +67,34 @@ class Rows:
         return "Rows(private)"
 
 
-class Vault:
-    """Holds the rows of one data set. No method gives them away without a permission."""
+def _public_side(rows: Rows) -> Rows:
+    """The features, and which records have a label; of the label itself nothing."""
+    seen = []
+    for array in rows.features.arrays:
+        view = array.view()
+        view.setflags(write=False)
+        seen.append(view)
+    blank = None if rows.target is None else np.where(has_label(rows.target), 0, MISSING)
+    return Rows(Columns(rows.features.schema, tuple(seen), rows.n), blank)
 
-    def __init__(self, identity: str, rows: Rows, guardian: Any = None) -> None:
+
+class Vault:
+    """Holds the rows of one data set. No method gives them away without a permission.
+
+    Attributes:
+        relation: the neighbouring relation of the ledger that guards them.
+        unlabelled: whether records may lack a label.
+        public: where the owner declared the features public: everything but the labels.
+    """
+
+    def __init__(self, identity: str, rows: Rows, guardian: Any = None, *,
+                 relation: str = "add_remove", public_features: bool = False,
+                 unlabelled: bool = False) -> None:
         self.identity = identity
         self._guardian = guardian
+        self.relation = relation
+        self.unlabelled = unlabelled
+        self.public = _public_side(rows) if public_features else None
         self.schema = rows.features.schema
         self.has_target = rows.target is not None
         self._n_rows = rows.n
@@ -109,7 +131,9 @@ class Vault:
         if old.target is not None and target is not None:
             both = np.concatenate([old.target, target])
         columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
-        return Vault(self.identity, Rows(columns, both, old.source), self._guardian)
+        return Vault(self.identity, Rows(columns, both, old.source), self._guardian,
+                     relation=self.relation, public_features=self.public is not None,
+                     unlabelled=self.unlabelled)
 
     def __repr__(self) -> str:
         return "Vault(private)"

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from privledger.errors import DataDerived, InvalidValue, SchemaError
 from privledger.graph import canonical
-from privledger.rounding import count, number
+from privledger.rounding import MOST_COUNT, count, number
 
 KINDS = ("numeric", "categorical", "identifier", "string", "timestamp")
 ROLES = ("feature", "target", "identifier", "timestamp", "group", "alternate_target", "ignore")
@@ -126,7 +126,7 @@ class Schema:
         if not self.features:
             raise SchemaError("no feature column")
         if self.public_rows is not None:
-            count("public_rows", self.public_rows)
+            count("public_rows", self.public_rows, most=MOST_COUNT)
 
     @property
     def features(self) -> tuple[Column, ...]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privledger.data.blocks import target_of
 from privledger.data.rows import Rows
 from privledger.errors import InvalidValue
-from privledger.rounding import moderate, number
+from privledger.rounding import finite_array, moderate, number
 
 LOSSES = ("squared", "logistic", "softmax")
 
@@ -44,9 +44,9 @@ class Score:
     def __attrs_post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise InvalidValue("loss", self.loss, f"one of {', '.join(LOSSES)}")
-        self.start = np.atleast_1d(np.array(self.start, dtype=np.float64))
-        if not np.isfinite(self.start).all():
-            raise InvalidValue("start", "given", "made of finite numbers")
+        self.start = np.atleast_1d(finite_array("start", self.start))
+        if self.start.ndim != 1 or not len(self.start):
+            raise InvalidValue("start", self.start.shape, "of shape (width,)")
         number("center", self.center)
         moderate("scale", self.scale)
 
@@ -59,9 +59,9 @@ class Score:
         from privledger.data.kinds import check_update
 
         check_update(cells)
-        values = np.array(values, dtype=np.float64)  # a copy: nobody changes it after the check
+        values = finite_array("leaf values", values)  # a copy: nobody changes it after the check
         expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
-        if values.shape != expected or not np.isfinite(values).all():
+        if values.shape != expected:
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
         self._updates.append((cells, values))
 

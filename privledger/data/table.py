@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.data.schema import Column, Schema, label_key
@@ -106,7 +106,16 @@ def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tu
         import pandas
     except ImportError:
         return X, y
-    return pandas.DataFrame(X), pandas.Series(y, name=schema.target.name)
+    return as_frame(X), pandas.Series(y, name=schema.target.name)
+
+
+def as_frame(X: dict[str, NDArray[Any]]) -> Any:
+    """Columns as a pandas frame where pandas is installed; else as they are."""
+    try:
+        import pandas
+    except ImportError:
+        return X
+    return pandas.DataFrame(X)
 
 
 def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
@@ -241,17 +250,27 @@ def _factorize(array: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     return list(places), codes
 
 
-def encode_target(y: Any, schema: Schema) -> NDArray[Any]:
-    """The target: float64 clipped to its bounds, or int32 class positions; never missing."""
-    column = schema.target
+def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArray[Any]:
+    """The target: float64 clipped to its bounds, or int32 class positions.
+
+    Args:
+        unlabelled: allow missing cells: NaN, or position -1.
+    """
+    column = evolve(schema.target, missing=True) if unlabelled else schema.target
     array = _plain(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError("the target must be one column")
     codes = encode_column(array, column)
-    bad = np.isnan(codes) if column.kind == "numeric" else codes == MISSING
-    if bad.any():
+    if not unlabelled and not has_label(codes).all():
         raise DataError(f"the target column {column.name!r} has missing cells "
                         "(Input y contains NaN)")
     return codes
+
+
+def has_label(target: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which records of an encoded target have a label, shape (n_records,)."""
+    found: NDArray[np.bool_] = (~np.isnan(target) if target.dtype.kind == "f"
+                                else target != MISSING)
+    return found

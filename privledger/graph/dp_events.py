@@ -85,7 +85,8 @@ def from_dp_event(event: Any, relation: Relation = "add_remove") -> Node:
         raise UnsupportedNode(f"{name} is no event of dp_accounting.dp_event")
     if name not in _FROM:
         raise UnsupportedNode(f"{name}: {_REFUSED.get(name, 'no node here says this')}")
-    return _FROM[name](event, check_relation(relation))
+    _whole_records(relation)
+    return _FROM[name](event, relation)
 
 
 _REFUSED = {
@@ -98,6 +99,13 @@ _REFUSED = {
     "TruncatedSubsampledGaussianDpEvent": "truncating a Poisson sample ties the records "
                                           "together; no proof here",
 }
+
+
+def _whole_records(relation: Relation) -> None:
+    """No event says that it touches labels only: outside, its epsilon would read as more."""
+    if check_relation(relation) == "replace_label":
+        raise RelationMismatch("events of dp_accounting speak about whole records; replace_label "
+                               "has no counterpart there")
 
 
 def _for_removal(node: Node, relation: Relation) -> Node:
@@ -228,6 +236,7 @@ def to_dp_event(node: Node, relation: Relation = "add_remove", *, exact: bool = 
     """
     # What has no price here has no proof: a group inside a sample, the wrong relation.
     check_node("node", node)
+    _whole_records(relation)
     cost_of(node, relation)
     return _export(node, relation, exact)
 

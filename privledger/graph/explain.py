@@ -14,6 +14,7 @@ from privledger.accounting import (
     check_relation,
     epsilon_at,
     epsilon_at_least,
+    promise,
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.graph.fold import cost_of
@@ -88,7 +89,7 @@ class Explanation:
     def __str__(self) -> str:
         found = self.certificate
         lines = [
-            f"epsilon <= {found.epsilon:.6g} at delta {found.delta:g}, {self.relation}",
+            f"epsilon <= {found.epsilon:.6g} at delta {found.delta:g}, {promise(self.relation)}",
             f"  proved by   {found.theorem}",
             f"  accountant  {found.accountant}: {_LONG[found.accountant]}{_where(found)}",
             "  at least    " + _below(self.lower, found.epsilon),
@@ -127,7 +128,7 @@ def explain(
 
     Args:
         delta: failure probability in [0, 1).
-        relation: `add_remove` or `replace_one`.
+        relation: `add_remove`, `replace_one` or `replace_label`.
         lower: whether to compute a bound from below too (about as costly as the price).
 
     Raises:

@@ -60,6 +60,10 @@ def _cached(node: Node, relation: Relation, orders: Orders) -> Cost:
 @singledispatch
 def fold(node: object, relation: Relation, orders: Orders) -> Cost:
     """Leaves are priced by the mechanism register."""
+    if relation == "replace_label":
+        raise RelationMismatch(f"under replace_label {type(node).__name__} is priced inside "
+                               "LabelOnly only, so that nobody takes its epsilon for a promise "
+                               "about whole records")
     return leaf_cost(node, relation, orders)
 
 
@@ -87,14 +91,18 @@ def _(node: Repeat, relation: Relation, orders: Orders) -> Cost:
 
 @fold.register
 def _(node: Parallel, relation: Relation, orders: Orders) -> Cost:
-    """Add-or-remove: the dearest part. Replace-one: a record may leave one part for another."""
+    """Add-or-remove: the dearest part. Replace-one: a record may leave one part for another.
+    By position (replace-one and label-only): it stays where it is."""
     distinct = tuple(dict.fromkeys(node.nodes))
     if relation == "add_remove":
         if node.certificate == "index":
             raise RelationMismatch("parts by index are a partition for replace_one only")
         return maximum([cost_of(child, relation, orders) for child in distinct])
     if node.certificate == "index":
-        return maximum([cost_of(child, "replace_one", orders) for child in distinct])
+        return maximum([cost_of(child, relation, orders) for child in distinct])
+    if relation == "replace_label":
+        raise RelationMismatch("under replace_label parts that a label may decide are priced "
+                               "inside LabelOnly only: put LabelOnly around the Parallel")
     # A record moves between two parts, which may be alike: two of each kind say it all.
     twice = [child for child in distinct for _ in range(min(2, node.nodes.count(child)))]
     return pairwise_parallel(

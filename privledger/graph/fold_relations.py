@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 
 import numpy as np
+from attrs import evolve
 
 from privledger.accounting import Cost, RdpCurve, Relation, delta_at, pure_rdp
 from privledger.accounting.pld import GaussianPair, Losses, both_ways, pure_pair
@@ -18,7 +19,16 @@ from privledger.accounting.tuning import (
 )
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
-from privledger.graph.nodes import AsReplaceOne, Group, IndividualFilter, Node, Tuning, holds
+from privledger.graph.nodes import (
+    AsReplaceOne,
+    FixedSizeSample,
+    Group,
+    IndividualFilter,
+    LabelOnly,
+    Node,
+    Tuning,
+    holds,
+)
 from privledger.rounding import multiply_up, up
 
 Orders = tuple[float, ...]
@@ -41,6 +51,20 @@ def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
     inner = cost_of(node.node, "add_remove", orders)
     return _several(node.node, inner, 2, "add_remove", "replace_one", orders,
                     "a change of relation")
+
+
+@fold.register
+def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
+    """Every rule that is used for a replaced record holds for a changed label
+    [docs/proofs/relations.md]; samples of a fixed size are not shown to."""
+    if relation != "replace_label":
+        raise RelationMismatch(
+            f"LabelOnly promises nothing about whole records, so it has no price under {relation}: "
+            "it is for ledgers of relation replace_label")
+    if holds(node.node, FixedSizeSample):
+        # Its proof swaps whole records, and a label may move a query less than a record does.
+        raise UnsupportedNode("a sample of fixed size inside LabelOnly has no proof here")
+    return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 
 def _several(

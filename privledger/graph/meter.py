@@ -17,6 +17,7 @@ from privledger.graph.nodes import (
     AsReplaceOne,
     Group,
     IndividualFilter,
+    LabelOnly,
     Node,
     OneOf,
     Parallel,
@@ -66,7 +67,7 @@ def flatten(node: Node | None, times: int, counts: dict[Unit, int]) -> None:
             flatten(child, times, counts)
     elif isinstance(node, Repeat):
         flatten(node.node, times * node.count, counts)
-    elif isinstance(node, Group | AsReplaceOne):
+    elif isinstance(node, Group | AsReplaceOne | LabelOnly):
         flatten(node.node, times, counts)
     else:
         counts[node] = counts.get(node, 0) + times

@@ -210,6 +210,21 @@ class AsReplaceOne:
 
 
 @frozen(cache_hash=True)
+class LabelOnly:
+    """`node` touches labels only: every feature, and the number of rows, is public.
+
+    Priced under `replace_label` only, where neighbours differ in one record's label, at what
+    `node` costs when a whole record is replaced (docs/proofs/relations.md). It says nothing
+    about whole records, and under the other relations it is refused.
+    """
+
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        check_node("LabelOnly node", self.node)
+
+
+@frozen(cache_hash=True)
 class Tuning:
     """The best of a random number of runs of `node`, chosen by what the runs released.
 
@@ -285,6 +300,7 @@ Node: TypeAlias = (
     | IndividualFilter
     | Group
     | AsReplaceOne
+    | LabelOnly
     | Tuning
     | PostProcess
     | Public
@@ -297,7 +313,7 @@ LEAF_TYPES = (
 )
 COMPOSITE_TYPES = (
     Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, IndividualFilter, Group,
-    AsReplaceOne, Tuning,
+    AsReplaceOne, LabelOnly, Tuning,
 )
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
@@ -306,7 +322,8 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
     if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
-    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | Group | AsReplaceOne | Tuning):
+    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | Group | AsReplaceOne
+                  | LabelOnly | Tuning):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
         return (node.node,)

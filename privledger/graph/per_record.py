@@ -64,13 +64,14 @@ def rdp_per_record(
     Raises:
         InvalidValue: bad shares (the message holds none of them), or a bad order.
         UnsupportedNode: a node for which nothing is proved per record.
-        RelationMismatch: a sample under `replace_one`.
+        RelationMismatch: a sample under `replace_one`, or anything under `replace_label`.
 
     >>> rdp_per_record(Gaussian(1.0), np.array([0.0, 0.5]), [2.0]).round(12).tolist()
     [[0.0], [0.25]]
     """
     check_node("node", node)
-    check_relation(relation)
+    if check_relation(relation) == "replace_label":
+        raise RelationMismatch("per record, nothing is priced under replace_label")
     checked = check_shares(shares)
     wanted = [number("order", order) for order in orders]
     if not wanted or not all(order > 1 for order in wanted):

@@ -52,7 +52,8 @@ def epsilon(
     Args:
         node: any node of the composition graph.
         delta: failure probability in [0, 1); 0 for pure DP.
-        relation: `add_remove` or `replace_one`; the sensitivities inside must be stated for it.
+        relation: `add_remove` or `replace_one`, for which the sensitivities inside must be
+            stated; or `replace_label`, for a node made of `LabelOnly`.
         accountant: `best` (the smallest certified bound), `pld`, `gdp`, `rdp` or `pure`.
         explain: return an `Explanation` instead: theorem, mesh or order, a lower bound, and
             what the other accountants say.

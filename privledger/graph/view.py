@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from attrs import fields
@@ -11,6 +12,8 @@ from privledger.graph.nodes import NODE_TYPES, Node, OneOf, Parallel, Repeat, Se
 
 if TYPE_CHECKING:
     import networkx as nx
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def label(node: Node) -> str:
@@ -55,7 +58,11 @@ def view(node: Node) -> nx.DiGraph:
 
 
 def graphml(node: Node) -> str:
-    """The view as GraphML text."""
+    """The view as GraphML text. Characters that XML cannot carry become "?"."""
     import networkx
 
-    return "\n".join(networkx.generate_graphml(view(node)))
+    whole = view(node).copy()
+    for _, held in whole.nodes(data=True):
+        held |= {key: _NO_XML.sub("?", value) for key, value in held.items()
+                 if isinstance(value, str)}
+    return "\n".join(networkx.generate_graphml(whole))

@@ -1,15 +1,17 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
 from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap, plain_labels
+from privledger.ledger.caps import Cap, plain_labels, window_name
 from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide
 from privledger.ledger.entries import FORMAT, Entry, chain_hash
 from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
 from privledger.ledger.history import History, Receipt
 from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
+from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
+from privledger.ledger.policy import DataLimit, Policy
 from privledger.ledger.rules import audit
-from privledger.ledger.state import GrantState, ScopeState, State
+from privledger.ledger.state import GrantState, ScopeState, State, folded
 from privledger.ledger.store import Store, Transaction
 
 __all__ = [
@@ -18,10 +20,13 @@ __all__ = [
     "Cap",
     "Charge",
     "Correction",
+    "DataLimit",
     "Entry",
     "FilterRule",
     "GrantState",
     "History",
+    "Origins",
+    "Policy",
     "Receipt",
     "Refusal",
     "ScopeSpend",
@@ -30,6 +35,7 @@ __all__ = [
     "Store",
     "Transaction",
     "admit",
+    "asserted_kinds",
     "audit",
     "chain_hash",
     "choose_filter",
@@ -37,5 +43,9 @@ __all__ = [
     "costs_to_units",
     "decide",
     "fixed_filter",
+    "folded",
+    "origin_findings",
     "plain_labels",
+    "request_origins",
+    "window_name",
 ]

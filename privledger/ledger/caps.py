@@ -6,6 +6,10 @@ and every cap that it matches, all or nothing. Caps add up in the ledger's own f
 A cap on a table is a guarantee for the records of that table: releases from other tables do not
 depend on them, so only the grants that the cap counts cost them anything. A cap on labels bounds
 what those grants add to whatever else is known; it is a way to share a budget out.
+
+A window is a period with a public name. The owner opens one by an entry of the history; a charge
+belongs to the window that was open when it was reserved. No clock decides: one that jumps, or that
+somebody sets, would free budget. Nothing is given back when a window ends.
 """
 
 from __future__ import annotations
@@ -42,6 +46,18 @@ def plain_labels(value: object) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
+def window_name(value: object) -> str:
+    """A public name of a period, such as "2026-Q4".
+
+    Raises:
+        InvalidValue: not a short printable text.
+    """
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST or (
+            not value.isprintable()):
+        raise InvalidValue("window", type(value).__name__, "a short printable text")
+    return value
+
+
 @frozen
 class Cap:
     """A budget for some of the grants.
@@ -51,23 +67,36 @@ class Cap:
         data: name of the table they are for; None for any.
         labels: what they were requested with, such as {"team": "a", "quarter": "2026-4"};
             a grant matches if it carries all of them. Empty for any.
+        window: name of the one window it is for; None for any.
+        per_window: every window has this budget anew. What matches is refused until the first
+            window is open.
     """
 
     budget: Budget
     data: str | None = None
     labels: tuple[tuple[str, str], ...] = field(default=(), converter=plain_labels)
+    window: str | None = None
+    per_window: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
             raise InvalidValue("Cap budget", type(self.budget).__name__, "a Budget")
         if self.data is not None and not (isinstance(self.data, str) and self.data):
             raise InvalidValue("Cap data", type(self.data).__name__, "the name of a table")
-        if self.data is None and not self.labels:
-            raise InvalidValue("Cap", "no condition", "for a table, for labels, or for both")
+        if self.window is not None:
+            window_name(self.window)
+        if not isinstance(self.per_window, bool) or (self.per_window and self.window is not None):
+            raise InvalidValue("Cap per_window", self.per_window,
+                               "true or false, and false with one window named")
+        if (self.data is None and not self.labels and self.window is None
+                and not self.per_window):
+            raise InvalidValue("Cap", "no condition", "for a table, for labels, or for windows")
 
     def matches(self, body: Mapping[str, Any]) -> bool:
         """Whether a grant's body falls under the cap. A scope, which may serve any table and
-        any request later, falls under every cap."""
+        any request later, falls under every cap of the window it is paid in."""
+        if self.window is not None and body.get("window") != self.window:
+            return False
         if "grant" not in body:
             return True
         carried = body.get("labels") or {}
@@ -83,15 +112,19 @@ class Cap:
         """For messages."""
         parts = [] if self.data is None else [f"data {self.data}"]
         parts += [f"{key} {text}" for key, text in self.labels]
+        parts += [] if self.window is None else [f"window {self.window}"]
+        parts += ["each window"] if self.per_window else []
         return "the cap for " + ", ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
         return {"epsilon": float(self.budget.epsilon), "delta": float(self.budget.delta),
-                "data": self.data, "labels": dict(self.labels)}
+                "data": self.data, "labels": dict(self.labels), "window": self.window,
+                "per_window": self.per_window}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Cap:
-        return cls(Budget(value["epsilon"], value["delta"]), value["data"], value["labels"])
+        return cls(Budget(value["epsilon"], value["delta"]), value["data"], value["labels"],
+                   value.get("window"), value.get("per_window", False))
 
 
 @lru_cache(maxsize=256)

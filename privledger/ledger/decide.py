@@ -12,6 +12,8 @@ from privledger.errors import BudgetExceeded
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.state import State
 
+NO_WINDOW = "no window is open; the ledger's owner opens one (ledger.open_window)"
+
 
 @frozen
 class Charge:
@@ -76,9 +78,12 @@ def decide(
     charge = Charge(*rule.price(cost, delta))
     if not _fits(rule, charge, state.units, state.delta_units):
         return Refusal(rule, charge, state.units, state.delta_units, state.broken)
+    asked = {**(body or {}), "window": state.window}
     for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
-        if cap.matches(body or {}):
+        if cap.matches(asked):
             own = cap.rule(rule)
+            if cap.per_window and state.window is None:
+                return Refusal(own, charge, 0, 0, NO_WINDOW, scope=cap.title)
             if not _fits(own, charge, units, delta_units):
                 return Refusal(own, charge, units, delta_units, scope=cap.title)
     return charge

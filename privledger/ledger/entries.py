@@ -9,17 +9,17 @@ from attrs import frozen
 
 from privledger.graph import canonical
 
-FORMAT = 2
+FORMAT = 3
 """Version of the history format. A file with a larger one is refused.
 
-1: the first. 2: adds `corrected`.
+1: the first. 2: adds `corrected`. 3: adds `window`, caps by window, and a stored policy.
 """
 
 GENESIS = "0" * 64
 
 KINDS = (
     "created", "filter", "protected", "scope", "granted", "refused", "released", "settled",
-    "aborted", "crashed", "corrected",
+    "aborted", "crashed", "corrected", "window",
 )
 
 

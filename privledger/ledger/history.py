@@ -29,6 +29,9 @@ class Receipt:
         head: hash of the last of them.
         epsilon, delta: what had been spent or reserved by then.
         mode: `private`, or `simulation` (NOT PRIVATE).
+        counter: how often the totals moved (charges, refunds, corrections). It never falls in
+            one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
+            the file, so an old copy brings the old counter back: keep the receipt elsewhere.
     """
 
     uuid: str
@@ -37,6 +40,7 @@ class Receipt:
     epsilon: float
     delta: float
     mode: str
+    counter: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -120,13 +124,17 @@ class History:
         return len(gone)
 
     def receipt(self) -> Receipt:
-        """What the ledger looks like now, in six values."""
-        state = self.state
-        if state.budget is None:
-            raise LedgerCorrupt("the history is empty: not a ledger")
-        epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
-        return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
-                       state.mode)
+        """What the ledger looks like now, in seven values."""
+        return receipt_of(self.state)
+
+
+def receipt_of(state: State) -> Receipt:
+    """The receipt of what `state` was folded from."""
+    if state.budget is None:
+        raise LedgerCorrupt("the history is empty: not a ledger")
+    epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
+    return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
+                   state.mode, state.charges)
 
 
 def _why_gone(body: dict[str, Any], moment: str) -> str:

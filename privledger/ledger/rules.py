@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from privledger.ledger.entries import GENESIS, Entry, chain_hash
 from privledger.ledger.filters import fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.log import read_node
+from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
+from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
@@ -89,10 +92,15 @@ def _check_filter(state: State, entry: Entry) -> Findings:
 
 
 def _check_caps(state: State, entry: Entry) -> Findings:
-    for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
+    body = (state.grants[entry.body["grant"]].body if entry.kind == "corrected"
+            else entry.body)
+    earlier = state.totals_of(body.get("window"))
+    for place, cap in enumerate(state.caps):
         assert state.rule is not None
         own = cap.rule(state.rule)
-        if units > own.cap_units or delta_units > own.delta_cap_units:
+        units, delta_units = (earlier if cap.per_window else state.cap_spent)[place]
+        closed = cap.per_window and body.get("window") is None and (units or delta_units)
+        if units > own.cap_units or delta_units > own.delta_cap_units or closed:
             yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
 
 
@@ -193,15 +201,54 @@ def scopes_are_paid(entries: Sequence[Entry]) -> Findings:
             yield Finding("scopes-are-paid", entry.position, "a scope serves two data sets")
 
 
-RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted, scopes_are_paid)
+def policy_is_kept(entries: Sequence[Entry]) -> Findings:
+    """What the ledger's own policy forbids was never granted or released."""
+    created = entries[0].body if entries else {}
+    if created.get("policy") is None:
+        return
+    policy = Policy.from_dict({"policy": created["policy"]})
+    rows: dict[str, int | None] = {}
+    for entry in entries:
+        if entry.kind == "protected":
+            rows[entry.body["data"]] = entry.body.get("rows")
+        for found in origin_findings(_entry_origins(entry, created, rows), policy):
+            yield Finding("policy-is-kept", entry.position, f"{found.rule}: {found.message}")
 
 
-def audit(store: Store) -> list[Finding]:
+def _entry_origins(entry: Entry, created: dict[str, Any],
+                   rows: dict[str, int | None]) -> Origins:
+    """What one entry brings that a policy can forbid; the creation answers for the ledger."""
+    body, first, granted = entry.body, entry.kind == "created", entry.kind == "granted"
+    kinds = (tuple(recorded_kinds(body["plan"])) if entry.kind in ("granted", "scope", "corrected")
+             and body["plan"] is not None else ())
+    asserted = asserted_kinds(kinds)
+    if entry.kind == "released":
+        asserted = [text for text in body["questions"] if text.startswith("asserted:")]
+    return Origins(
+        relation=created["relation"] if first else None,
+        simulated=first and created["mode"] != "private",
+        budget_delta=created["budget"]["delta"] if first else 0.0,
+        learners=(body["learner"],) if granted else (), mechanisms=kinds,
+        asserted=tuple(asserted),
+        isolation=(body.get("isolation", "guarded"),) if granted else (),
+        rows=((body["data"], rows.get(body["data"])),) if granted else (),
+        windows=(body["window"],) if entry.kind == "window" else (),
+    )
+
+
+RULES = (chain_is_unbroken, states_follow, prices_are_right, releases_are_granted, scopes_are_paid,
+         policy_is_kept)
+
+
+def audit(store: Store, entries: Sequence[Entry] | None = None) -> list[Finding]:
     """Run every rule on everything in `store`, and never stop at the first fault.
 
     An entry that a rule cannot read is a finding of that rule; it hides no other rule's.
+
+    Args:
+        entries: what `store.read()` gave, for a caller that goes on with the very same ones.
     """
-    entries = store.read()
+    entries = store.read() if entries is None else entries
     if not entries:
         return [Finding("chain-is-unbroken", -1, "the history is empty: not a ledger")]
     rules: list[tuple[str, Rule]] = [(rule.__name__.replace("_", "-"), rule) for rule in RULES]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, field, frozen
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap
+from privledger.ledger.caps import Cap, window_name
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
 from privledger.ledger.filters import FilterRule
+from privledger.ledger.policy import Policy
 
 
 @define
@@ -24,6 +26,7 @@ class GrantState:
     releases: int = 0
     touched: bool = True
     settled: dict[str, Any] = field(factory=dict)
+    crashed: dict[str, Any] = field(factory=dict)
     corrections: list[dict[str, Any]] = field(factory=list)
 
     @property
@@ -70,6 +73,11 @@ class State:
     refusals: int = 0
     caps: tuple[Cap, ...] = ()
     cap_spent: list[tuple[int, int]] = field(factory=list)
+    format: int = 0
+    window: str | None = None
+    windows: dict[str, list[tuple[int, int]]] = field(factory=dict)
+    charges: int = 0
+    policy: Policy | None = None
 
     @property
     def broken(self) -> str:
@@ -86,12 +94,33 @@ class State:
 
     def charge(self, units: int, delta_units: int, body: dict[str, Any]) -> None:
         """Add to the totals and to every cap that the grant with `body` falls under."""
+        self.charges += 1
         self.units += units
         self.delta_units += delta_units
+        earlier = self.totals_of(body.get("window"))
         for place, cap in enumerate(self.caps):
             if cap.matches(body):
-                spent = self.cap_spent[place]
-                self.cap_spent[place] = spent[0] + units, spent[1] + delta_units
+                totals = earlier if cap.per_window else self.cap_spent
+                spent = totals[place]
+                totals[place] = spent[0] + units, spent[1] + delta_units
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Every window so far; the last one is open."""
+        return (*(name for name in self.windows if name),
+                *(() if self.window is None else (self.window,)))
+
+    def totals_of(self, window: str | None) -> list[tuple[int, int]]:
+        """The caps' totals of a window: the one that is open, or an earlier one."""
+        return self.cap_spent if window == self.window else self.windows[window or ""]
+
+    def window_entry(self, name: str) -> str | None:
+        """Why the window cannot be opened; None if it can."""
+        if self.format < 3:
+            return f"a ledger of format 3 (this one has {self.format}, without windows)"
+        if name == self.window or name in self.windows:
+            return "a new name: a window is opened once, and never again"
+        return None
 
     def apply(self, entry: Entry) -> None:
         """Fold one entry in, or raise `LedgerCorrupt` if it cannot follow."""
@@ -113,6 +142,15 @@ class State:
         self.position, self.head = entry.position, entry.hash
 
 
+def folded(entries: Sequence[Entry]) -> State:
+    """The state of entries that an audit found no fault in: no hash is computed again."""
+    state = State()
+    for entry in entries:
+        _HANDLERS[entry.kind](state, entry)
+        state.position, state.head = entry.position, entry.hash
+    return state
+
+
 def _created(state: State, entry: Entry) -> None:
     body = entry.body
     if entry.position != 0:
@@ -123,9 +161,11 @@ def _created(state: State, entry: Entry) -> None:
         )
     state.uuid, state.relation, state.mode = body["uuid"], body["relation"], body["mode"]
     state.budget = Budget(body["budget"]["epsilon"], body["budget"]["delta"])
-    state.filter_asked = body["filter"]
+    state.filter_asked, state.format = body["filter"], int(body["format"])
     state.caps = tuple(Cap.from_dict(cap) for cap in body.get("caps", ()))
     state.cap_spent = [(0, 0)] * len(state.caps)
+    if body.get("policy") is not None:
+        state.policy = Policy.from_dict({"policy": body["policy"]})
 
 
 def _filter(state: State, entry: Entry) -> None:
@@ -148,6 +188,8 @@ def _charge(state: State, entry: Entry, body: dict[str, Any]) -> None:
         raise LedgerCorrupt(f"entry {entry.position} charges before a filter was fixed")
     if units < 0 or delta_units < 0:
         raise LedgerCorrupt(f"entry {entry.position} charges less than nothing")
+    if entry.kind != "corrected" and entry.body.get("window") != state.window:
+        raise LedgerCorrupt(f"entry {entry.position} charges another window than the open one")
     state.charge(units, delta_units, body)
 
 
@@ -196,7 +238,8 @@ def _aborted(state: State, entry: Entry) -> None:
 
 
 def _crashed(state: State, entry: Entry) -> None:
-    _open_grant(state, entry).status = "crashed"
+    grant = _open_grant(state, entry)
+    grant.status, grant.crashed = "crashed", entry.body
 
 
 def _corrected(state: State, entry: Entry) -> None:
@@ -207,9 +250,20 @@ def _corrected(state: State, entry: Entry) -> None:
     grant.corrections.append(entry.body)
 
 
+def _window(state: State, entry: Entry) -> None:
+    name = window_name(entry.body["window"])
+    wrong = state.window_entry(name)
+    if wrong is not None:
+        raise LedgerCorrupt(f"entry {entry.position} opens a window: it must be {wrong}")
+    state.windows[state.window or ""] = list(state.cap_spent)
+    state.cap_spent = [(0, 0) if cap.per_window else spent
+                       for cap, spent in zip(state.caps, state.cap_spent, strict=True)]
+    state.window = name
+
+
 _HANDLERS = {
     "created": _created, "filter": _filter, "protected": _protected, "scope": _scope,
     "granted": _granted, "refused": _refused, "released": _released, "settled": _settled,
     "aborted": _aborted, "crashed": _crashed,
-    "corrected": _corrected,
+    "corrected": _corrected, "window": _window,
 }

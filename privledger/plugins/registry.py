@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import inspect
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from privledger.errors import LearnerError
+from privledger.data import Schema
+from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
 from privledger.plugins.learner import LearnerInfo
 
 GROUP = "privledger.learners"
@@ -16,23 +18,54 @@ def learner_names() -> tuple[str, ...]:
     return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
 
 
+def find_learner(name: str) -> EntryPoint:
+    """Where the learner called `name` is; nothing is imported.
+
+    Raises:
+        LearnerError: not installed.
+    """
+    points = [point for point in entry_points(group=GROUP) if point.name == name]
+    if not points:
+        known = ", ".join(learner_names()) or "none"
+        raise LearnerError(f"no learner {name!r} is installed; installed: {known}")
+    return points[0]
+
+
 def load_learner(name: str) -> type[Any]:
     """The learner class called `name`, checked before it is handed out.
 
     Raises:
         LearnerError: not installed, cannot be imported, or not a learner.
     """
-    points = [point for point in entry_points(group=GROUP) if point.name == name]
-    if not points:
-        known = ", ".join(learner_names()) or "none"
-        raise LearnerError(f"no learner {name!r} is installed; installed: {known}")
+    point = find_learner(name)
     try:
-        found = points[0].load()
+        found = point.load()
     except Exception as error:
         raise LearnerError(f"learner {name!r} cannot be imported: {error}") from error
+    return checked(found, name)
+
+
+def checked(found: Any, name: str) -> type[Any]:
+    """`found`, if it has all that a learner needs; else `LearnerError`."""
     for attribute in ("plan", "claimed", "fit"):
         if not callable(getattr(found, attribute, None)):
             raise LearnerError(f"learner {name!r} has no {attribute} method")
     if not isinstance(getattr(found, "info", None), LearnerInfo):
         raise LearnerError(f"learner {name!r} has no LearnerInfo in `info`")
     return found  # type: ignore[no-any-return]
+
+
+def configured(learner: Any, name: str, params: dict[str, Any], schema: Schema,
+               relation: str) -> Any:
+    """An instance with these parameters; unknown ones are refused by name."""
+    learner = checked(learner, name)
+    if relation not in learner.info.relations:
+        raise RelationMismatch(f"{name} supports {', '.join(learner.info.relations)}, "
+                               f"the run asks for {relation}")
+    known = inspect.signature(learner).parameters
+    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in known.values())
+    for key in params:
+        if key not in known and not open_ended:
+            raise InvalidPlan("[params] key", key, f"one of {', '.join(known)}")
+    given = params | ({"relation": relation} if "relation" in known else {})
+    return learner(**given, schema=schema)

@@ -3,7 +3,7 @@
 from privledger.reports.outline import Outline, leaves, outline, release_count
 from privledger.reports.plain import clean, plain
 from privledger.reports.pricing import Price, price_plan
-from privledger.reports.receipt import load_receipt, receipt_is_in_history
+from privledger.reports.receipt import head_is_in_history, load_receipt, receipt_is_in_history
 from privledger.reports.spend import GrantReport, LedgerReport, ReleaseLine, ledger_report
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Price",
     "ReleaseLine",
     "clean",
+    "head_is_in_history",
     "leaves",
     "ledger_report",
     "load_receipt",

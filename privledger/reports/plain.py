@@ -20,7 +20,7 @@ def clean(text: object, limit: int = 400) -> str:
     'a?[31mb?c'
     """
     safe = "".join("?" if unicodedata.category(sign) in _UNSAFE else sign
-                   for sign in str(text))
+                   for sign in str(text)[: limit + 1])
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 
 

@@ -55,10 +55,17 @@ class Price:
     total_delta: float
     refusal: str | None
     _error: BudgetExceeded | None = None
+    _charge: Charge | None = None
 
     @property
     def fits(self) -> bool:
         return self.refusal is None
+
+    @property
+    def charge(self) -> Charge:
+        """What the ledger would book, in scaled integers."""
+        assert self._charge is not None
+        return self._charge
 
     @property
     def error(self) -> BudgetExceeded | None:
@@ -115,4 +122,5 @@ def price_plan(
         total_delta=(budget.delta if share is None
                      else (known.delta_units + delta_units) * share),
         refusal=None if error is None else str(error), error=error,
+        charge=Charge(units, delta_units),
     )

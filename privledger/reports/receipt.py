@@ -38,6 +38,14 @@ def load_receipt(path: str | Path) -> dict[str, Any]:
     return value
 
 
+def head_is_in_history(entries: Sequence[Entry], head: str) -> Iterator[Finding]:
+    """An entry with this hash is in the history: everything up to it is unchanged."""
+    if not any(entry.hash == head for entry in entries):
+        yield Finding(RULE, len(entries) - 1,
+                      "the expected head is not in the history: a tail was cut off, an old copy "
+                      "came back, or it is another ledger")
+
+
 def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> Iterator[Finding]:
     """Same ledger, and the receipt's last entry is still where it was."""
     if not entries:
@@ -56,3 +64,13 @@ def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> 
         yield Finding(RULE, expected - 1,
                       "another entry stands where the receipt's last one was: "
                       "the history was rewritten, or it forked from a copy")
+    elif "counter" in receipt and receipt["counter"] != _moves(entries[:expected]):
+        yield Finding(RULE, expected - 1, "the receipt's counter is not that of this history: "
+                                          "the receipt was edited")
+
+
+def _moves(entries: Sequence[Entry]) -> int:
+    """How often the totals moved; `Receipt.counter` of that history."""
+    return sum(entry.kind in ("scope", "granted", "corrected")
+               or (entry.kind == "aborted" and entry.body.get("touched") is False)
+               for entry in entries)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Node, PostProcess, from_json, label
-from privledger.ledger import Entry, GrantState, State, Store, audit
-from privledger.ledger.history import now
+from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
+from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.reports.outline import Outline, leaves, outline
+from privledger.reports.per_table import TableSpend, table_spends
 
 NOT_PRIVATE = "NOT PRIVATE"
+DEAD = "crashed: the whole reservation stays spent"
+OVERDUE = "unfinished: its lease is over"
 
 
 @frozen
@@ -38,6 +41,8 @@ class GrantReport:
             `unfinished`, or `scope`.
         note: what the status means for the budget; empty where there is nothing to say.
         epsilon: what its charge alone certifies, at the budget's delta.
+        isolation: `guarded` (in the owner's process) or `brokered` (in a confined one without
+            rows); empty for a scope.
     """
 
     name: str
@@ -51,11 +56,20 @@ class GrantReport:
     plan: Outline
     lines: tuple[ReleaseLine, ...] = ()
     mechanisms: tuple[str, ...] = ()
+    isolation: str = ""
 
 
 @frozen
 class LedgerReport:
-    """Everything that can be said about a ledger without naming a record."""
+    """Everything that can be said about a ledger without naming a record.
+
+    Attributes:
+        dead: grants whose holder is gone, or whose lease is over; they stay spent.
+        receipt: the head, to keep elsewhere.
+        tables: what single tables lost at most.
+        windows: periods in the order they were opened; the last one is open.
+        policy: the ledger's own, if it was created with one.
+    """
 
     location: str
     uuid: str
@@ -77,16 +91,26 @@ class LedgerReport:
     private: bool
     refused: tuple[dict[str, Any], ...] = ()
     findings: tuple[Finding, ...] = ()
+    dead: tuple[str, ...] = ()
+    receipt: dict[str, Any] = field(factory=dict)
+    tables: tuple[TableSpend, ...] = ()
+    windows: tuple[str, ...] = ()
+    policy: Policy | None = None
 
     @property
     def trusted(self) -> bool:
         return not self.findings
 
 
-def ledger_report(store: Store, state: State) -> LedgerReport:
-    """Read `store` once more, audit it, and lay out what `state` says."""
-    entries = store.read()
-    findings = tuple(audit(store))
+def ledger_report(store: Store, state: State,
+                  known: tuple[Sequence[Entry], Sequence[Finding]] | None = None) -> LedgerReport:
+    """Read `store` once more, audit it, and lay out what `state` says.
+
+    Args:
+        known: the entries and their findings, for a caller that has them already.
+    """
+    entries = store.read() if known is None else known[0]
+    findings = tuple(audit(store, entries) if known is None else known[1])
     released = _released(entries)
     rule, budget = state.rule, state.budget
     assert budget is not None
@@ -110,6 +134,9 @@ def ledger_report(store: Store, state: State) -> LedgerReport:
         private=not simulated,
         refused=tuple(entry.body for entry in entries if entry.kind == "refused"),
         findings=findings,
+        dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
+        receipt=receipt_of(state).as_dict(), tables=table_spends(state),
+        windows=state.opened, policy=state.policy,
     )
 
 
@@ -182,6 +209,7 @@ def _grant_report(state: State, grant: GrantState,
         epsilon=state.rule.epsilon_of(units) if state.rule else 0.0,
         releases=grant.releases, plan=outline(plan), lines=lines,
         mechanisms=tuple(sorted(kinds | {type(leaf).__name__ for leaf in leaves(plan)})),
+        isolation=str(body.get("isolation", "guarded")),
     )
 
 
@@ -206,19 +234,30 @@ def _plan(body: dict[str, Any]) -> Node:
 
 def _status(grant: GrantState) -> tuple[str, str]:
     """The status, and what it means for the budget."""
+    who = _holder(grant.body.get("holder"))
     if grant.status == "crashed":
-        return "crashed", "crashed: the whole reservation stays spent"
+        why = str(grant.crashed.get("why") or "the process that held it is gone")
+        return "crashed", f"{DEAD}; {why} ({who}), recorded {grant.crashed.get('time', '?')}"
     if grant.status == "granted":
         if _gone(grant.body.get("holder")):
-            return "crashed", "crashed: the whole reservation stays spent"
+            return "crashed", f"{DEAD}; the process that held it is gone ({who}), not recorded yet"
         if lease_is_over(grant.body, now()):
-            return "unfinished", "unfinished: its lease is over; the reservation stays spent"
+            return "unfinished", f"{OVERDUE}; the reservation stays spent ({who})"
         return "unfinished", "unfinished: holder still running"
     if grant.status == "aborted" and not grant.touched:
         return "aborted", "handed back: no data was opened"
+    late = ("its holder was recorded as gone, and settled after all"
+            if grant.crashed else "")
     if grant.settled.get("failed"):
-        return grant.status, "failed after it touched data: the whole reservation stays spent"
-    return grant.status, ""
+        failed = "failed after it touched data: the whole reservation stays spent"
+        return grant.status, "; ".join(part for part in (late, failed) if part)
+    return grant.status, late
+
+
+def _holder(holder: Any) -> str:
+    """Process and host, as the grant names them."""
+    known = holder if isinstance(holder, dict) else {}
+    return f"process {known.get('pid', '?')} on {known.get('host', '?')}"
 
 
 def _gone(holder: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a named table is the one that bore the name before, as far as this process knows."""
+"""What an owner says about a table: its name, as far as this process knows, and what is public."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from numpy.typing import NDArray
 
 from privledger.data import Columns, Vault
-from privledger.errors import DataError, InvalidValue
+from privledger.errors import DataError, InvalidValue, RelationMismatch
 
 
 class Identities:
@@ -53,6 +53,29 @@ class Identities:
 
     def _digest(self, array: NDArray[Any]) -> bytes:
         return hmac.digest(self._key, array.tobytes(), "sha256")
+
+
+def declared(
+    relation: str, public_features: object, unlabelled: object, y: object
+) -> tuple[bool, bool]:
+    """`public_features` and `unlabelled`, if they go with the relation of the ledger.
+
+    Raises:
+        RelationMismatch: public features where they are protected, or not said to be public
+            where they are not.
+    """
+    for word, value in (("public_features", public_features), ("unlabelled", unlabelled)):
+        if not isinstance(value, bool):
+            raise InvalidValue(word, type(value).__name__, "True or False")
+    if public_features and relation != "replace_label":
+        raise RelationMismatch(f"this ledger promises {relation}, which protects features too: "
+                               "public features need a ledger of relation replace_label")
+    if not public_features and relation == "replace_label":
+        raise RelationMismatch("this ledger protects labels only: say so with "
+                               "protect(..., public_features=True), or use another relation")
+    if y is None and (public_features or unlabelled):
+        raise DataError("labels are what is protected, or missing in part: give y")
+    return bool(public_features), bool(unlabelled)
 
 
 def fingerprint(key: bytes, columns: Columns, target: NDArray[Any] | None) -> str:

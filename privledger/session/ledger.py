@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from privledger.accounting import check_relation
+from privledger.accounting import check_relation, promise
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.errors import (
     DataError,
@@ -26,12 +26,15 @@ from privledger.ledger import (
     Budget,
     Cap,
     History,
+    Origins,
+    Policy,
     Receipt,
     State,
     audit,
     correction,
     fixed_filter,
     plain_labels,
+    window_name,
 )
 from privledger.ledger.history import now
 from privledger.ledger.holder import this_process
@@ -39,7 +42,8 @@ from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import positive, probability
-from privledger.session.identity import Identities, fingerprint
+from privledger.session.identity import Identities, declared, fingerprint
+from privledger.session.policing import check_creation, keep, policy_caps, refuse_forbidden
 from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
 from privledger.session.scope import Scope
@@ -47,6 +51,7 @@ from privledger.session.session import _KEY, Session
 from privledger.storage import kept, store_at
 
 MODES = ("private", "simulation")
+_LONGEST_NAME = 1000
 
 
 class Ledger:
@@ -76,13 +81,15 @@ class Ledger:
         mode: str = "private",
         seed: int | None = None,
         caps: Sequence[Cap] = (),
+        policy: Policy | None = None,
     ) -> Ledger:
         """Start a ledger in a new file, or in memory for None or ":memory:".
 
         Args:
             path: or `postgresql://USER@HOST/DATABASE?ledger=NAME`, for many hosts.
             budget: the promise, for everything that will ever be released under it.
-            relation: `add_remove` or `replace_one`; fixed for ever.
+            relation: `add_remove`, `replace_one`, or `replace_label`, which protects labels
+                only; fixed for ever.
             filter: how plans add up: `gdp`, `rdp`, `basic`, or `auto`, which lets the first
                 plan (chosen before anything private was seen) fix it.
             order: Renyi order for `filter="rdp"`; a good one is chosen if it is None.
@@ -90,9 +97,12 @@ class Ledger:
             seed: for simulation only.
             caps: further budgets, each for the grants of one table or with some labels. A
                 request must fit all that it matches. Fixed for ever, like the budget.
+            policy: what may be asked for; anything else is refused before it is read. Kept in
+                the history, and its limits of single tables become caps.
 
         Raises:
             LedgerError: the file exists, or cannot be written.
+            PolicyViolation: the ledger itself is not what the policy allows.
         """
         if not isinstance(budget, Budget):
             raise InvalidValue("budget", type(budget).__name__, "a Budget")
@@ -108,8 +118,11 @@ class Ledger:
             "format": FORMAT, "uuid": str(uuid4()), "time": now(), "relation": checked,
             "budget": {"epsilon": float(budget.epsilon), "delta": float(budget.delta)},
             "filter": filter, "mode": mode, "noise": source.describe(),
-            "caps": [_check_cap(cap).as_dict() for cap in caps],
+            "caps": [_check_cap(cap).as_dict() for cap in (*caps, *policy_caps(policy))],
         }
+        if policy is not None:
+            check_creation(policy, budget, checked, mode)
+            body["policy"] = policy.as_dict()
         lines: Lines = [("created", body)]
         if rule is not None:
             lines.append(("filter", filter_body(rule)))
@@ -176,7 +189,8 @@ class Ledger:
         return self._history.receipt()
 
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
-                name: str | None = None, fingerprint_key: bytes | None = None) -> Dataset:
+                name: str | None = None, fingerprint_key: bytes | None = None,
+                public_features: bool = False, unlabelled: bool = False) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
@@ -188,8 +202,12 @@ class Ledger:
             fingerprint_key: secret of an organisation. The same records under the same key
                 leave the same mark in every ledger, so that `privledger overlap` notices a
                 table that was opened under two of them. Keep it as secret as the table.
+            public_features: declares that features, the number of rows, and which of them have
+                a label, are public. Required by `replace_label` ledgers, refused by others.
+            unlabelled: the target may be missing (None, NaN) in some rows.
 
         Raises:
+            RelationMismatch: public features under another relation than `replace_label`.
             DataError: the table does not fit; columns and rules are named, never values.
         """
         if schema is None and isinstance(y, Schema):
@@ -197,24 +215,33 @@ class Ledger:
         if not isinstance(schema, Schema):
             raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                                "from private data")
+        public, partial = declared(self.relation, public_features, unlabelled, y)
         columns = encode_features(X, schema)
-        target = None if y is None else encode_target(y, schema)
+        target = None if y is None else encode_target(y, schema, unlabelled=partial)
         check_rows(columns, target)
         if name is not None:
+            _short("name", name)
             self._identities.check(name, columns, target)
         mark = None if fingerprint_key is None else fingerprint(fingerprint_key, columns, target)
-        data = self._guard(columns, target, schema, name or f"data-{secrets.token_hex(6)}", mark)
+        rows = Rows(columns, target, self._source)
+        vault = Vault(name or f"data-{secrets.token_hex(6)}", rows, self._history,
+                      relation=self.relation, public_features=public, unlabelled=partial)
+        data = self._guard(vault, schema, mark)
         self._identities.newest[data.identity] = data._vault
         return data
 
-    def _guard(self, columns: Columns, target: Any, schema: Schema, name: str,
-               mark: str | None) -> Dataset:
-        body = {"data": name, "schema": schema.name, "schema_sha256": schema.digest,
-                "time": now()}
+    def _guard(self, vault: Vault, schema: Schema, mark: str | None) -> Dataset:
+        body: dict[str, Any] = {"data": vault.identity, "schema": schema.name,
+                                "schema_sha256": schema.digest, "time": now()}
         if mark is not None:
             body["fingerprint"] = mark
+        if schema.public_rows is not None:
+            body["rows"] = schema.public_rows
+        if vault.public is not None:
+            body["public_features"] = True
+        if vault.unlabelled:
+            body["unlabelled"] = True
         self._history.note("protected", body)
-        vault = Vault(name, Rows(columns, target, self._source), self._history)
         return Dataset(schema, vault, ledger=self)
 
     def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
@@ -225,7 +252,8 @@ class Ledger:
         if data._vault._guardian is not self._history:
             raise NotGranted("these records are guarded by another ledger")
         columns = encode_features(X, data.schema)
-        target = None if y is None else encode_target(y, data.schema)
+        target = None if y is None else encode_target(y, data.schema,
+                                                      unlabelled=data._vault.unlabelled)
         check_rows(columns, target)
         if (target is not None) != data._vault.has_target:
             raise DataError("late arrivals come with a target exactly if the others did")
@@ -259,8 +287,15 @@ class Ledger:
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.
+            PolicyViolation: the ledger's own policy forbids it.
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
+        return self._request(plan, data, learner, delta, scope, labels, lease, "guarded")
+
+    def _request(self, plan: Node, data: Dataset, learner: str, delta: float,
+                 scope: Scope | None, labels: Mapping[str, str] | None, lease: float | None,
+                 isolation: str) -> Session:
+        """`request` by a caller that vouches for how the learner is kept from the rows."""
         checked = probability("delta", delta, zero=True)
         check_node("plan", plan)
         if not isinstance(data, Dataset) or data.steps or (
@@ -272,7 +307,9 @@ class Ledger:
             "data": data.identity, "plan": to_json(plan), "delta": checked,
             "holder": this_process(), "scope": None, "labels": dict(plain_labels(labels or {})),
             "lease": None if lease is None else positive("lease", lease),
+            "isolation": isolation,
         }
+        refuse_forbidden(self._history, body, plan, data.schema.public_rows)
         if scope is None:
             reserve(self._history, "granted", body, plan, checked)
         else:
@@ -290,7 +327,7 @@ class Ledger:
         """
         if not isinstance(node, IndividualFilter) or node.node is not None:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
-        label = name or f"scope-{secrets.token_hex(4)}"
+        label = f"scope-{secrets.token_hex(4)}" if name is None else _short("name", name)
         checked = probability("delta", delta, zero=True)
         known = self._history.refresh().scopes.get(label)
         if known is not None:
@@ -298,8 +335,37 @@ class Ledger:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")
             return Scope(label, node)
         body = {"scope": label, "time": now(), "plan": to_json(node), "delta": checked}
+        refuse_forbidden(self._history, body, node, None)
         reserve(self._history, "scope", body, node, checked)
         return Scope(label, node)
+
+    @property
+    def window(self) -> str | None:
+        """The window that is open; None before the first one."""
+        return self._history.refresh().window
+
+    def open_window(self, name: str) -> None:
+        """Open the next window: charges belong to it from now on, and caps `per_window` start
+        afresh. For the ledger's owner. The budget itself never starts afresh.
+
+        A clock does not decide, because one that jumps would free budget. The window before
+        ends here, and none is ever opened twice; naming the open one again changes nothing.
+
+        Raises:
+            InvalidValue: the name was used before, or the ledger is older than windows.
+        """
+        checked = window_name(name)
+
+        def lines(state: State) -> Lines:
+            if state.window == checked:
+                return []
+            keep(state.policy, Origins(windows=(checked,)))
+            wrong = state.window_entry(checked)
+            if wrong is not None:
+                raise InvalidValue("window", checked, wrong)
+            return [("window", {"window": checked, "time": now()})]
+
+        self._history.commit(lines)
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""
@@ -358,7 +424,7 @@ class Ledger:
         mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
         budget = self.budget
         return (f"Ledger({self.path}, epsilon {self.spent:.4g} of {budget.epsilon:g} at delta "
-                f"{budget.delta:g}, {self.relation}{mark})")
+                f"{budget.delta:g}, {promise(self.relation)}{mark})")
 
     def __copy__(self) -> Ledger:
         return self
@@ -371,6 +437,14 @@ class Ledger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
+
+
+def _short(name: str, value: object) -> str:
+    """Names go into every entry and into the index of a database: they stay short."""
+    if not (isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME):
+        raise InvalidValue(name, type(value).__name__,
+                           f"a text of 1 to {_LONGEST_NAME} characters")
+    return value
 
 
 def _check_cap(cap: object) -> Cap:

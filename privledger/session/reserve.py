@@ -32,6 +32,11 @@ def refusal_body(learner: str, error: BudgetExceeded) -> dict[str, Any]:
             "unit": error.unit, "time": now()}
 
 
+def window_of(state: State) -> dict[str, Any]:
+    """The window that a charge belongs to; nothing where no window was ever opened."""
+    return {} if state.window is None else {"window": state.window}
+
+
 def reserve(history: History, kind: str, body: dict[str, Any], plan: Node, delta: float) -> None:
     """Charge `plan` against the ledger's own filter, in one durable commit.
 
@@ -58,7 +63,7 @@ def reserve(history: History, kind: str, body: dict[str, Any], plan: Node, delta
         if isinstance(decision, Refusal):
             raise _Refused(decision)
         units = {"units": decision.units, "delta_units": decision.delta_units}
-        return [*first, (kind, body | units)]
+        return [*first, (kind, body | units | window_of(state))]
 
     try:
         if history.state.rule is not None:
@@ -95,7 +100,7 @@ def reserve_in_scope(history: History, body: dict[str, Any], plan: Node, scope: 
             raise NotGranted(
                 "the scope is bound to another data set: records of two tables may belong to "
                 "one person; append to the first, or open another scope. Nothing was read")
-        return [("granted", body)]
+        return [("granted", body | window_of(state))]
 
     history.commit(lines)
 

@@ -13,23 +13,32 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Choice, Dataset, LabelChoice, Query
+from privledger.data import Choice, Dataset, LabelChoice, LabelQuery, Query
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
+from privledger.data.disjoint import by_record
 from privledger.data.kinds import check_choice, check_query
 from privledger.data.rows import Rows
-from privledger.errors import DataError, NotGranted, PrivledgerError, UnsupportedNode
+from privledger.errors import (
+    DataError,
+    NotGranted,
+    PrivledgerError,
+    UnsupportedNode,
+    public_name,
+)
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
-from privledger.ledger import GrantState, History, Receipt, ScopeSpend
+from privledger.ledger import GrantState, History, Origins, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
-from privledger.rounding import count
+from privledger.rounding import MOST_COUNT, count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
 from privledger.session.choosing import choose, choose_labels, rate_of
+from privledger.session.labels import release_labels
+from privledger.session.policing import keep
 from privledger.session.scope import (
     Scope,
     fresh_spend,
@@ -73,7 +82,7 @@ class Session:
     _log: ReleaseLog = field(init=False, factory=ReleaseLog)
     _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
     _filters: dict[str, Scope] = field(init=False, factory=dict)
-    _samples: dict[str, NDArray[np.bool_]] = field(init=False, factory=dict)
+    _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
     _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
     _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
     _touched: bool = field(init=False, default=False)
@@ -142,8 +151,8 @@ class Session:
 
         Args:
             mechanism: `Gaussian` or `Laplace` for a `Query`, `Exponential` or `PermuteAndFlip`
-                for a choice; equal to a node that the plan still holds under the handle's
-                derivation.
+                for a choice, `RandomizedResponse` for `data.labels()`; equal to a node that
+                the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
                 scaled down to what it can still pay per round, so nobody is left out.
@@ -155,8 +164,11 @@ class Session:
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
+            PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
             UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
         """
+        if isinstance(query, LabelQuery):
+            return release_labels(self, mechanism, query)
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
@@ -169,12 +181,14 @@ class Session:
     def _measure(self, mechanism: Any, query: Query, rollover: int) -> Answer | list[Answer]:
         """Noisy sums."""
         check_query(query)
+        if query.asserted:  # nothing else of a policy can change after the request
+            keep(self._history.state.policy, Origins(asserted=(query.label,)))
         # Exact types: a stranger may say that it equals a reserved node and be quieter.
         if type(mechanism) not in (Gaussian, Laplace):
             raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
                                   "version; nothing was read")
         self._check_covered(query.data)
-        count("rollover", rollover, least=0)
+        count("rollover", rollover, least=0, most=MOST_COUNT)
         made = recipes(mechanism, query, self._relation)
         self.charge(mechanism, query.data.chain, query.label, query.cell_count)
         noisy = self._guarded(lambda: self._answer(mechanism, query, made, rollover))
@@ -235,7 +249,8 @@ class Session:
                 rollover: int) -> list[NDArray[np.float64]]:
         # Floating-point warnings would tell which records overflow, also as exceptions.
         with query.data._vault.open(self) as rows, np.errstate(all="ignore"):
-            if query.data.steps and all(s.context.kind == "part" for s in query.data.steps):
+            if by_record(query.cells) and query.data.steps and all(
+                    step.context.kind == "part" for step in query.data.steps):
                 taken = self._whole(query, mechanism, self._members(query.data, rows))
             else:
                 taken = self._take(query, mechanism, made, rows, rollover)
@@ -302,17 +317,17 @@ class Session:
         for step in data.steps:
             if step.context.kind == "poisson":
                 # Kept by the session, not with the data: another grant draws its own sample.
-                drawn = self._samples.get(step.context.token)
+                drawn = self._samples.get(step.context)
                 if drawn is None:
                     drawn = self._source.bernoulli(step.context.rate, rows.n)
-                    self._samples[step.context.token] = drawn
+                    self._samples[step.context] = drawn
                 result = drawn if result is None else result & drawn
         assert result is not None
         return result
 
     def _one_use(self, filters: list[str], query: Query) -> None:
         """Under a filter each sample serves one release: its cost is that of a fresh sample."""
-        tokens = [step.context.token for step in query.data.steps
+        tokens = [step.context for step in query.data.steps
                   if step.context.kind == "poisson"]
         if filters and any(token in self._samples for token in tokens):
             raise NotGranted("under an individual filter a Poisson sample serves one release; "
@@ -402,7 +417,7 @@ class Session:
                                     "touched": self._touched, "releases": len(self._log)}
             vectors: dict[str, bytes] = {}
             if failed is not None:
-                body["error"] = failed.__name__
+                body["error"] = public_name(failed)
                 lines.append(("aborted" if refund else "settled", body | {"failed": True}))
             else:
                 lines.append(("settled", body))

@@ -11,8 +11,7 @@ privledger, so a mistake there is not repeated here. The format: docs/ledger-for
 Checked: every hash of the chain; the order of entries; totals against the caps, in whole
 numbers; the caps; prices of Gaussian plans (any filter) and of pure plans (basic filter);
 direct releases against the plan of their grant. What is not is listed as "not recomputed" or
-"not compared". No file can show that the noise was drawn, or that this is the newest history:
-for the latter, bring a receipt.
+"not compared". No file shows that the noise was drawn. A receipt shows that it is not an old one.
 """
 
 from __future__ import annotations
@@ -25,13 +24,12 @@ import sys
 from fractions import Fraction
 from typing import Any, Callable  # noqa: UP035
 
-FORMAT = 2  # the latest version of the format that this file knows
+FORMAT = 3  # the latest version of the format that this file knows
 FIELDS = {"position", "kind", "body", "previous", "hash"}
-UNIT, DELTA_UNIT = 2**192, 2**512
+UNIT, DELTA_UNIT, LABELS = 2**192, 2**512, "replace_label"
 PRICE_SLACK = 1 - Fraction(1, 10**9)  # another machine may round the last digits otherwise
 CAP_SLACK = 1 + 1e-6  # caps are compared after a numeric inversion
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError,
-             RecursionError)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Bad(Exception):
@@ -95,8 +93,8 @@ def chain_hash(position: int, kind: str, body: Any, previous: str) -> str:
 # --- 3. Prices ---------------------------------------------------------------------------------
 
 def added_up(node: Any, relation: str, leaf: Callable[[Any, str], Fraction]) -> Fraction:
-    """A plan's cost in a currency that adds up. Parts of a partition cost the dearest of them,
-    or the two dearest where a replaced record may leave one part for another."""
+    """A plan's cost in a currency that adds up. Parts cost the dearest of them, or the two
+    dearest where a replaced record may leave one for another."""
     name = node["node"]
     if name in ("PostProcess", "Public"):
         return Fraction(0)
@@ -106,12 +104,16 @@ def added_up(node: Any, relation: str, leaf: Callable[[Any, str], Fraction]) -> 
         return whole(node["count"], 1) * added_up(node["inner"], relation, leaf)
     if name == "OneOf":
         return max(added_up(member, relation, leaf) for member in node["nodes"])
+    if name == "LabelOnly" and relation == LABELS:  # one way to replace a record
+        return added_up(node["inner"], "replace_one", leaf)
     if name == "Parallel":
         costs = sorted(added_up(member, relation, leaf) for member in node["nodes"])
         by_index = node["certificate"] == "index"
-        if relation == "add_remove" and by_index:
-            raise Bad("parts by index are for replace_one only")
+        if by_index if relation == "add_remove" else relation == LABELS and not by_index:
+            raise Bad(f"parts that are not disjoint under {relation}")
         return sum(costs[-1:] if relation == "add_remove" or by_index else costs[-2:], Fraction(0))
+    if name == "LabelOnly" or relation == LABELS:
+        raise Bad("LabelOnly is for all of a replace_label history, and for no other")
     return leaf(node, relation)
 
 
@@ -136,13 +138,13 @@ def pure(node: Any, relation: str) -> Fraction:
     if name in ("PermuteAndFlip", "ReportNoisyMax", "TopK") or (
             name == "Asserted" and node["delta"] == 0):
         return real(node["epsilon"])
+    if name == "RandomizedResponse" and relation == "replace_one":
+        return Fraction(math.log1p(node["num_buckets"] * (1 / real(node["noise_parameter"]) - 1)))
     raise NoPrice(name)
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
-    """delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
-
-    Balle, Wang 2018 (arXiv:1805.06530), Theorem 8; Phi(-x) = erfc(x / sqrt 2) / 2."""
+    """Balle, Wang 2018 (arXiv:1805.06530), Theorem 8; Phi(-x) = erfc(x / sqrt 2) / 2."""
     if epsilon > 600:
         raise NoPrice("a Gaussian of epsilon above 600")
     first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
@@ -167,8 +169,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def epsilon_of_renyi(order: float, bound: float, delta: float) -> float:
-    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010), Proposition 12; 0 where the total
-    variation distance is at most delta."""
+    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010), Prop. 12; 0 if total variation <= delta."""
     if min(math.sqrt(bound / 2), math.sqrt(-math.expm1(-bound))) <= delta:
         return 0.0
     rest = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
@@ -183,9 +184,9 @@ def epsilon_of(kind: str, total: Fraction, order: float, delta: float) -> float:
         return epsilon_of_mu(math.sqrt(total), delta)
     if kind == "rdp":
         return epsilon_of_renyi(order, float(total), delta)
-    best = math.sqrt(-math.log(delta) / float(total))  # zcdp: order * rho at every order
-    orders = [1 + best * 1.001**k for k in range(-3000, 3001)]
-    return min(epsilon_of_renyi(each, each * float(total), delta) for each in orders)
+    rho = float(total)  # zcdp: order * rho at every order
+    orders = (1 + math.sqrt(-math.log(delta) / rho) * 1.001**k for k in range(-3000, 3001))
+    return min(epsilon_of_renyi(order, order * rho, delta) for order in orders)
 
 
 # --- 4. The history, entry by entry ------------------------------------------------------------
@@ -197,13 +198,13 @@ class Book:
         self.faults: list[tuple[int, str]] = []
         self.notes: dict[str, int] = {}  # what was not recomputed -> the first such entry
         self.hashes: list[str] = []
-        self.uuid: Any = ""
-        self.mode = self.relation = self.asked = self.filter = ""
+        self.uuid = self.mode = self.relation = self.asked = self.filter = ""
         self.epsilon = self.delta = self.order = Fraction(0)
         self.cap = self.delta_cap = self.units = self.delta_units = 0
         self.grants: dict[str, dict[str, Any]] = {}
         self.scopes: dict[str, dict[str, Any]] = {}
-        self.caps: list[dict[str, Any]] = []  # beside the budget: for one table, for labels
+        self.caps: list[Any] = []  # beside the budget: for one table, for labels, for windows
+        self.windows: list[Any] = [None]  # the open one is the last
 
     def fault(self, text: str) -> None:
         self.faults.append((len(self.hashes) - 1, text))
@@ -237,19 +238,17 @@ class Book:
         self.hashes[-1] = line["hash"]
         if whole(line["position"]) != len(self.hashes) - 1 or line["previous"] != before:
             self.fault("does not follow the entry before")
-        if chain_hash(line["position"], line["kind"], line["body"],
-                      line["previous"]) != line["hash"]:
+        if chain_hash(line["position"], line["kind"], line["body"], before) != line["hash"]:
             self.fault("the text does not match its hash")
 
     def on_created(self, body: Any) -> None:
-        self.uuid, self.mode, self.asked = body["uuid"], body["mode"], body["filter"]
-        self.relation = body["relation"]
-        self.epsilon = real(body["budget"]["epsilon"])
-        self.delta = real(body["budget"]["delta"], zero=True)
-        self.caps = [{"units": 0, "delta_units": 0, **cap} for cap in body.get("caps", [])]
+        self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
+        self.asked, budget = body["filter"], body["budget"]
+        self.epsilon, self.delta = real(budget["epsilon"]), real(budget["delta"], zero=True)
+        self.caps = [{**cap, "totals": {}} for cap in body.get("caps", [])]
         if whole(body["format"], 1) > FORMAT:
             raise Bad(f"a later format than {FORMAT}: take a later verifier")
-        if self.relation not in ("add_remove", "replace_one") or self.delta >= 1:
+        if self.relation not in ("add_remove", "replace_one", LABELS) or self.delta >= 1:
             raise Bad("an unknown relation, or a delta of 1 or more")
 
     def on_filter(self, body: Any) -> None:
@@ -267,17 +266,19 @@ class Book:
 
     def add(self, units: int, delta_units: int, grant: Any) -> None:
         """To the total and to every cap that the grant falls under. A scope falls under all."""
+        window = grant.get("window")
         self.units, self.delta_units = self.units + units, self.delta_units + delta_units
         if self.units > self.cap or self.delta_units > self.delta_cap:
             self.fault("the total is over the cap from here on")
         for cap in self.caps:
-            if "grant" in grant and (cap["data"] not in (None, grant["data"]) or any(
-                    grant["labels"].get(key) != text for key, text in cap["labels"].items())):
+            if cap.get("window") not in (None, window) or ("grant" in grant and (
+                    cap["data"] not in (None, grant["data"])
+                    or not cap["labels"].items() <= grant["labels"].items())):
                 continue
-            cap["units"] += units
-            cap["delta_units"] += delta_units
-            if self.over(cap["units"], cap["epsilon"], cap["delta"]) or (
-                    cap["delta_units"] > Fraction(cap["delta"]) * DELTA_UNIT):
+            total = cap["totals"].setdefault(cap.get("per_window") and window, [0, 0])
+            total[:] = total[0] + units, total[1] + delta_units
+            if (self.over(total[0], cap["epsilon"], cap["delta"]) or total[1] > Fraction(
+                    cap["delta"]) * DELTA_UNIT or (cap.get("per_window") and not window)):
                 self.fault(f"over the cap for {cap['data']} {cap['labels']} from here on")
 
     def over(self, units: int, epsilon: Any, delta: Any) -> bool:
@@ -296,6 +297,8 @@ class Book:
             self.fault("charged before the filter was fixed")
         paid = [whole(body["units"]) + before[0], whole(body["delta_units"]) + before[1]]
         plan, delta = body["plan"] or {"node": "Public"}, grant["delta"]
+        if body is grant and body.get("window") != self.windows[-1]:
+            raise Bad("charged to another window than the open one")
         self.add(body["units"], body["delta_units"], grant)
         try:
             due = self.price(plan, paid[1], real(delta, zero=True) or self.delta)
@@ -308,14 +311,12 @@ class Book:
         """Units and delta units that a plan costs at least; `share` is its part of delta."""
         if self.filter != "basic":
             times = {"gdp": Fraction(1), "zcdp": Fraction(1, 2), "rdp": self.order / 2}
-            square = added_up(plan, self.relation, gaussian)
-            return square * times[self.filter] * UNIT, Fraction(0)
+            return added_up(plan, self.relation, gaussian) * times[self.filter] * UNIT, Fraction(0)
         try:
             total = added_up(plan, self.relation, pure)
         except NoPrice:
-            square = added_up(plan, self.relation, gaussian)
-            epsilon = epsilon_of_mu(math.sqrt(square), float(share))
-            return Fraction(epsilon) * UNIT, share * DELTA_UNIT
+            mu = math.sqrt(added_up(plan, self.relation, gaussian))
+            return Fraction(epsilon_of_mu(mu, float(share))) * UNIT, share * DELTA_UNIT
         if paid_delta:
             raise NoPrice("a pure plan that was charged a delta")
         return total * UNIT, Fraction(0)
@@ -324,6 +325,11 @@ class Book:
         """Costs nothing."""
 
     on_refused = on_protected
+
+    def on_window(self, body: Any) -> None:
+        self.windows.append(body["window"])
+        if body["window"] in self.windows[:-1]:
+            raise Bad("a window is opened once, and never again")
 
     def on_scope(self, body: Any) -> None:
         if body["scope"] in self.scopes:
@@ -393,9 +399,9 @@ class Book:
             raise Bad("corrects what was never charged")
         if body["plan"] is None:
             self.fault("a correction: nothing is promised any more")
-        self.charge(body, grant["body"], grant["paid"])
-        grant["paid"] = [grant["paid"][0] + body["units"],
-                         grant["paid"][1] + body["delta_units"]]
+        before, more = grant["paid"], (body["units"], body["delta_units"])
+        self.charge(body, grant["body"], before)
+        grant["paid"] = [before[0] + more[0], before[1] + more[1]]
 
 
 KINDS = [name[3:] for name in dir(Book) if name.startswith("on_")]
@@ -406,7 +412,7 @@ def direct(node: Any, times: int, left: dict[str, int]) -> None:
     if node["node"] == "Sequential":
         for member in node["nodes"]:
             direct(member, times, left)
-    elif node["node"] in ("Repeat", "Group", "AsReplaceOne"):
+    elif node["node"] in ("Repeat", "Group", "AsReplaceOne", "LabelOnly"):
         direct(node["inner"], times * whole(node.get("count", 1), 1), left)
     else:
         left[canonical(node)] = left.get(canonical(node), 0) + times
@@ -447,13 +453,14 @@ def report(book: Book) -> None:
     for position, text in book.faults[:50]:
         print(f"  entry {position}: {inert(text)}")
     try:
-        number_spent = epsilon_of(book.filter or "basic", Fraction(book.units, UNIT),
-                                  float(book.order), float(book.delta))
-        spent = f"{number_spent:.9g}"
+        units, order, delta = Fraction(book.units, UNIT), float(book.order), float(book.delta)
+        spent = f"{epsilon_of(book.filter or 'basic', units, order, delta):.9g}"
     except (NoPrice, Bad, *MALFORMED):
         spent = "not recomputed"
     print(f"ledger   {inert(book.uuid)}, {inert(book.relation)}, filter {inert(book.filter)}"
           f"{'' if book.mode == 'private' else ', NOT PRIVATE (simulation)'}")
+    if book.relation == LABELS:
+        print("promise  LABELS ONLY: features are public; nothing is promised about whole records")
     print(f"budget   epsilon {float(book.epsilon):.9g} at delta {float(book.delta):.9g}")
     print(f"spent    epsilon {spent}, reservations included")
     print(f"entries  {len(book.hashes)}, {len(book.grants)} grants")

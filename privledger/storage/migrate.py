@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from privledger.errors import LedgerError, LedgerTooNew
+from privledger.errors import LedgerError, LedgerMissing, LedgerTooNew
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,7 +39,7 @@ def check_version(connection: Connection, location: str) -> None:
     """Raise unless the tables are those this version works with."""
     known, found = max(scripts()), version(connection)
     if found is None:
-        raise LedgerError(f"{location} does not exist: the database has no ledgers")
+        raise LedgerMissing(f"{location} does not exist: the database has no ledgers")
     if found > known:
         raise LedgerTooNew(f"{location}: the tables have version {found}, this version reads up "
                            f"to {known}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
+from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
 from privledger.graph import canonical
 from privledger.ledger.entries import FORMAT, GENESIS, Entry
 from privledger.storage.address import parse_address
@@ -79,7 +79,7 @@ class PostgresStore:
         row = connection.execute(_ENDS, (self._address.ledger,)).fetchone()
         if row is None:
             if not create:
-                raise LedgerError(f"{self.location} does not exist")
+                raise LedgerMissing(f"{self.location} does not exist")
             return
         if create:
             raise self._taken()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
+from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
 from privledger.graph import canonical
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.storage.rows import entries_of
@@ -50,6 +50,15 @@ def _translate(error: Exception, location: str) -> LedgerError:
     return LedgerCorrupt(f"{location}: not a ledger, or damaged ({error})")
 
 
+def _key(name: str) -> str:
+    """Lone surrogates are no text for SQLite: such a name is kept in its escaped form."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return canonical(name)
+    return name
+
+
 class SQLiteStore:
     """The embedded default."""
 
@@ -63,7 +72,7 @@ class SQLiteStore:
         if create and Path(path).exists():
             raise LedgerError(f"{self.location} exists already; open it, or choose another name")
         if not create and not Path(path).is_file():
-            raise LedgerError(f"{self.location} does not exist")
+            raise LedgerMissing(f"{self.location} does not exist")
         try:
             if create:
                 self._create()
@@ -127,7 +136,7 @@ class SQLiteStore:
         with self._lock:
             try:
                 row = self._connect().execute(
-                    "SELECT data FROM vectors WHERE name = ?", (name,)).fetchone()
+                    "SELECT data FROM vectors WHERE name = ?", (_key(name),)).fetchone()
             except _FAILURES as error:
                 raise _translate(error, self.location) from None
         return bytes(row[0]) if row else None
@@ -172,4 +181,4 @@ class _SQLiteTransaction:
         )
 
     def put_vector(self, name: str, data: bytes) -> None:
-        self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (name, data))
+        self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (_key(name), data))

@@ -81,7 +81,8 @@ class WatchedTable:
         X, y = example_table(task) if table is None else table
         columns: Columns = encode_features(X, schema)
         rows = WatchedRows(columns, encode_target(y, schema), ledger._source)
-        vault = Vault("example", rows, ledger._history)
+        vault = Vault("example", rows, ledger._history, relation=ledger.relation,
+                      public_features=ledger.relation == "replace_label")
         watched = cls(ledger, Dataset(schema, vault, ledger=ledger), vault)
         rows.watch = watched
         return watched

@@ -16,6 +16,7 @@ PARTS = {  # module: the heading of its section
     "accounting": "Accounting",
     "per_record": "One round, record by record",
     "scaling": "Growth with rows and trees",
+    "isolation": "Isolation",
 }
 TAIL = HERE / "notes.md"
 

@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sqlite3
 import threading
 import time
 
-import numpy as np
 import pytest
 
 import privledger as pl
 from privledger.rounding import from_units
 from privledger.storage import SQLiteStore
+from tests.faults.small import die, guard, in_child
 
 G = pl.Gaussian(5.0)
 PLAN = pl.Repeat(G, 4)
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
-TABLE = {"x": np.linspace(0, 1, 50)}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-
-
-def guard(ledger, name="rows"):
-    return ledger.protect(TABLE, SCHEMA, name=name)
 
 
 @pytest.fixture
 def path(tmp_path):
     pl.Ledger.create(tmp_path / "l.db", budget=pl.Budget(2.0, 1e-6), filter="gdp").close()
     return tmp_path / "l.db"
-
-
-def in_child(work):
-    """Run `work` in a forked child; return its wait status."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitpid(pid, 0)[1]
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def reserve_and_die(path, releases):
@@ -146,42 +123,7 @@ def test_a_crash_in_a_scope_counts_in_full(path):
         assert ledger.verify() == []
 
 
-# Races.
-
-def _racer(paths, barrier, results):
-    granted = []
-    for path in paths:
-        with pl.Ledger.open(path) as ledger:
-            data = guard(ledger, f"rows-{os.getpid()}")
-            barrier.wait(30)
-            try:
-                ledger.request(pl.Gaussian(8.0), data).close()
-                granted.append(1)
-            except pl.BudgetExceeded:
-                granted.append(0)
-    results.put(granted)
-
-
-@needs_fork
-def test_two_processes_race_for_the_last_of_the_budget(tmp_path):
-    """Twenty files with room for one grant: exactly one of two processes gets it, each time."""
-    budget = pl.Budget(pl.epsilon(pl.Gaussian(8.0), 1e-6) * 1.2, 1e-6)
-    paths = [tmp_path / f"{number}.db" for number in range(20)]
-    for path in paths:
-        pl.Ledger.create(path, budget=budget, filter="gdp").close()
-    context = multiprocessing.get_context("fork")
-    barrier, results = context.Barrier(2), context.Queue()
-    racers = [context.Process(target=_racer, args=(paths, barrier, results)) for _ in range(2)]
-    for racer in racers:
-        racer.start()
-    found = [results.get(timeout=60) for _ in racers]
-    for racer in racers:
-        racer.join(30)
-    assert np.sum(found, axis=0).tolist() == [1] * 20
-    for path in paths:
-        with pl.Ledger.open(path) as ledger:
-            assert ledger.verify() == [] and ledger.spent <= budget.epsilon
-
+# Threads. (Races for the last unit, of threads and processes: test_races.py.)
 
 @pytest.mark.parametrize("where", ["memory", "sqlite"])
 def test_threads_race_for_the_last_of_the_budget(tmp_path, where):

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import threading
 import time
 
-import numpy as np
 import pytest
 
 import privledger as pl
 from privledger.storage import store_at
+from tests.faults.small import die, guard, in_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
 G = pl.Gaussian(8.0)
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
-TABLE = {"x": np.linspace(0, 1, 50)}
 LAST = pl.Budget(pl.epsilon(G, 1e-6) * 1.2, 1e-6)  # room for one grant
 CLIENTS = 8
-
-
-def guard(ledger):
-    return ledger.protect(TABLE, SCHEMA, name=f"rows-{os.getpid()}")
 
 
 @pytest.fixture
@@ -32,58 +24,6 @@ def url(postgres):
     place = postgres.url()
     pl.Ledger.create(place, budget=pl.Budget(2.0, 1e-6), filter="gdp").close()
     return place
-
-
-def ask(place, barrier):
-    """1 if it was granted, 0 if it was refused."""
-    with pl.Ledger.open(place) as ledger:
-        data = guard(ledger)
-        barrier.wait(60)
-        try:
-            ledger.request(G, data).close()
-        except pl.BudgetExceeded:
-            return 0
-        return 1
-
-
-def client(places, barrier, results):
-    """Asks once in every round."""
-    try:
-        results.put([ask(place, barrier) for place in places])
-    except Exception as error:
-        barrier.abort()
-        results.put(f"{type(error).__name__}: {error}")
-
-
-def race(postgres, number):
-    places = [postgres.url() for _ in range(number)]
-    for place in places:
-        pl.Ledger.create(place, budget=LAST, filter="gdp").close()
-    context = multiprocessing.get_context("fork")
-    barrier, results = context.Barrier(CLIENTS), context.Queue()
-    clients = [context.Process(target=client, args=(places, barrier, results))
-               for _ in range(CLIENTS)]
-    for one in clients:
-        one.start()
-    found = [results.get(timeout=600) for _ in clients]
-    for one in clients:
-        one.join(60)
-    assert not [error for error in found if isinstance(error, str)]
-    assert np.sum(found, axis=0).tolist() == [1] * number
-    for place in places:
-        with pl.Ledger.open(place, read_only=True) as ledger:
-            assert ledger.verify() == [] and ledger.spent <= LAST.epsilon
-            assert len(ledger.state.grants) == 1
-
-
-def test_processes_race_for_the_last_of_the_budget(postgres):
-    """In each round exactly one of eight processes gets what is left."""
-    race(postgres, 20)
-
-
-@pytest.mark.slow
-def test_processes_race_a_thousand_times(postgres):
-    race(postgres, 1000)
 
 
 def test_threads_with_their_own_connections_never_pass_the_budget(postgres):
@@ -142,17 +82,6 @@ def test_of_two_creations_at_once_one_wins(postgres):
         assert len(made) == 1 and len(refused) == 3 and "exists" in refused[0]
 
 
-def in_child(work):
-    """Run `work` in a forked child; return its wait status."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitpid(pid, 0)[1]
-
-
 class Scripted:
     """A connection that does something before, or after, a statement that begins with a word."""
 
@@ -177,10 +106,6 @@ class Scripted:
 def script(ledger, word, **when):
     store = ledger._history.store
     store._connection = Scripted(store._connect(), word, **when)
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("word", ["SELECT id", "COMMIT"])

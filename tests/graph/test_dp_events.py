@@ -293,10 +293,23 @@ def test_what_no_event_bounds_is_refused(node, relation):
             pl.to_dp_event(node, relation, exact=exact)
 
 
+def test_events_speak_about_whole_records_only():
+    """Outside, a label-only epsilon would read as a promise about whole records."""
+    for exact in (True, False):
+        for node in (pl.LabelOnly(L), pl.Public("nothing")):
+            with pytest.raises(pl.RelationMismatch, match="whole records"):
+                pl.to_dp_event(node, "replace_label", exact=exact)
+        with pytest.raises(pl.RelationMismatch):
+            pl.to_dp_event(pl.LabelOnly(L), "replace_one", exact=exact)
+    with pytest.raises(pl.RelationMismatch, match="whole records"):
+        pl.from_dp_event(EG, "replace_label")
+
+
 def test_every_node_type_is_written_or_refused():
     seen = {type(node) for node, _ in INEXACT}
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
-             pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.PostProcess, pl.Public}
+             pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.PostProcess, pl.Public,
+             pl.LabelOnly}
     assert seen == set(NODE_TYPES)
 
 

@@ -25,7 +25,7 @@ EVERY = [
     pl.Asserted(0.1, "with a delta", 1e-6), pl.AssertedZCDP(0.1, "seen by hand"),
     pl.FixedSizeSample(5, 100, pl.Repeat(G, 3)), pl.AsReplaceOne(pl.PoissonSample(0.1, L)),
     pl.Tuning(G, success=0.1), pl.Tuning(pl.Sequential([G, L]), shape=-0.5, success=0.25),
-    pl.Tuning(L, "poisson", mean=3.0),
+    pl.Tuning(L, "poisson", mean=3.0), pl.LabelOnly(pl.Repeat(L, 2)),
 ]
 
 
@@ -78,6 +78,7 @@ def test_canonical_json_is_canonical():
     {"node": "FixedSizeSample", "size": 5, "out_of": 4, "inner": {"node": "Public"}},
     {"node": "FixedSizeSample", "size": 5, "out_of": 9, "inner": 3},
     {"node": "AsReplaceOne", "inner": "Public"}, {"node": "AsReplaceOne"},
+    {"node": "LabelOnly"}, {"node": "LabelOnly", "inner": 3},
     {"node": "Tuning", "inner": {"node": "Public"}},
     {"node": "Tuning", "inner": {"node": "Public"}, "success": 0.5, "shape": -1},
     {"node": "Tuning", "inner": {"node": "Public"}, "success": 0.5, "mean": 1},

@@ -57,17 +57,20 @@ def queries(data, rng):
         score = data.score("softmax", rng.normal(size=3) * 3)
         logistic = data.score("logistic", [float(rng.normal())])
         blocks += [score.gradient(float(rng.uniform(0.01, 2))), score.hessian(),
-                   logistic.gradient(0.7), logistic.hessian()]
+                   logistic.gradient(0.7), logistic.hessian(), pl.ClassIs(1), pl.ClassIs(2)]
     else:
         score = data.score("squared", [float(rng.normal())], center=5.0, scale=5.0)
-        blocks += [pl.ColumnValue("", 5.0, 5.0), score.gradient(float(rng.uniform(0.01, 2))),
+        blocks += [pl.ColumnValue("", 5.0, 5.0), pl.TargetShares(),
+                   score.gradient(float(rng.uniform(0.01, 2))),
                    score.hessian()]
     score.add(pl.IntervalCells("x", (0.0, 1.0)), rng.normal(
         size=(4, 3) if classes else 4) * 2)
     bins = data.bins(8)
     tables = [rng.integers(0, 2, size).astype(np.uint8) for size in bins.sizes()]
     tree = pl.TreeCells(bins, [pl.Test(0, tables[0]), pl.Test(1, 2 * tables[1])], 4)
-    cells = [None, data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
+    grown = data.root(bins).grow([1], [1]).grow([0, 0], [3, 5])
+    cells = [None, grown, pl.CrossCells(grown, pl.CategoryCells("", 3) if classes else tree),
+             data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
              pl.ResidualCells(score, (0.1, 0.5)), pl.CategoryCells("", 3) if classes else tree]
     for _ in range(6):
         chosen = rng.choice(len(blocks), rng.integers(1, 4), replace=False)
@@ -77,8 +80,12 @@ def queries(data, rng):
 
 
 def neighbours(rng, X, y, relation, classes):
-    """The same table with one record more, or with one record replaced."""
+    """The same table with one record more, with one record replaced, or with another label."""
     more, label = random_table(rng, 1, classes)
+    if relation == "replace_label":
+        swapped = y.copy()
+        swapped[rng.integers(len(y))] = label[0]
+        return X, swapped
     if relation == "add_remove":
         return {k: np.concatenate([v, more[k]]) for k, v in X.items()}, np.concatenate([y, label])
     place = rng.integers(len(y))
@@ -90,7 +97,7 @@ def neighbours(rng, X, y, relation, classes):
     return changed, swapped
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one", "replace_label"])
 @pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
 @pytest.mark.parametrize("seed", range(12))
 def test_gaussian_noise_covers_every_neighbour(make_ledger, relation, classes, seed):
@@ -114,7 +121,7 @@ def test_gaussian_noise_covers_every_neighbour(make_ledger, relation, classes, s
             assert squared <= 1 / multiplier**2
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one", "replace_label"])
 @pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
 @pytest.mark.parametrize("seed", range(12))
 def test_laplace_noise_covers_every_neighbour(make_ledger, relation, classes, seed):
@@ -165,6 +172,9 @@ def test_no_sampler_means_refused(guarded):
     ("replace_one", 2, False, 1, 1, 1.0), ("replace_one", 1, False, 1, 1, 1.0),
     ("replace_one", 2, False, 1, 4, math.sqrt(2)), ("replace_one", 1, False, 1, 4, 2.0),
     ("replace_one", 2, False, 3, 1, math.sqrt(2)), ("replace_one", 1, False, 3, 1, 2.0),
+    ("replace_label", 1, False, 1, 4, 1.0), ("replace_label", 2, False, 1, 4, 1.0),
+    ("replace_label", 1, True, 1, 4, 2.0), ("replace_label", 1, False, 3, 4, 2.0),
+    ("replace_label", 2, False, 3, 4, math.sqrt(2)), ("replace_label", 1, False, 1, 1, 1.0),
 ])
 def test_derived_sensitivities(guarded, relation, norm, signed, width, cells, expected):
     """(1,0,0) and (0,1,0) are two contributions of norm one: they lie sqrt(2) apart."""
@@ -212,3 +222,17 @@ def test_values_at_the_edge_of_floating_point_stay_within_the_clip(guarded):
                 made, sums = integer_sums(data.query((block,)), pl.Gaussian(1.0), "add_remove",
                                           X, y, SCHEMA)
             assert abs(int(sums[0].sum())) <= 2 / made[0].grid
+
+
+@pytest.mark.parametrize(("cells", "l1"), [("c", 1.0), ("", 2.0)])
+def test_label_counts_attain_their_bounds(make_ledger, cells, l1):
+    """A binary count over public leaves moves by one, a histogram of labels by two in L1."""
+    X = {"x": [0.0, 1.0], "c": ["a", "b"]}
+    ledger = make_ledger(relation="replace_label")
+    data = ledger.protect(X, [0, 1], CLASSES, public_features=True)
+    query = (data.query((pl.ClassIs(1),), data.cells("c")) if cells
+             else data.histogram("y"))
+    assert query.sensitivity(query.blocks[0], "replace_label", 1) == l1
+    made, before = integer_sums(query, pl.Laplace(1.0, l1), "replace_label", X, [0, 1], CLASSES)
+    _, after = integer_sums(query, pl.Laplace(1.0, l1), "replace_label", X, [1, 1], CLASSES)
+    assert np.abs(before[0] - after[0]).sum() * made[0].grid == pytest.approx(l1)

@@ -45,7 +45,7 @@ def test_it_imports_the_standard_library_only(tools):
 
 def test_it_stays_short_enough_to_be_read(tools):
     text = tools.path.read_text(encoding="utf-8")
-    assert sum(bool(line.strip()) for line in text.splitlines()) < 400
+    assert sum(bool(line.strip()) for line in text.splitlines()) < 450
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < 40, node.name
@@ -95,6 +95,70 @@ def test_the_spent_epsilon_is_ours(verifier, book_of, honest, capsys, kind, clos
     verifier.report(book_of(raw, receipt))
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("spent")]
     assert float(line.split()[2].rstrip(",")) == pytest.approx(receipt["epsilon"], rel=close)
+
+
+LABELS = pl.Schema("one", (
+    pl.Column("x", "numeric", "feature", -1.0, 1.0),
+    pl.Column("y", "categorical", "target", categories=("no", "yes")),
+))
+RESPONSE = pl.RandomizedResponse(0.9, 2)
+
+
+def labels_ledger(tools, plan=None):
+    """A label-only ledger in which two halves of the rows answered."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0), relation="replace_label")
+    data = ledger.protect(tools.rows, ["no", "yes", "no", "no", "yes"], LABELS,
+                          public_features=True)
+    halves = data.partition(pl.IndexCells([0, 1, 0, 1, 0], 2))
+    noise = pl.Laplace(20.0)
+    with ledger.request(pl.LabelOnly(pl.Sequential([
+            noise, pl.Parallel([RESPONSE, RESPONSE], "index")])), data) as session:
+        session.release(noise, data.query((pl.ClassIs(1),)))
+        for half in halves[0], halves[1]:
+            session.release(RESPONSE, half.labels())
+    assert ledger.verify() == []
+    return ledger
+
+
+def test_a_label_only_history_is_priced_and_said_to_be_one(book_of, tools, verifier, capsys):
+    ledger = labels_ledger(tools)
+    book = book_of(tools.exported(ledger._history.store.read()))
+    assert book.faults == []
+    assert not [note for note in book.notes if "recomputed" in note]
+    verifier.report(book)
+    out = capsys.readouterr().out
+    assert "LABELS ONLY" in out and "nothing is promised about whole records" in out
+    assert f"epsilon {ledger.spent:.9g}" in out
+
+
+@pytest.mark.parametrize(("relation", "change"), [
+    ("replace_one", lambda plan: plan), ("add_remove", lambda plan: plan),
+    ("replace_label", lambda plan: plan["inner"]),
+    ("replace_label", lambda plan: {"node": "Parallel", "nodes": [plan, plan],
+                                    "certificate": "public_predicate"}),
+    ("replace_label", lambda plan: {"node": "LabelOnly", "inner": plan}),
+])
+def test_label_only_and_whole_records_never_mix(book_of, tools, relation, change):
+    lines = tools.parsed(tools.exported(labels_ledger(tools)._history.store.read()))
+    for line in lines:
+        if line["kind"] == "created":
+            line["body"]["relation"] = relation
+        if line["kind"] == "granted":
+            line["body"]["plan"] = change(line["body"]["plan"])
+            line["body"]["units"] *= 4
+    faults = " ".join(text for _, text in book_of(tools.text_of(tools.chained(lines))).faults)
+    assert "LabelOnly" in faults or "not disjoint" in faults
+
+
+@pytest.mark.parametrize("noise", [0.9, 0.5])
+def test_a_label_only_history_that_charged_too_little_is_noticed(book_of, tools, noise):
+    lines = tools.parsed(tools.exported(labels_ledger(tools)._history.store.read()))
+    for line in lines:
+        if line["kind"] == "granted":
+            parts = line["body"]["plan"]["inner"]["nodes"][1]
+            parts["nodes"][0]["noise_parameter"] = noise
+    faults = " ".join(text for _, text in book_of(tools.text_of(tools.chained(lines))).faults)
+    assert ("charged less" in faults) == (noise < 0.9)
 
 
 @pytest.mark.parametrize("plan", [
@@ -164,6 +228,41 @@ def test_caps_beside_the_budget(book_of, tools):
     lines[0]["body"]["caps"][1]["epsilon"] = 0.05
     assert "over the cap for None {'team': 'a'} from here on" in faults(
         book_of(tools.text_of(tools.chained(lines))))
+
+
+def test_windows(book_of, tools):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp", caps=[
+        pl.Cap(pl.Budget(0.5, 1e-6), per_window=True), pl.Cap(pl.Budget(0.4, 1e-6), window="b")])
+    data = ledger.protect(tools.rows, tools.schema, name="people")
+    for name in ("a", "b", "c"):
+        ledger.open_window(name)
+        for _ in range(2):
+            ledger.request(pl.Gaussian(20.0), data).close()
+    raw = tools.exported(ledger._history.store.read())
+    assert book_of(raw).faults == [] == ledger.verify()
+
+    def faults_of(change):
+        lines = tools.parsed(raw)
+        return faults(book_of(tools.text_of(tools.chained(change(lines) or lines))))
+
+    def renamed(lines):  # two windows spend as one
+        for line in lines:
+            line["body"].pop("window", None)
+        return [line for line in lines if line["kind"] != "window"]
+
+    def again(lines):
+        lines[[line["kind"] for line in lines].index("window")]["body"]["window"] = "c"
+
+    def moved(lines):
+        next(line for line in lines if line["kind"] == "granted")["body"]["window"] = "b"
+
+    def smaller(place):
+        return lambda lines: lines[0]["body"]["caps"][place].update(epsilon=0.05)
+
+    assert "over the cap for None {} from here on" in faults_of(renamed)
+    assert "a window is opened once, and never again" in faults_of(again)
+    assert "charged to another window than the open one" in faults_of(moved)
+    assert len(faults_of(smaller(0))) == 6 and len(faults_of(smaller(1))) == 2
 
 
 def test_corrections(book_of, tools):

@@ -1,0 +1,85 @@
+"""First and only script of a learner's process: confine it, then import, then serve.
+
+Run as `python -I -S -B boot.py CONFIG` with CONFIG a JSON object. Nothing but the standard
+library is imported before the process is confined, so no stranger's code ever runs outside.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def beside(name: str) -> ModuleType:
+    """A module that lies beside this file, without importing the package around it."""
+    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"_broker_{name}", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Named:
+    """Finds a few packages where they lie; the folders around them cannot be listed."""
+
+    def __init__(self, packages: dict[str, str]) -> None:
+        self.packages = packages
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
+        place = self.packages.get(name)
+        if place is None:
+            return None
+        if not os.path.isdir(place):
+            return importlib.util.spec_from_file_location(name, place)
+        first = os.path.join(place, "__init__.py")
+        if os.path.exists(first):
+            return importlib.util.spec_from_file_location(name, first,
+                                                          submodule_search_locations=[place])
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [place]
+        return spec
+
+
+def refuse(output: int, text: str) -> None:
+    """Tell the other side why nothing was started, in the channel's own format, and end."""
+    data = json.dumps({"unavailable": text}).encode()
+    os.write(output, len(data).to_bytes(4, "big") + data)
+    os._exit(3)
+
+
+def main(config: dict[str, Any]) -> None:
+    """Confine, check that it holds, and hand over to the package."""
+    source, output = config["input"], config["output"]
+    low, high = sorted((source, output))
+    os.closerange(3, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, 65536)
+    try:
+        sandbox, seccomp = beside("sandbox"), beside("seccomp")
+        sandbox.confine(config["folders"], config["files"], config["parent"])
+        why = seccomp.install(platform.machine()) or sandbox.holds()
+    except Exception as error:
+        why = str(error) if type(error).__name__ == "Unavailable" else type(error).__name__
+    if why:
+        refuse(output, why)
+    sys.path += config["path"]
+    sys.meta_path.insert(0, Named(config["packages"]))
+    try:
+        from privledger.broker.child import serve
+    except Exception as error:
+        refuse(output, f"its libraries cannot be imported there: {error}")
+    serve(source, output)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

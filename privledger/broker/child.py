@@ -1,0 +1,250 @@
+"""The learner's process, after `boot.py` confined it: stand-ins that ask over the channel.
+
+`Dataset`, `Query`, cells and scores are the package's own classes: they describe and hold no
+rows. Only what would reach rows, the budget or the history goes to the other process.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+from attrs import asdict, define, field, frozen
+
+from privledger.broker.channel import Channel
+from privledger.broker.failures import error_in, error_out, number_in, number_out
+from privledger.broker.values import Json, array_in, array_out, items, table, text
+from privledger.broker.wire import Describer
+from privledger.data import Dataset, Picked, Schema
+from privledger.data.dataset import Step
+from privledger.data.table import MISSING, as_frame
+from privledger.errors import NotGranted, PrivledgerError
+from privledger.graph import Context, IndividualFilter, Node, to_json
+from privledger.graph.meter import filter_caps
+from privledger.ledger import Budget, Receipt
+from privledger.plugins import configured
+from privledger.session import Scope
+
+
+@frozen(eq=False)
+class Elsewhere:
+    """Stands where the rows would be: a name and a schema."""
+
+    identity: str
+    schema: Schema
+    unlabelled: bool = False
+    public: None = None  # features that the owner declared public stay on the owner's side
+
+
+@define(eq=False, repr=False)
+class BrokeredLedger:
+    """A learner's view of a ledger in another process: what it may spend, and requests."""
+
+    relation: str
+    mode: str
+    budget: Budget
+    _channel: Channel = field(alias="channel")
+    _describer: Describer = field(alias="describer")
+    path: str = "in another process"
+    on_release: Any = None
+
+    def _ask(self, what: str, **fields: Any) -> Json:
+        self._channel.send({"ask": what, "define": self._describer.new()} | fields)
+        reply = self._channel.receive()
+        if "error" in reply:
+            raise error_in(reply)
+        return reply
+
+    @property
+    def spent(self) -> float:
+        """As `Ledger.spent`."""
+        return number_in(self._ask("totals"), "spent")
+
+    @property
+    def left(self) -> float:
+        """As `Ledger.left`."""
+        return number_in(self._ask("totals"), "left")
+
+    @property
+    def receipt(self) -> Receipt:
+        """As `Ledger.receipt`."""
+        return _receipt(self._ask("totals")["receipt"])
+
+    def request(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
+                scope: Scope | None = None, labels: Mapping[str, str] | None = None,
+                lease: float | None = None) -> BrokeredSession:
+        """As `Ledger.request`; the other process decides, and its own word names the learner."""
+        reply = self._ask("request", plan=to_json(plan), data=self._describer.handle(data),
+                          delta=float(delta), scope=None if scope is None else scope.name,
+                          labels=dict(labels or {}), lease=lease)
+        return BrokeredSession(plan, text(reply, "grant"), reply["session"], data, self)
+
+    def open_scope(self, node: IndividualFilter, *, name: str | None = None,
+                   delta: float = 0.0) -> Scope:
+        """As `Ledger.open_scope`."""
+        reply = self._ask("open_scope", node=to_json(node), name=name, delta=float(delta))
+        return Scope(text(reply, "name"), node)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NotGranted(f"a learner in its own process has no ledger.{name}")
+
+    def __copy__(self) -> BrokeredLedger:
+        return self
+
+    def __deepcopy__(self, memo: object) -> BrokeredLedger:
+        return self
+
+    def __sklearn_clone__(self) -> BrokeredLedger:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger cannot be pickled")
+
+
+@define(eq=False, repr=False)
+class BrokeredSession:
+    """As `Session`; every release is charged and answered by the other process."""
+
+    plan: Node
+    grant: str
+    _number: int = field(alias="number")
+    data: Dataset
+    _ledger: BrokeredLedger = field(alias="ledger")
+    active: bool = field(default=True, init=False)
+    releases: int = field(default=0, init=False)
+    receipt: Receipt | None = field(default=None, init=False)
+
+    @property
+    def covers(self) -> str:
+        """As `Session.covers`."""
+        return self.data.identity
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """As `Session.filtered`."""
+        describer = self._ledger._describer
+        step = Step(Context("filter", "", caps="" if node is None else filter_caps(node)))
+        self._ledger._ask("filtered", session=self._number, id=describer.fresh(step),
+                          node=None if node is None else to_json(node))
+        return Dataset(self.data.schema, self.data._vault, (step, *self.data.steps),
+                       self._ledger)
+
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
+        """As `Session.release`."""
+        asked = self._ledger._describer.query(query)
+        reply = self._ledger._ask("release", session=self._number, mechanism=to_json(mechanism),
+                                  query=asked, rollover=int(rollover))
+        self.releases += 1
+        if "feature" in reply:
+            return Picked(array_in(reply["feature"], "i"), array_in(reply.get("cut"), "i"))
+        answers = [array_in(item, "fi") for item in items(reply, "answers")]
+        return answers[0] if len(answers) == 1 else answers
+
+    def close(self, failed: type[BaseException] | None = None) -> None:
+        """As `Session.close`."""
+        if not self.active:
+            return
+        self.active = False
+        reply = self._ledger._ask("close", session=self._number, failed=failed is not None)
+        self.receipt = _receipt(reply["receipt"])
+
+    def __enter__(self) -> BrokeredSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close(failed=kind)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be pickled or copied to another process")
+
+    def __copy__(self) -> BrokeredSession:
+        return self
+
+    def __deepcopy__(self, memo: object) -> BrokeredSession:
+        return self
+
+
+def _receipt(value: Json) -> Receipt:
+    return Receipt(value["uuid"], value["entries"], value["head"], number_in(value, "epsilon"),
+                   number_in(value, "delta"), value["mode"])
+
+
+@define(eq=False)
+class Worker:
+    """Does what it is told: load, fit, predict."""
+
+    channel: Channel
+    learner: Any = None
+    schema: Any = None
+
+    def load(self, order: Json) -> Json:
+        """Import the learner, make it, and say what it would spend."""
+        self.schema = Schema.from_dict(order["schema"])
+        found: Any = importlib.import_module(text(order, "module"))
+        for name in text(order, "attribute").split("."):
+            found = getattr(found, name)
+        self.learner = configured(found, text(order, "name"), table(order["params"]),
+                                  self.schema, text(order, "relation"))
+        claims = [asdict(step) | {"sound": number_out(step.sound), "delta": number_out(step.delta),
+                                  "claimed": None if step.claimed is None
+                                  else number_out(step.claimed)}
+                  for step in self.learner.claimed(self.schema)]
+        return {"info": asdict(self.learner.info), "claims": claims,
+                "plan": to_json(self.learner.plan(self.schema))}
+
+    def fit(self, order: Json) -> Json:
+        """Train on a handle whose rows are elsewhere."""
+        vault: Any = Elsewhere(text(order, "identity"), self.schema)
+        budget = Budget(number_in(order, "epsilon"), number_in(order, "delta"))
+        ledger = BrokeredLedger(text(order, "relation"), text(order, "mode"), budget,
+                                self.channel, Describer(vault, self.schema))
+        self.learner.fit(Dataset(self.schema, vault, ledger=ledger))
+        return {}
+
+    def predict(self, order: Json) -> Json:
+        """Predictions for public rows."""
+        found = self.learner.predict(public_rows(items(order, "columns"), self.schema))
+        array = np.asarray(found)
+        if array.dtype.kind in "fiu" and self.schema.task == "regression":
+            return {"numbers": array_out(array.astype(np.float64))}
+        return {"labels": array.tolist()}
+
+
+def public_rows(columns: list[Any], schema: Schema) -> Any:
+    """Encoded columns as the table that `read_table` would give."""
+    table_: dict[str, Any] = {}
+    for column, sent in zip(schema.features, columns, strict=True):
+        array = array_in(sent, "fi")
+        if column.kind == "categorical":
+            labels = np.empty(len(column.categories) + 1, dtype=object)
+            labels[:-1] = column.categories
+            array = labels[np.where(array == MISSING, len(column.categories), array)]
+        table_[column.name] = array
+    return as_frame(table_)
+
+
+def serve(source: int, output: int) -> None:
+    """Answer orders until the other side is gone."""
+    channel = Channel(source, output)
+    worker = Worker(channel)
+    orders = {"load": worker.load, "fit": worker.fit, "predict": worker.predict}
+    while True:
+        order = channel.receive()
+        try:
+            reply = {"done": order["do"]} | orders[order["do"]](order)
+        except BaseException as error:
+            reply = {"failed": told(error)}
+        channel.send(reply)
+
+
+def told(error: BaseException) -> Json:
+    """What went wrong in the learner, for its author. This process never held a row."""
+    if isinstance(error, PrivledgerError):
+        return error_out(error)
+    return {"error": "", "type": type(error).__name__, "text": str(error)[:400]}
+

@@ -1,0 +1,69 @@
+"""Plain values in messages: texts, lists, whole numbers, and arrays as bytes. Checked when read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.errors import IsolationError
+from privledger.rounding import count
+
+Json = dict[str, Any]
+MOST_CELLS = 1_000_000
+_DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(f"<{name}") for name in ("f8", "i4", "i8", "u1", "u2", "u4", "u8")}
+
+
+def array_out(array: Any) -> Json:
+    """An array of numbers as its kind, its shape, and its bytes in base64."""
+    held = np.asarray(array)
+    dtype = _DTYPES.get(f"{held.dtype.kind}{held.dtype.itemsize}", _DTYPES["f8"])
+    data = np.ascontiguousarray(held, dtype=dtype).tobytes()
+    return {"dtype": f"{dtype.kind}{dtype.itemsize}", "shape": list(held.shape),
+            "data": base64.b64encode(data).decode("ascii")}
+
+
+def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
+    """The inverse of `array_out`; a private copy of exactly the bytes that were sent."""
+    body = table(value)
+    dtype = _DTYPES.get(text(body, "dtype"))
+    shape = tuple(count("shape", size, least=0) for size in items(body, "shape"))
+    if dtype is None or dtype.kind not in kinds or len(shape) > 2:
+        raise IsolationError("an array of another kind or with too many dimensions")
+    try:
+        data = base64.b64decode(text(body, "data"), validate=True)
+    except (binascii.Error, ValueError):
+        raise IsolationError("an array whose bytes are not base64") from None
+    if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
+            shape[1] if len(shape) == 2 else 1):
+        raise IsolationError("an array with other bytes than its shape says")
+    found: NDArray[Any] = np.frombuffer(data, dtype).reshape(shape)
+    return found.astype(dtype.newbyteorder("="))
+
+
+def table(value: Any) -> Json:
+    if not isinstance(value, dict):
+        raise IsolationError("an object was expected")
+    return value
+
+
+def text(body: Json, key: str, limit: int | None = None) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise IsolationError(f"{key} must be a text")
+    return value[:limit]
+
+
+def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
+    value = body.get(key)
+    if not isinstance(value, list) or len(value) > most:
+        raise IsolationError(f"{key} must be a list of at most {most}")
+    return value
+
+
+def whole(body: Json, key: str, most: int = MOST_CELLS) -> int:
+    return count(key, body.get(key), least=0, most=most)

@@ -1,0 +1,102 @@
+"""What `check` answers, and how it is printed: for people, as JSON, and for CI systems."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+import privledger
+from privledger.accounting import promise
+from privledger.cli.output import emit
+from privledger.cli.render import GREEN, RED, figure, findings_table, pairs, text
+from privledger.errors import InvalidPlan
+from privledger.findings import Finding
+from privledger.gate import RULES, WITHIN, Facts, Policy
+from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+POLICY_FILES = ("privledger.toml", "pyproject.toml")
+
+check_format_option = click.option(
+    "--format", "format_", type=click.Choice(["text", "json", *FORMATS]), default="text",
+    show_default=True, help="What to print on stdout; sarif, junit and github are for CI.")
+
+
+@frozen
+class Verdict:
+    """The gate's answer."""
+
+    code: int
+    verdict: str
+    facts: Facts | None
+    findings: tuple[Finding, ...]
+    fits: str = ""
+    receipt: dict[str, Any] | None = None
+
+
+def find_policy(given: str | None) -> Policy:
+    """The policy that was named, or that of the working directory; never none at all.
+
+    Raises:
+        InvalidPlan: none there, or it cannot be understood.
+    """
+    if given is not None:
+        return Policy.load(given)
+    for name in POLICY_FILES:
+        if Path(name).is_file() and (name != "pyproject.toml" or "[tool.privledger"
+                                     in Path(name).read_text(encoding="utf-8")):
+            return Policy.load(name)
+    raise InvalidPlan("policy", "none", "given: --policy FILE, or privledger.toml or "
+                                        "[tool.privledger.policy] in the working directory")
+
+
+def show_verdict(format_: str, subject: str, policy: Policy, result: Verdict) -> None:
+    """Print the verdict; a job on GitHub gets a page, too."""
+    if format_ in FORMATS:
+        outcome = Outcome(subject, privledger.__version__, result.code, result.verdict, RULES,
+                          result.findings, dict(numbers(result, policy)))
+        click.echo(ci_text(format_, outcome))
+        if format_ == "github" and os.environ.get(SUMMARY):
+            with open(os.environ[SUMMARY], "a", encoding="utf-8") as page:
+                page.write(summary(outcome))
+        return
+    emit(format_, {"subject": subject, "policy": policy, "exit": result.code,
+                   "verdict": result.verdict, "facts": result.facts, "fits": result.fits,
+                   "findings": result.findings, "receipt": result.receipt},
+         lambda out: _render(out, result, policy))
+
+
+def numbers(result: Verdict, policy: Policy) -> list[tuple[str, str]]:
+    """What was compared."""
+    facts = result.facts
+    if facts is None:
+        return []
+    rows = [
+        ("epsilon", f"{figure(facts.epsilon)} of {figure(policy.max_epsilon)} allowed"),
+        ("delta", f"{facts.delta:g} of {policy.max_delta:g} allowed"),
+        ("relation", promise(facts.relation)),
+        ("learners", ", ".join(facts.learners) or "-"),
+        ("mechanisms", ", ".join(facts.mechanisms) or "-"),
+    ]
+    if policy.data:
+        rows += [(f"table {spend.name}", f"epsilon {figure(spend.epsilon)}, delta "
+                                         f"{spend.delta:g}") for spend in facts.data]
+    if result.fits:
+        rows.append(("instead", result.fits))
+    return rows
+
+
+def _render(out: Console, result: Verdict, policy: Policy) -> None:
+    """One line, the numbers, every finding."""
+    out.print(text(result.verdict, GREEN if result.code == WITHIN else RED))
+    if result.facts is not None:
+        out.print(pairs(numbers(result, policy)))
+    if result.findings:
+        out.print(findings_table(result.findings))

@@ -1,0 +1,117 @@
+"""The rules of a policy that need no price: who, by which means, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from privledger.accounting import promise
+from privledger.findings import Finding
+from privledger.graph import Node, children
+from privledger.graph.nodes import below
+from privledger.ledger.policy import MECHANISMS, Policy
+from privledger.ledger.state import State
+
+
+@frozen
+class Origins:
+    """What was granted, or is asked for, apart from its price.
+
+    Attributes:
+        relation: what prices are stated for; None where that is not the question.
+        learners: names that grants were given to.
+        mechanisms: node types that spend.
+        asserted: descriptions of whatever somebody merely vouches for.
+        simulated: seeded noise.
+        isolation: how learners were kept from the rows.
+        rows: table -> its declared number of rows, or None where none was declared.
+        windows: periods that were opened.
+        budget_delta: the delta that is promised.
+    """
+
+    relation: str | None = None
+    learners: tuple[str, ...] = ()
+    mechanisms: tuple[str, ...] = ()
+    asserted: tuple[str, ...] = ()
+    simulated: bool = False
+    isolation: tuple[str, ...] = ()
+    rows: tuple[tuple[str, int | None], ...] = ()
+    windows: tuple[str, ...] = ()
+    budget_delta: float = 0.0
+
+
+def mechanism_kinds(node: Node) -> tuple[str, ...]:
+    """Types of the nodes that spend: leaves, and filters without a described inside."""
+    found = {type(each).__name__ for each in below(node)
+             if not children(each)} & set(MECHANISMS)
+    return tuple(sorted(found))
+
+
+def recorded_kinds(plan: Any) -> Iterator[str]:
+    """The same of a plan as the history holds it, without building its nodes."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        inside = [node["inner"]] if isinstance(node.get("inner"), dict) else []
+        inside += node["nodes"] if isinstance(node.get("nodes"), list) else []
+        waiting += inside
+        if not inside and node["node"] in MECHANISMS:
+            yield str(node["node"])
+
+
+def asserted_kinds(kinds: Sequence[str]) -> list[str]:
+    """Those whose cost somebody merely vouches for."""
+    return [kind for kind in kinds if kind.startswith("Asserted")]
+
+
+def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
+    """Every rule that does not hold."""
+    if (facts.relation is not None and policy.relations is not None
+            and facts.relation not in policy.relations):
+        yield Finding("wrong-relation", -1, f"stated for {facts.relation}, the policy asks for "
+                                            f"{' or '.join(policy.relations)}")
+    if policy.relations is None and facts.relation == "replace_label":
+        yield Finding("wrong-relation", -1, f"stated for {promise(facts.relation)}; a policy that "
+                                            'accepts this says so: relation = "replace_label"')
+    if facts.budget_delta and not facts.budget_delta >= policy.min_delta:
+        yield Finding("under-delta", -1,
+                      f"delta {facts.budget_delta:g} is under the policy's least, "
+                      f"{policy.min_delta:g}; that, or a pure guarantee, would fit")
+    if facts.simulated and not policy.allow_simulation:
+        yield Finding("simulation-noise", -1, "NOT PRIVATE: the noise is seeded; a ledger in "
+                                              "mode private would fit")
+    if not policy.allow_asserted:
+        for what in facts.asserted:
+            yield Finding("asserted-node", -1, f"somebody merely vouches for it: {what}; a "
+                                               "derived query would fit")
+    for rule, allowed, names in (
+        ("learner-not-allowed", policy.learners, facts.learners),
+        ("mechanism-not-allowed", policy.mechanisms, facts.mechanisms),
+        ("isolation-not-allowed", policy.isolation, facts.isolation),
+        ("window-not-allowed", policy.windows, facts.windows),
+    ):
+        for name in sorted(set(names)):
+            if allowed is not None and name not in allowed:
+                yield Finding(rule, -1, f"{name or '(unnamed)'} is not among "
+                                        f"{', '.join(allowed) or 'none'}")
+    for table, rows in facts.rows:
+        if policy.min_rows is not None and not (rows is not None and rows >= policy.min_rows):
+            declared = "declares no number of rows" if rows is None else f"declares {rows} rows"
+            yield Finding("too-few-rows", -1,
+                          f"{table} {declared}, the policy asks for {policy.min_rows}: "
+                          "`public_rows` of a schema says how many there are")
+
+
+def request_origins(state: State, body: Mapping[str, Any], plan: Node,
+                    rows: int | None) -> Origins:
+    """What one request brings: `body` of the grant, its plan, its table's declared rows."""
+    kinds = mechanism_kinds(plan)
+    tables = ((str(body["data"]), rows),) if "data" in body else ()
+    return Origins(
+        relation=state.relation, mechanisms=kinds, simulated=state.mode != "private",
+        learners=(str(body["learner"]),) if "learner" in body else (),
+        asserted=tuple(f"{kind} in the plan" for kind in asserted_kinds(kinds)), rows=tables,
+        isolation=(str(body.get("isolation", "guarded")),) if "grant" in body else (),
+    )

@@ -1,0 +1,176 @@
+"""Policies: what an organisation allows, as a record; and what breaks one, as findings.
+
+A policy is compared with a plan before any data exist, with a ledger afterwards (`gate.py`), and,
+where a ledger was created with one, with every request before anything is read.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, field, fields, frozen
+
+from privledger.accounting import check_relation
+from privledger.errors import InvalidPlan
+from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
+from privledger.ledger.caps import window_name
+from privledger.rounding import count, non_negative, positive, probability
+
+MECHANISMS = tuple(
+    kind.__name__ for kind in (*LEAF_TYPES, IndividualFilter)
+    if kind not in (PostProcess, Public)
+)
+ISOLATIONS = ("guarded", "brokered")
+
+
+@frozen
+class DataLimit:
+    """What may be spent on one table, by name."""
+
+    name: str
+    max_epsilon: float
+    max_delta: float
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidPlan("policy data", self.name, "a table's name")
+        positive("policy data max_epsilon", self.max_epsilon)
+        probability("policy data max_delta", self.max_delta, zero=True)
+
+
+@frozen
+class Policy:
+    """What a project allows. Unknown keys are refused, so that a misspelt rule never vanishes.
+
+    Attributes:
+        max_epsilon, max_delta: the largest guarantee that may be spent.
+        min_delta: a delta that is promised is at least this, or 0 (pure DP).
+        relation: the neighbouring relation it must be stated for, or several; None allows
+            those about whole records. `replace_label` has to be asked for by name.
+        allow_simulation: accept seeded noise, which protects nobody.
+        allow_asserted: accept costs and sensitivities that somebody merely vouches for.
+        learners, mechanisms: what may appear; None allows everything.
+        isolation: how a learner may have been kept from the rows; None allows every way.
+        min_rows: a table must declare at least so many rows, publicly; None asks for nothing.
+        require_receipt: `check` of a ledger must be given a receipt, or a head, to compare.
+        windows: the only periods that may be opened; None allows any name.
+        data: limits of single tables.
+    """
+
+    max_epsilon: float
+    max_delta: float
+    min_delta: float = 0.0
+    relation: str | tuple[str, ...] | None = None
+    allow_simulation: bool = False
+    allow_asserted: bool = False
+    learners: tuple[str, ...] | None = None
+    mechanisms: tuple[str, ...] | None = None
+    isolation: tuple[str, ...] | None = None
+    min_rows: int | None = None
+    require_receipt: bool = False
+    windows: tuple[str, ...] | None = None
+    data: tuple[DataLimit, ...] = field(default=())
+
+    def __attrs_post_init__(self) -> None:
+        non_negative("policy max_epsilon", self.max_epsilon)
+        probability("policy max_delta", self.max_delta, zero=True)
+        probability("policy min_delta", self.min_delta, zero=True)
+        if self.min_delta > self.max_delta:
+            raise InvalidPlan("policy min_delta", self.min_delta, "at most max_delta")
+        for relation in self.relations or ():
+            check_relation(relation)
+        for name in ("allow_simulation", "allow_asserted", "require_receipt"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidPlan(f"policy {name}", getattr(self, name), "true or false")
+        _among("mechanisms", self.mechanisms, MECHANISMS)
+        _among("isolation", self.isolation, ISOLATIONS)
+        if self.min_rows is not None:
+            count("policy min_rows", self.min_rows)
+        for window in self.windows or ():
+            window_name(window)
+
+    @property
+    def relations(self) -> tuple[str, ...] | None:
+        """Every relation that is allowed; None for all."""
+        return (self.relation,) if isinstance(self.relation, str) else self.relation
+
+    @staticmethod
+    def load(path: str | Path) -> Policy:
+        """Read `[policy]` from a TOML file, or `[tool.privledger.policy]` of a pyproject.toml.
+
+        Raises:
+            InvalidPlan: not TOML, an unknown key, or a value that can never be right.
+        """
+        name = Path(path).name
+        try:
+            value: Any = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            raise InvalidPlan("policy", name, "a TOML file that can be read") from None
+        if name == "pyproject.toml":
+            tool = value.get("tool")
+            value = tool.get("privledger") if isinstance(tool, dict) else None
+            if not isinstance(value, dict):
+                raise InvalidPlan("pyproject.toml", "one without it",
+                                  "given a table [tool.privledger.policy]")
+        return Policy.from_dict(value)
+
+    @staticmethod
+    def from_dict(value: Mapping[str, Any]) -> Policy:
+        """The policy in a parsed TOML document."""
+        table = value.get("policy")
+        if set(value) != {"policy"} or not isinstance(table, dict):
+            raise InvalidPlan("policy file", ", ".join(sorted(map(str, value))),
+                              "one table, [policy]")
+        known = [attribute.name for attribute in fields(Policy)]
+        for key in table:
+            if key not in known:
+                raise InvalidPlan("policy key", key, f"one of {', '.join(known)}")
+        for key in ("max_epsilon", "max_delta"):
+            if key not in table:
+                raise InvalidPlan("policy", "a file without it", f"given {key}")
+        arguments = dict(table)
+        for key in ("learners", "mechanisms", "isolation", "windows"):
+            if arguments.get(key) is not None:
+                arguments[key] = _names(key, arguments[key])
+        if isinstance(arguments.get("relation"), list):
+            arguments["relation"] = _names("relation", arguments["relation"])
+        elif not isinstance(arguments.get("relation", ""), str | None):
+            raise InvalidPlan("policy relation", arguments["relation"], "a word, or a list")
+        if "data" in arguments:
+            arguments["data"] = _limits(arguments["data"])
+        return Policy(**arguments)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values; `from_dict` of `{"policy": ...}` reads them back."""
+        value = {name: list(item) if isinstance(item, tuple) else item
+                 for name, item in asdict(self, recurse=False).items()}
+        value["data"] = {limit.name: {"max_epsilon": limit.max_epsilon,
+                                      "max_delta": limit.max_delta} for limit in self.data}
+        return value
+
+
+def _names(key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise InvalidPlan(f"policy {key}", value, "a list of names")
+    return tuple(value)
+
+
+def _among(key: str, names: tuple[str, ...] | None, known: tuple[str, ...]) -> None:
+    unknown = set(names or ()) - set(known)
+    if unknown:
+        raise InvalidPlan(f"policy {key}", ", ".join(sorted(unknown)),
+                          f"among {', '.join(known)}")
+
+
+def _limits(value: object) -> tuple[DataLimit, ...]:
+    if not isinstance(value, dict):
+        raise InvalidPlan("policy data", value, "tables, [policy.data.NAME]")
+    found = []
+    for name, table in value.items():
+        if not isinstance(table, dict) or set(table) != {"max_epsilon", "max_delta"}:
+            raise InvalidPlan(f"policy data {name}", table, "given max_epsilon and max_delta")
+        found.append(DataLimit(name, table["max_epsilon"], table["max_delta"]))
+    return tuple(found)

@@ -1,0 +1,97 @@
+"""What the pytest plugin does once a test uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import privledger as pl
+from privledger.cli.checking import ledger_facts
+from privledger.gate import Policy, compare
+from privledger.reports import Outline, ledger_report, outline
+
+Marked = tuple[Sequence[Any], Mapping[str, Any]]
+
+
+@lru_cache(maxsize=8)
+def load_policy(path: str) -> Policy:
+    """The policy that `--privledger-policy` names."""
+    return Policy.load(path)
+
+
+def _budget(epsilon: float, delta: float = 0.0, relation: str = "add_remove",
+            filter: str = "auto") -> dict[str, Any]:
+    return {"budget": pl.Budget(epsilon, delta), "relation": relation, "filter": filter}
+
+
+class _TestLedger(pl.Ledger):
+    """A ledger in memory whose refusals name the path to the node that runs most often."""
+
+    def request(self, plan: pl.Node, data: pl.Dataset, **options: Any) -> pl.Session:
+        try:
+            return super().request(plan, data, **options)
+        except pl.BudgetExceeded as refusal:
+            refusal.add_note(f"node path: {node_path(plan)}")
+            raise
+
+
+def make_ledger(marked: Marked | None, policy: str | None) -> pl.Ledger:
+    """A fresh ledger in memory.
+
+    Args:
+        marked: arguments of the marker; None for the largest budget that the policy allows.
+        policy: file name, or None.
+
+    Raises:
+        ValueError, TypeError: no budget, or an impossible one.
+    """
+    if marked is not None:
+        options = _budget(*marked[0], **marked[1])
+    elif policy is not None:
+        known = load_policy(policy)
+        options = _budget(known.max_epsilon, known.max_delta)
+    else:
+        raise ValueError("privledger_ledger needs @pytest.mark.privacy_budget(epsilon=..., "
+                         "delta=...) or --privledger-policy FILE")
+    made = pl.Ledger.create(None, **options)
+    return _TestLedger(made._history.store, made._source)
+
+
+def spend_properties(ledger: pl.Ledger) -> list[tuple[str, str]]:
+    """What JUnit XML says about a test."""
+    state = ledger.state
+    return [("privledger_epsilon", f"{ledger.spent:.6g}"),
+            ("privledger_epsilon_budget", f"{ledger.budget.epsilon:g}"),
+            ("privledger_delta_budget", f"{ledger.budget.delta:g}"),
+            ("privledger_relation", ledger.relation),
+            ("privledger_grants", str(len(state.grants)))]
+
+
+def complaints(ledger: pl.Ledger, policy: str | None, test: str) -> str:
+    """Why a test that passed fails after all; empty if it does not."""
+    ledger._history.flush()
+    report = ledger_report(ledger._history.store, ledger._history.state)
+    lines = [f"{found.rule}: {found.message}" for found in report.findings]
+    if policy is not None:
+        lines += [f"{found.rule}: {found.message}"
+                  for found in compare(ledger_facts(report), load_policy(policy))]
+    if not lines:
+        return ""
+    spent = [f"  {grant.name} ({grant.learner or 'no learner'}): epsilon {grant.epsilon:.4g}, "
+             f"{_path(grant.plan)}" for grant in report.grants]
+    return "\n".join([f"{test} does not keep to its privacy budget", *lines, "granted:",
+                      *(spent or ["  nothing"])])
+
+
+def node_path(plan: pl.Node) -> str:
+    """From the root of a plan to the leaf that is released most often."""
+    return _path(outline(plan))
+
+
+def _path(line: Outline) -> str:
+    parts = [line.label]
+    while line.children:
+        line = max(line.children, key=lambda child: child.times)
+        parts.append(f"{line.members} x {line.label}" if line.members > 1 else line.label)
+    return " > ".join(parts)

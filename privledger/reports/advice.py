@@ -1,0 +1,62 @@
+"""What would fit instead: epsilon, rounds, noise. By the ledger's own filter, rounded safely."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from attrs import frozen
+
+from privledger.accounting import check_relation
+from privledger.graph import Node, Repeat, cost_of
+from privledger.ledger import FilterRule, State
+
+_SAFE = 1 + 1e-9  # covers the rounding of a price that is asked for afresh
+
+
+@frozen
+class Fit:
+    """The largest request that the budget and the policy would let through.
+
+    Attributes:
+        epsilon: of a whole plan; 0 if nothing fits.
+        rounds: of the same plan, if it repeats something; None where that is not known.
+        noise: factor by which every noise would have to grow; None where that is not known.
+    """
+
+    epsilon: float
+    rounds: int | None = None
+    noise: float | None = None
+
+    @property
+    def text(self) -> str:
+        """For a message."""
+        if not self.epsilon > 0:
+            return "nothing fits"
+        parts = [f"epsilon {self.epsilon:.4g}"]
+        if self.rounds:
+            parts.append(f"{self.rounds} rounds of the same noise")
+        if self.noise is not None:
+            parts.append(f"{self.noise:.4g} times the noise")
+        return "would fit: " + ", or ".join(parts)
+
+
+def what_fits(node: Node, relation: str, rule: FilterRule, cap_units: int, state: State) -> Fit:
+    """How `node` would have to change to fit `cap_units` on top of what `state` has spent.
+
+    Rounds are counted where repeating adds up (every filter but `basic`); noise is known for
+    plans of unsampled Gaussians (their price falls with the square of it) and of pure
+    mechanisms under `basic` (it falls at least in proportion, for Laplace noise).
+    """
+    left = max(0, min(cap_units, rule.cap_units) - state.units)
+    cost = cost_of(node, check_relation(relation), rule.orders)
+    asked, _ = rule.price(cost, rule.budget.delta)
+    if not left or not asked:
+        return Fit(rule.epsilon_of(left))
+    share = Fraction(left, asked)
+    rounds = noise = None
+    if isinstance(node, Repeat) and rule.kind != "basic":
+        rounds = int(node.count * share / Fraction(_SAFE))
+    if cost.mu_squared is not None and rule.kind != "basic":
+        noise = max(1.0, math.sqrt(1 / share) * _SAFE)
+    return Fit(rule.epsilon_of(left), rounds, noise)

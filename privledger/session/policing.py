@@ -1,0 +1,71 @@
+"""A ledger's own policy, enforced: what it forbids is refused before anything is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privledger.errors import InvalidValue, PolicyViolation
+from privledger.findings import Finding
+from privledger.graph import Node
+from privledger.ledger import (
+    Budget,
+    Cap,
+    History,
+    Origins,
+    Policy,
+    origin_findings,
+    request_origins,
+)
+from privledger.ledger.history import now
+
+
+def keep(policy: Policy | None, facts: Origins) -> None:
+    """Raise `PolicyViolation` unless `facts` break no rule of the policy."""
+    if policy is not None:
+        _raise(list(origin_findings(facts, policy)))
+
+
+def refuse_forbidden(history: History, body: dict[str, Any], plan: Node,
+                     rows: int | None) -> None:
+    """Refuse a request that the ledger's own policy forbids, and leave a line about it.
+
+    Args:
+        body: of the grant or scope that is asked for.
+        rows: the table's number of rows, as its schema declares it.
+    """
+    state = history.state
+    if state.policy is None:
+        return
+    try:
+        keep(state.policy, request_origins(state, body, plan, rows))
+    except PolicyViolation as error:
+        history.note("refused", {
+            "learner": str(body.get("learner", "")), "unit": "policy", "time": now(),
+            "rules": [rule for rule, _ in error.findings]})
+        raise
+
+
+def check_creation(policy: object, budget: Budget, relation: str, mode: str) -> None:
+    """Whether a ledger with this promise may exist under the policy."""
+    if not isinstance(policy, Policy):
+        raise InvalidValue("policy", type(policy).__name__, "a Policy")
+    found = list(origin_findings(
+        Origins(relation, simulated=mode != "private", budget_delta=float(budget.delta)), policy))
+    if not budget.epsilon <= policy.max_epsilon:
+        found.append(Finding("over-epsilon", -1, f"a budget of epsilon {budget.epsilon:g}; at "
+                                                 f"most {policy.max_epsilon:g} is allowed"))
+    if not budget.delta <= policy.max_delta:
+        found.append(Finding("over-delta", -1, f"a budget of delta {budget.delta:g}; at most "
+                                               f"{policy.max_delta:g} is allowed"))
+    _raise(found)
+
+
+def policy_caps(policy: Policy | None) -> list[Cap]:
+    """Caps for the tables that the policy limits."""
+    limits = policy.data if isinstance(policy, Policy) else ()
+    return [Cap(Budget(limit.max_epsilon, limit.max_delta), data=limit.name) for limit in limits]
+
+
+def _raise(findings: list[Finding]) -> None:
+    if findings:
+        raise PolicyViolation(tuple((found.rule, found.message) for found in findings))

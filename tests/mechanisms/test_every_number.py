@@ -1,0 +1,265 @@
+"""Every parameter of every public name that takes a number, against every number that is none.
+
+The parameters are found by introspection: a new one that is neither in `NUMBERS` nor in
+`NO_NUMBERS` fails the test.
+"""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import privledger as pl
+
+
+class OnlyFloat:
+    def __float__(self):
+        return 1.0
+
+
+class OnlyIndex:
+    def __index__(self):
+        return 1
+
+
+class Sneaky(float):
+    """A float that compares as it likes."""
+
+    def __lt__(self, other):
+        return True
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+
+NONE = [
+    math.nan, -math.nan, math.inf, -math.inf, np.float64("nan"), np.float32("nan"),
+    np.float16("inf"), np.float32("-inf"), np.longdouble("nan"), np.longdouble("inf"),
+    Sneaky("nan"), Sneaky("inf"), True, False, np.bool_(True), np.bool_(False), "1", "nan", "",
+    "0x1", np.str_("1"), b"1", bytearray(b"1"), memoryview(b"1"), 1j, complex(1, 0),
+    np.complex128(1), complex("nan"), [1.0], [], (1.0,), {1.0}, {1.0: 1.0}, frozenset({1}),
+    np.array([1.0]), np.array([[1]]), np.array(1.0), np.array(2), np.array([]), np.array(True),
+    np.array("1"), np.ma.masked, np.void(b"1"), np.datetime64("2026"), np.timedelta64(1, "s"),
+    datetime.timedelta(1), datetime.date(2026, 1, 1), Decimal("NaN"), Decimal("sNaN"),
+    Decimal("Infinity"), Decimal("-Infinity"), Decimal("1.5"), OnlyFloat(), OnlyIndex(), object(),
+    float, int, len, range(2), slice(1), iter([1]), NotImplemented, Ellipsis, 10**400, -(10**400),
+    Fraction(10**400), Fraction(-(10**400)), ValueError("1"),
+]
+"""Never a finite real number."""
+assert len(NONE) >= 50
+
+SUBNORMAL = [5e-324, -5e-324, 1e-310, np.float64(5e-324)]
+NEGATIVE = [-1, -1.0, -1e-300, -0.5, np.float32(-1), np.int8(-1), Fraction(-1, 3)]
+ZERO = [0, 0.0, -0.0, np.float64(-0.0), np.int64(0), Fraction(0)]
+POSITIVE = [*NONE, None, *SUBNORMAL, *NEGATIVE, *ZERO]
+BROKEN = [0.5, 1.0, 1.5, np.float64(2.0), Fraction(3, 2), 2.0]  # floats are no whole numbers
+WHOLE = [*NONE, None, *NEGATIVE, *BROKEN]
+COUNT = [*WHOLE, 0, np.int64(0)]
+RATE = [*POSITIVE, 1.0000000000000002, 2, 1e300]
+DELTA = [*NONE, None, *SUBNORMAL, *NEGATIVE, 1, 1.0, 1.5, 1e300]
+FINITE = [*NONE]
+AT_LEAST_ZERO = [*NONE, None, *SUBNORMAL, *NEGATIVE]
+ORDER = [*POSITIVE, 1, 1.0, 0.5]
+
+G = pl.Gaussian(1.0)
+L = pl.Laplace(1.0)
+
+
+def unless_none(values):
+    return [value for value in values if value is not None]
+
+
+def column(**more):
+    return pl.Schema("s", (pl.Column("x", "numeric", "feature", **{"lower": 0.0, "upper": 1.0,
+                                                                   **more}),))
+
+
+def schema_of(**more):
+    return {"name": "s", "columns": [{"name": "x", "kind": "numeric", "role": "feature",
+                                      "lower": 0.0, "upper": 1.0}], **more}
+
+
+# name.parameter -> (build from (book, data, value), what is refused)
+NUMBERS = {
+    "Asserted.epsilon": (lambda b, d, v: pl.Asserted(v, "why"), POSITIVE),
+    "Asserted.delta": (lambda b, d, v: pl.Asserted(1.0, "why", v), DELTA),
+    "AssertedZCDP.rho": (lambda b, d, v: pl.AssertedZCDP(v, "why"), POSITIVE),
+    "Bins.numeric_bins": (lambda b, d, v: pl.Bins(d.schema, numeric_bins=v), COUNT),
+    "Budget.epsilon": (lambda b, d, v: pl.Budget(v), POSITIVE),
+    "Budget.delta": (lambda b, d, v: pl.Budget(1.0, v), DELTA),
+    "Cap.labels": (lambda b, d, v: pl.Cap(pl.Budget(1.0), labels={"team": v}),
+                   [v for v in POSITIVE if not isinstance(v, str)]),
+    "Column.lower": (lambda b, d, v: column(lower=v), FINITE),
+    "Column.upper": (lambda b, d, v: column(upper=v), FINITE),
+    "ColumnValue.center": (lambda b, d, v: pl.ColumnValue("size", v, 1.0), FINITE),
+    "ColumnValue.scale": (lambda b, d, v: pl.ColumnValue("size", 0.0, v), POSITIVE),
+    "ColumnValue.clip": (lambda b, d, v: pl.ColumnValue("size", 0.0, 1.0, clip=v), POSITIVE),
+    "CustomValue.clip": (lambda b, d, v: pl.CustomValue(len, v, "why"), POSITIVE),
+    "Dataset.bins.numeric_bins": (lambda b, d, v: d.bins(numeric_bins=v), COUNT),
+    "Dataset.cells.edges": (lambda b, d, v: d.cells("size", edges=[v, 2.0]), FINITE),
+    "Dataset.custom.sensitivity": (lambda b, d, v: d.custom(len, v, "why"), POSITIVE),
+    "Dataset.histogram.edges": (lambda b, d, v: d.histogram("size", edges=[v, 2.0]), FINITE),
+    "Dataset.partition.parts": (lambda b, d, v: d.partition(v), [*COUNT, 1]),
+    "Dataset.poisson.rate": (lambda b, d, v: d.poisson(v), RATE),
+    "Dataset.score.start": (lambda b, d, v: d.score("squared", [v]), FINITE),
+    "Dataset.score.center": (lambda b, d, v: d.score("squared", [0.0], center=v), FINITE),
+    "Dataset.score.scale": (lambda b, d, v: d.score("squared", [0.0], scale=v), POSITIVE),
+    "Dataset.sum.lower": (lambda b, d, v: d.sum("size", lower=v), FINITE),
+    "Dataset.sum.upper": (lambda b, d, v: d.sum("size", upper=v), FINITE),
+    "DiscreteGaussian.sigma": (lambda b, d, v: pl.DiscreteGaussian(v), POSITIVE),
+    "DiscreteGaussian.sensitivity": (lambda b, d, v: pl.DiscreteGaussian(1.0, v), COUNT),
+    "DiscreteLaplace.parameter": (lambda b, d, v: pl.DiscreteLaplace(v), POSITIVE),
+    "DiscreteLaplace.sensitivity": (lambda b, d, v: pl.DiscreteLaplace(1.0, v), COUNT),
+    "Exponential.epsilon": (lambda b, d, v: pl.Exponential(v), POSITIVE),
+    "FixedSizeSample.size": (lambda b, d, v: pl.FixedSizeSample(v, 10, G), COUNT),
+    "FixedSizeSample.out_of": (lambda b, d, v: pl.FixedSizeSample(2, v, G), COUNT),
+    "Gaussian.noise_multiplier": (lambda b, d, v: pl.Gaussian(v), POSITIVE),
+    "Gaussian.shares": (lambda b, d, v: pl.Gaussian(1.0, (v, 0.1)), POSITIVE),
+    "Group.rows": (lambda b, d, v: pl.Group(v, G), COUNT),
+    "IndividualFilter.cap": (lambda b, d, v: pl.IndividualFilter("gdp", v), POSITIVE),
+    "IndividualFilter.order": (lambda b, d, v: pl.IndividualFilter("renyi", 1.0, v), ORDER),
+    "IntervalCells.edges": (lambda b, d, v: pl.IntervalCells("size", [v, 2.0]), FINITE),
+    "Laplace.scale": (lambda b, d, v: pl.Laplace(v), POSITIVE),
+    "Laplace.l1_sensitivity": (lambda b, d, v: pl.Laplace(1.0, v), POSITIVE),
+    "Ledger.create.order": (lambda b, d, v: pl.Ledger.create(
+        None, budget=pl.Budget(1.0, 1e-6), filter="rdp", order=v), unless_none(ORDER)),
+    "Ledger.create.seed": (lambda b, d, v: pl.Ledger.create(
+        None, budget=pl.Budget(1.0), mode="simulation", seed=v), unless_none(
+            [v for v in WHOLE if not (type(v) is int and v > 0)])),
+    "Ledger.open_scope.delta": (lambda b, d, v: b.open_scope(
+        pl.IndividualFilter("gdp", 0.1), delta=v), DELTA),
+    "Ledger.record.row": (lambda b, d, v: b.record(v), WHOLE),
+    "Ledger.request.delta": (lambda b, d, v: b.request(G, d, delta=v), DELTA),
+    "Ledger.request.lease": (lambda b, d, v: b.request(G, d, lease=v), unless_none(POSITIVE)),
+    "PermuteAndFlip.epsilon": (lambda b, d, v: pl.PermuteAndFlip(v), POSITIVE),
+    "PoissonSample.rate": (lambda b, d, v: pl.PoissonSample(v, G), RATE),
+    "RandomizedResponse.noise_parameter": (lambda b, d, v: pl.RandomizedResponse(v), RATE),
+    "RandomizedResponse.num_buckets": (lambda b, d, v: pl.RandomizedResponse(0.5, v),
+                                       [*COUNT, 1]),
+    "Repeat.count": (lambda b, d, v: pl.Repeat(G, v), COUNT),
+    "ReportNoisyMax.epsilon": (lambda b, d, v: pl.ReportNoisyMax(v), POSITIVE),
+    "Schema.public_rows": (lambda b, d, v: pl.Schema.from_dict(schema_of(public_rows=v)),
+                           unless_none(COUNT)),
+    "Score.gradient.clip": (lambda b, d, v: d.score("squared", [0.0]).gradient(v), POSITIVE),
+    "Session.release.rollover": (lambda b, d, v: released(b, d, v), WHOLE),
+    "SparseVector.threshold_scale": (lambda b, d, v: pl.SparseVector(v, 1.0, 1), POSITIVE),
+    "SparseVector.query_scale": (lambda b, d, v: pl.SparseVector(1.0, v, 1), POSITIVE),
+    "SparseVector.cutoff": (lambda b, d, v: pl.SparseVector(1.0, 1.0, v), COUNT),
+    "SparseVector.sensitivity": (lambda b, d, v: pl.SparseVector(1.0, 1.0, 1, v), POSITIVE),
+    "CategoryCells.count": (lambda b, d, v: released(b, d, 0, cells=pl.CategoryCells(
+        "colour", v)), COUNT),
+    "Test.feature": (lambda b, d, v: released(b, d, 0, cells=tree(d, feature=v)), WHOLE),
+    "TreeCells.count": (lambda b, d, v: released(b, d, 0, cells=tree(d, count=v)), COUNT),
+    "ResidualCells.edges": (lambda b, d, v: pl.ResidualCells(
+        d.score("squared", [0.0]), [v, 2.0]), FINITE),
+    "Score.start": (lambda b, d, v: pl.Score("squared", [v]), FINITE),
+    "Score.center": (lambda b, d, v: pl.Score("squared", [0.0], v), FINITE),
+    "Score.scale": (lambda b, d, v: pl.Score("squared", [0.0], 0.0, v), POSITIVE),
+    "Score.add.values": (lambda b, d, v: d.score("squared", [0.0]).add(
+        pl.CategoryCells("colour", 4), [v, 0.0, 0.0, 0.0]), FINITE),
+    "rdp_per_record.shares": (lambda b, d, v: pl.rdp_per_record(G, [v], [2.0]), FINITE),
+    "TopK.k": (lambda b, d, v: pl.TopK(v, 1.0), COUNT),
+    "TopK.epsilon": (lambda b, d, v: pl.TopK(1, v), POSITIVE),
+    "Tuning.mean": (lambda b, d, v: pl.Tuning(L, "poisson", v), POSITIVE),
+    "calibrate.epsilon": (lambda b, d, v: pl.calibrate(pl.Gaussian, v, 1e-6), POSITIVE),
+    "calibrate.delta": (lambda b, d, v: pl.calibrate(pl.Gaussian, 1.0, v), DELTA),
+    "certify.delta": (lambda b, d, v: pl.certify(G, delta=v), DELTA),
+    "delta.epsilon": (lambda b, d, v: pl.delta(G, epsilon=v), AT_LEAST_ZERO),
+    "epsilon.delta": (lambda b, d, v: pl.epsilon(G, delta=v), DELTA),
+    "explain.delta": (lambda b, d, v: pl.explain(G, delta=v), DELTA),
+    "rdp.orders": (lambda b, d, v: pl.rdp(G, [2.0, v]), ORDER),
+    "rdp_per_record.orders": (lambda b, d, v: pl.rdp_per_record(
+        G, np.array([0.5]), [2.0, v]), ORDER),
+    "Tuning.success": (lambda b, d, v: pl.Tuning(L, "negative_binomial", 2.0, v), FINITE),
+}
+
+NO_NUMBERS = {
+    "what the package computed and hands out": [
+        "ClaimStep.claimed", "ClaimStep.sound", "ClaimStep.delta", "Explanation.lower",
+        "Finding.position", "Receipt.entries", "Receipt.epsilon", "Receipt.delta",
+        "RecordSpend.row", "Bins.edges.feature"],
+    "how the guard talks to itself; strangers' values are checked where they come in": [
+        "CategoryCells.check.expected", "Query.sensitivity.norm", "Score.check_updates.vault",
+        "Session.charge.cells", "Session.charge.leaf", "Session.key", "Dataset.ledger",
+        "Session.release.mechanism"],
+    "private tables: checked against the schema, column by column (tests/data)": [
+        "Learner.fit.X", "Learner.fit.y", "Ledger.append.X", "Ledger.append.y",
+        "Ledger.protect.X", "Ledger.protect.y", "encode_features.X"],
+    "records, functions and names": [
+        "Dataset.custom.function", "Exponential.score_change", "Parallel.nodes",
+        "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
+        "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
+        "from_json.value", "Test.table"],
+    "post-processing of released values": ["probabilities.scores"],
+}
+"""Why a parameter that takes anything is not in `NUMBERS`."""
+
+
+def released(ledger, data, rollover, cells=None):
+    query = data.count() if cells is None else data.query((pl.Ones(),), cells)
+    with ledger.request(G, data) as session:
+        session.release(G, query, rollover=rollover)
+
+
+def tree(data, feature=0, count=2):
+    bins = data.bins(8)
+    table = np.zeros(bins.sizes()[0], np.uint8)
+    table[4:] = 1
+    return pl.TreeCells(bins, (pl.Test(feature, table),), count)
+
+
+def found():
+    """Parameters of the public names that take a number, or say nothing of what they take."""
+    for name in pl.__all__:
+        thing = getattr(pl, name)
+        if inspect.isclass(thing) and issubclass(thing, BaseException):
+            continue
+        todo = [(name, thing)]
+        if inspect.isclass(thing):
+            todo += [(f"{name}.{key}", value) for key, value in inspect.getmembers(thing)
+                     if callable(value) and not key.startswith("_")]
+        for title, function in todo:
+            try:
+                parameters = inspect.signature(function).parameters
+            except (TypeError, ValueError):
+                continue
+            for key, parameter in parameters.items():
+                said = "" if parameter.annotation is parameter.empty else str(
+                    parameter.annotation)
+                numeric = re.search(r"\b(float\d*|int\d*|Real|Number|Fraction|Decimal)\b", said)
+                if key not in ("self", "args", "kwargs") and (numeric or said in (
+                        "", "Any", "object")) and not said.startswith("Callable"):
+                    yield f"{title}.{key}"
+
+
+def test_no_parameter_is_forgotten():
+    excused = {name for names in NO_NUMBERS.values() for name in names}
+    assert set(found()) - set(NUMBERS) - excused == set()
+    assert set(NUMBERS) & excused == set()
+    assert excused <= set(found())  # nothing is excused that is gone
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_bad_number_is_refused(name, make_ledger, schema, table):
+    ledger = make_ledger()
+    data = ledger.protect(*table, schema)
+    build, values = NUMBERS[name]
+    passed, wrong = [], []
+    assert len(values) >= 50
+    for value in values:
+        try:
+            build(ledger, data, value)
+        except pl.PrivledgerError:
+            continue
+        except Exception as error:
+            wrong.append((repr(value), type(error).__name__, str(error)[:60]))
+        else:
+            passed.append(repr(value))
+    assert (passed, wrong) == ([], [])
+    assert data._vault.opened == 0
