@@ -18,8 +18,8 @@ _HOMES = {
         "Bins", "CategoryCells", "Choice", "ClassIs", "Column", "ColumnValue", "CrossCells",
         "CustomValue", "Dataset", "GrownCells", "IndexCells", "IntervalCells",
         "LabelChoice", "LabelQuery", "LabelledCells", "Ones", "Partition", "Picked", "Query",
-        "ResidualCells", "Schema", "Score", "TargetShares", "Test", "TreeCells", "encode_features", "probabilities",
-        "read_table",
+        "ResidualCells", "Schema", "Score", "TargetShares", "Test", "TreeCells",
+        "encode_features", "probabilities", "read_table",
     ),
     "privledger.errors": (
         "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",

@@ -6,6 +6,7 @@ line: docs/papers/mrf.md.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from privledger_learners.trees.leaves import fair_depth, leaf_values
 PAPER = "Li et al., Multinomial Random Forest: Toward Consistency and Privacy-Preservation"
 JOINT_RATIO = 1.1
 COUNT_SHARE = 0.05
-STRUCTURE = 0.7
+STRUCTURE = 0.8
 SMOOTHING = 1.0
 
 
@@ -36,6 +37,7 @@ class MultinomialRecipe:
         count: of the row count, once, per unit of `factor`; 0 if not bought.
         depth: fixed, or None: from the number of rows.
         rows: the number of rows, where it is public.
+        literal: the budgets are the paper's B1, B2, B3.
     """
 
     schema: pl.Schema
@@ -56,6 +58,7 @@ class MultinomialRecipe:
     rows: int | None
     numeric_bins: int
     factor: float = 1.0
+    literal: bool = False
 
     @property
     def plan(self) -> pl.Node:
@@ -86,11 +89,22 @@ class MultinomialRecipe:
 
     def _levels(self, depth: int, factor: float) -> list[tuple[Any, ...]]:
         if self.variant == "joint":
-            return [(mechanism,) for mechanism in
-                    monotone(geometric(factor * self.cut, depth, JOINT_RATIO))]
-        spare = factor / depth
+            total = factor * self.cut * self._more(depth)
+            return [(mechanism,) for mechanism in monotone(geometric(total, depth, JOINT_RATIO))]
+        spare = factor * self._more(2 * depth) / depth
         level = pl.Exponential(self.feature * spare), pl.Exponential(self.cut * spare)
         return [level] * depth
+
+    def structure_epsilons(self) -> tuple[float, float]:
+        """Pure epsilon of all feature choices and of all cuts of one tree, the deepest."""
+        depth = self.max_depth if self.depth is None else self.depth
+        more = self.factor * self._more(depth if self.variant == "joint" else 2 * depth)
+        return more * self.feature, more * self.cut
+
+    def _more(self, choices: int) -> float:
+        """With delta above zero costs add up as squares: the choices of one half, taken
+        together, then cost what the leaves of the other half cost."""
+        return math.sqrt(choices) if self.halves and self.delta and not self.literal else 1.0
 
     def _leaf_mechanism(self, factor: float) -> Any:
         if self.labels == "counts":
@@ -159,7 +173,7 @@ class MultinomialForestClassifier(TreeClassifier):
         variant: `multinomial`: the paper's two draws per split, feature and then cut, by
             impurity falls scaled to [0, 1]. `joint`: one draw of both by squared errors, which
             costs half per unit of score and does not forget how much a split is worth.
-        n_trees: None for three joint trees, or a hundred multinomial ones.
+        n_trees: None for one joint tree, or a hundred multinomial ones.
         depth: None for the rule: from the row count, public or bought, at most `max_depth`,
             such that a leaf holds `per_leaf` noise scales.
         impurity: `gini` or `entropy`, for `multinomial`.
@@ -199,7 +213,7 @@ class MultinomialForestClassifier(TreeClassifier):
         b1: float | None = None,
         b2: float | None = None,
         b3: float | None = None,
-        per_leaf: float = 10.0,
+        per_leaf: float = 20.0,
         numeric_bins: int = 65534,
         relation: str = "add_remove",
         mode: str = "private",
@@ -228,7 +242,7 @@ class MultinomialForestClassifier(TreeClassifier):
         self._check()
         joint = self.variant == "joint"
         halves = self.halves if self.halves is not None else not joint
-        trees = self.n_trees if self.n_trees is not None else 3 if joint else 100
+        trees = self.n_trees if self.n_trees is not None else 1 if joint else 100
         labels = self.labels if self.labels is not None else "counts" if joint else "drawn"
         count = COUNT_SHARE if self.depth is None and schema.public_rows is None else 0.0
         tree = (1.0 - count) / trees
@@ -241,7 +255,8 @@ class MultinomialForestClassifier(TreeClassifier):
             self.per_leaf, schema.public_rows, self.numeric_bins)
         if self.b1 is not None:
             depth = float(self.depth or 0)
-            return evolve(recipe, feature=depth * self.b1, cut=depth * self.b2, leaves=self.b3)
+            return evolve(recipe, feature=depth * self.b1, cut=depth * self.b2, leaves=self.b3,
+                          literal=True)
         return evolve(recipe, factor=scale_within(recipe.plan_at, float(self.epsilon),
                                                   float(self.delta), self.relation))
 

@@ -17,7 +17,7 @@ def mrf_claims(recipe: MultinomialRecipe) -> tuple[pl.ClaimStep, ...]:
     `sound` of a printed step is what it costs as printed: infinite where nothing finite is
     proved.
     """
-    feature, cut = recipe.factor * recipe.feature, recipe.factor * recipe.cut
+    feature, cut = recipe.structure_epsilons()
     leaves = recipe.factor * recipe.leaves
     steps = []
     if recipe.variant == "multinomial":
