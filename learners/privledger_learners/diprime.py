@@ -18,10 +18,10 @@ from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, laplace, monotone, some_of, splittable
 from privledger_learners.trees.leaves import (
-    default_smoothing,
     fair_depth,
     leaf_values,
     quantile_classes,
+    scales_per_leaf,
 )
 
 PAPER = "Consul & Williamson, Balance is key: Private median splits yield high-utility random trees"
@@ -189,8 +189,8 @@ class _DiPriMe:
         level_ratio: float = 1.1,
         count_share: float = 0.05,
         quantile_share: float = 0.05,
-        smoothing: float | None = None,
-        per_leaf: float = 10.0,
+        smoothing: float = 4.0,
+        per_leaf: float | None = None,
         numeric_bins: int = 65534,
         relation: str = "add_remove",
         mode: str = "private",
@@ -226,14 +226,13 @@ class _DiPriMe:
         joint = self.variant == "joint"
         trees = self.n_trees if self.n_trees is not None else 1 if joint else 4
         share = self.split_share if self.split_share is not None else 0.7 if joint else 0.4
-        smoothing = (self.smoothing if self.smoothing is not None
-                     else default_smoothing(schema.task))
+        per_leaf = self.per_leaf if self.per_leaf is not None else scales_per_leaf(schema.task)
         tree = (1.0 - count - quantiles) / (1 if self.partitioned else trees)
         recipe = DiprimeRecipe(
             schema, self.relation, float(self.delta), self.variant, trees, self.partitioned,
             share * tree, (1.0 - share) * tree, count, quantiles, self.attribute_share,
-            self.candidates, self.level_ratio, self.depth, self.max_depth, self.per_leaf,
-            schema.public_rows, self.numeric_bins, smoothing)
+            self.candidates, self.level_ratio, self.depth, self.max_depth, per_leaf,
+            schema.public_rows, self.numeric_bins, self.smoothing)
         factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
                               self.relation)
         return evolve(recipe, factor=factor)
@@ -256,9 +255,9 @@ class _DiPriMe:
         check_number("level_ratio", self.level_ratio, 0.5, 2.0)
         check_number("count_share", self.count_share, 0.0, 0.4)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4, open_low=False)
-        if self.smoothing is not None:
-            check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
-        check_number("per_leaf", self.per_leaf, 0.0, 1e6)
+        check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
+        if self.per_leaf is not None:
+            check_number("per_leaf", self.per_leaf, 0.0, 1e6)
         check_count("numeric_bins", self.numeric_bins, 1, 65534)
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
         check_choice("mode", self.mode, ("private", "simulation"))
@@ -279,7 +278,7 @@ class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):
         partitioned: every record goes to one tree, by a private coin of its own; otherwise all
             trees use all records and share the budget.
         depth: None for the rule: from the row count, public or bought, at most `max_depth`,
-            such that a leaf holds `per_leaf` noise scales.
+            such that a leaf holds `per_leaf` noise scales: 10 for classes, 20 for numbers.
         split_share: part of a tree's budget for its structure (the paper's rho); None for .7
             (`joint`) or .4.
         attribute_share: part of a level for the attribute (`exp` and `flip`).
@@ -288,7 +287,7 @@ class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):
         level_ratio: budget of a level over that of the level above it.
         count_share: part of epsilon for the row count, where the depth needs it.
         smoothing: how strongly a leaf is drawn to the node above it, for free; 0 for not at
-            all, None for 4 (classes) or 1 (numbers).
+            all.
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulated noise; never of private noise.

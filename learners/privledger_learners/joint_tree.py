@@ -17,14 +17,13 @@ from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, grow, laplace, monotone
 from privledger_learners.trees.leaves import (
-    default_smoothing,
     fair_depth,
     leaf_values,
     quantile_classes,
+    scales_per_leaf,
 )
 
 LEVEL_RATIO = 1.1
-RECORDS_PER_LEAF = 10
 
 
 @frozen
@@ -72,7 +71,8 @@ class JointRecipe:
         return laplace(self.leaves, self.relation, cells=True)
 
     def _depth(self, rows: float) -> int:
-        return fair_depth(rows, self.leaves, RECORDS_PER_LEAF, self.max_depth)
+        return fair_depth(rows, self.leaves, scales_per_leaf(self.schema.task),
+                          self.max_depth)
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """One tree on all records."""
@@ -117,7 +117,7 @@ class _JointTree:
         structure_share: float = 0.7,
         count_share: float = 0.05,
         quantile_share: float = 0.05,
-        smoothing: float | None = None,
+        smoothing: float = 4.0,
         numeric_bins: int = 65534,
         relation: str = "add_remove",
         mode: str = "private",
@@ -147,8 +147,7 @@ class _JointTree:
         structure = self.structure_share * rest
         return JointRecipe(schema, self.relation, count, quantiles, structure, rest - structure,
                            self.depth, self.max_depth, schema.public_rows, self.numeric_bins,
-                           default_smoothing(schema.task) if self.smoothing is None
-                           else self.smoothing)
+                           self.smoothing)
 
     def _check(self) -> None:
         check_number("epsilon", self.epsilon, 0.0, 1e6)
@@ -159,8 +158,7 @@ class _JointTree:
         check_number("structure_share", self.structure_share, 0.0, 0.99)
         check_number("count_share", self.count_share, 0.0, 0.5)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4)
-        if self.smoothing is not None:
-            check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
+        check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
         check_count("numeric_bins", self.numeric_bins, 1, 65534)
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
         check_choice("mode", self.mode, ("private", "simulation"))
@@ -178,8 +176,7 @@ class JointTreeClassifier(_JointTree, TreeClassifier):
         depth: None for the rule: from the row count, public or bought, at most `max_depth`.
         structure_share: part of epsilon for the levels; the rest goes to the leaves.
         count_share: part of epsilon for the row count, where the depth needs it.
-        smoothing: how strongly a leaf is drawn to the node above it; 0 for not at all, None
-            for 4 (classes) or 1 (numbers).
+        smoothing: how strongly a leaf is drawn to the node above it; 0 for not at all.
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.
