@@ -17,10 +17,9 @@ _HOMES = {
     "privledger.data": (
         "Bins", "CategoryCells", "Choice", "ClassIs", "Column", "ColumnValue", "CrossCells",
         "CustomScores", "CustomValue", "Dataset", "FeatureChoice", "GrownCells", "IndexCells",
-        "IntervalCells", "LabelQuery",
-        "LabelledCells", "Ones", "Partition", "Picked", "Query", "ResidualCells", "Schema",
-        "Score", "TargetShares", "Test", "TreeCells", "Votes", "encode_features", "probabilities",
-        "read_table",
+        "IntervalCells", "LabelChoice", "LabelQuery", "LabelledCells", "Ones", "Partition",
+        "Picked", "Query", "ResidualCells", "Schema", "Score", "TargetShares", "Test",
+        "TreeCells", "Votes", "encode_features", "probabilities", "read_table",
     ),
     "privledger.errors": (
         "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",

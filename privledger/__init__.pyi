@@ -43,6 +43,9 @@ from privledger.data import (
     IntervalCells as IntervalCells,
 )
 from privledger.data import (
+    LabelChoice as LabelChoice,
+)
+from privledger.data import (
     LabelledCells as LabelledCells,
 )
 from privledger.data import (

@@ -1,8 +1,10 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
+from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.mrf import MultinomialForestClassifier
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
 __all__ = [
@@ -10,8 +12,11 @@ __all__ = [
     "DPBoostClassifier",
     "DPBoostRegressor",
     "DPSISTwoStage",
+    "DiPriMeForestClassifier",
+    "DiPriMeForestRegressor",
     "JointTreeClassifier",
     "JointTreeRegressor",
+    "MultinomialForestClassifier",
     "SGBDTClassifier",
     "SGBDTRegressor",
 ]

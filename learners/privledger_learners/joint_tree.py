@@ -6,7 +6,6 @@ split-scores.md.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,14 @@ from privledger_learners.checking import check_choice, check_count, check_number
 from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, grow, laplace, monotone
-from privledger_learners.trees.smoothing import smoothed_means, smoothed_shares
+from privledger_learners.trees.leaves import (
+    fair_depth,
+    leaf_values,
+    quantile_classes,
+    scales_per_leaf,
+)
 
-TARGET_EDGES = 256
 LEVEL_RATIO = 1.1
-RECORDS_PER_LEAF = 10
 
 
 @frozen
@@ -69,10 +71,8 @@ class JointRecipe:
         return laplace(self.leaves, self.relation, cells=True)
 
     def _depth(self, rows: float) -> int:
-        """As deep as leaves of RECORDS_PER_LEAF noise scales allow."""
-        wanted = math.floor(math.log2(max(rows, 2) * self.leaves / RECORDS_PER_LEAF + 1e-12)
-                            if rows * self.leaves > RECORDS_PER_LEAF else 1)
-        return int(min(max(wanted, 1), self.max_depth))
+        return fair_depth(rows, self.leaves, scales_per_leaf(self.schema.task),
+                          self.max_depth)
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """One tree on all records."""
@@ -87,44 +87,20 @@ class JointRecipe:
         tree = grow(session, data.root(data.bins(self.numeric_bins)), self._levels(depth),
                     lambda cells: data.choose(cells, "squared_error", among="both",
                                               labels=labels))
-        return Forest((Tree(tree, self._leaf_values(session, data, tree, labels)),))
+        values = leaf_values(session, data, tree, self._leaf_noise(), self.smoothing)
+        return Forest((Tree(tree, values),))
 
     def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
-        target = self.schema.target
         if self.schema.task == "classification":
-            return pl.CategoryCells("", len(target.categories))
-        edges = np.linspace(target.lower, target.upper, TARGET_EDGES + 1)[1:-1]
-        counts = session.release(laplace(self.quantiles, self.relation, cells=True),
-                                 data.histogram(target.name, edges))
-        return pl.IntervalCells("", quantile_edges(counts[: len(edges) + 1], edges))
-
-    def _leaf_values(self, session: pl.Session, data: pl.Dataset, tree: pl.GrownCells,
-                     labels: Any) -> np.ndarray:
-        mechanism = self._leaf_noise()
-        noise = math.sqrt(2) * mechanism.scale
-        if self.schema.task == "classification":
-            counts = session.release(mechanism, data.query(
-                (pl.Ones(),), pl.CrossCells(tree, labels), "class counts per leaf"))
-            return smoothed_shares(counts.reshape(tree.count, -1), noise, self.smoothing)
-        shares = session.release(mechanism, data.query((pl.TargetShares(),), tree,
-                                                       "target sums per leaf"))
-        means = smoothed_means(shares[:, 0], shares.sum(axis=1), noise, self.smoothing)
-        return means[:, None]
+            return pl.CategoryCells("", len(self.schema.target.categories))
+        return quantile_classes(session, data,
+                                laplace(self.quantiles, self.relation, cells=True))
 
     def claimed(self) -> tuple[pl.ClaimStep, ...]:
         """No paper claims anything: the sound cost of each part."""
         total = pl.epsilon(self.plan, 0.0, self.relation)
         return (pl.ClaimStep("everything", "not from a paper", None, total, 0.0,
                              "levels and leaves add up; leaves of one level are disjoint"),)
-
-
-def quantile_edges(counts: np.ndarray, edges: np.ndarray, parts: int = 6) -> tuple[float, ...]:
-    """Borders of about equal shares of a noisy histogram; at least one, increasing."""
-    mass = np.cumsum(np.maximum(counts, 0.0))
-    wanted = mass[-1] * np.arange(1, parts) / parts
-    places = np.searchsorted(mass, wanted)
-    found = np.unique(edges[np.minimum(places, len(edges) - 1)])
-    return tuple(float(edge) for edge in found)
 
 
 class _JointTree:
@@ -182,7 +158,7 @@ class _JointTree:
         check_number("structure_share", self.structure_share, 0.0, 0.99)
         check_number("count_share", self.count_share, 0.0, 0.5)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4)
-        check_number("smoothing", self.smoothing, 0.0, 1e3)
+        check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
         check_count("numeric_bins", self.numeric_bins, 1, 65534)
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
         check_choice("mode", self.mode, ("private", "simulation"))
@@ -200,7 +176,7 @@ class JointTreeClassifier(_JointTree, TreeClassifier):
         depth: None for the rule: from the row count, public or bought, at most `max_depth`.
         structure_share: part of epsilon for the levels; the rest goes to the leaves.
         count_share: part of epsilon for the row count, where the depth needs it.
-        smoothing: how strongly a leaf is drawn to the node above it.
+        smoothing: how strongly a leaf is drawn to the node above it; 0 for not at all.
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.

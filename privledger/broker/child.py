@@ -18,7 +18,7 @@ from privledger.broker.channel import Channel
 from privledger.broker.failures import error_in, error_out, number_in, number_out
 from privledger.broker.values import Json, array_in, array_out, items, table, text
 from privledger.broker.wire import Describer
-from privledger.data import Choice, Dataset, Picked, Query, Schema
+from privledger.data import Dataset, Picked, Schema
 from privledger.data.dataset import Step
 from privledger.data.table import MISSING, as_frame
 from privledger.errors import NotGranted, PrivledgerError
@@ -133,7 +133,7 @@ class BrokeredSession:
         return Dataset(self.data.schema, self.data._vault, (step, *self.data.steps),
                        self._ledger)
 
-    def release(self, mechanism: Any, query: Query | Choice, *, rollover: int = 0) -> Any:
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         """As `Session.release`."""
         asked = self._ledger._describer.query(query)
         reply = self._ledger._ask("release", session=self._number, mechanism=to_json(mechanism),
@@ -143,7 +143,7 @@ class BrokeredSession:
             return array_in(reply["chosen"], "i")
         if "feature" in reply:
             return Picked(array_in(reply["feature"], "i"), array_in(reply.get("cut"), "i"))
-        answers = [array_in(item) for item in items(reply, "answers")]
+        answers = [array_in(item, "fi") for item in items(reply, "answers")]
         return answers[0] if len(answers) == 1 else answers
 
     def close(self, failed: type[BaseException] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from attrs import frozen
 
 from privledger.broker.values import (
@@ -30,6 +31,7 @@ from privledger.data import (
     GrownCells,
     IndexCells,
     IntervalCells,
+    LabelChoice,
     LabelledCells,
     Ones,
     ResidualCells,
@@ -221,6 +223,8 @@ def write_choice(choice: Choice, describer: Describer) -> Json:
     return {
         "cells": describer.object(choice.cells), "score": choice.score, "among": choice.among,
         "features": None if choice.features is None else array_out(choice.features),
+        "allowed": None if choice.allowed is None else array_out(
+            choice.allowed.astype(np.int32)),
         "labels": None if choice.labels is None else describer.object(choice.labels),
         "gradient": None if gradient is None else BLOCKS[Gradient].write(gradient, describer),
         "penalty": float(choice.penalty), "what": str(choice.what),
@@ -230,9 +234,24 @@ def write_choice(choice: Choice, describer: Describer) -> Json:
 def read_choice(body: Json, reader: Reader, data: Any) -> Choice:
     """The inverse, on a handle of this side."""
     features, labels, gradient = (body.get(key) for key in ("features", "labels", "gradient"))
+    allowed = body.get("allowed")
     return Choice(
         data, reader.object(body.get("cells"), GrownCells), text(body, "score"),
         text(body, "among"), None if features is None else array_in(features, "i"),
         None if labels is None else reader.cells(labels),
         None if gradient is None else BLOCKS[Gradient].read(table(gradient), reader),
-        number("penalty", body.get("penalty")), text(body, "what", 200))
+        number("penalty", body.get("penalty")),
+        None if allowed is None else array_in(allowed, "i").astype(np.bool_),
+        text(body, "what", 200))
+
+
+def write_label_choice(choice: LabelChoice, describer: Describer) -> Json:
+    """The same for a choice of a label."""
+    return {"cells": describer.object(choice.cells), "labels": describer.object(choice.labels),
+            "what": str(choice.what)}
+
+
+def read_label_choice(body: Json, reader: Reader, data: Any) -> LabelChoice:
+    """The inverse, on a handle of this side."""
+    return LabelChoice(data, reader.object(body.get("cells"), GrownCells),
+                       reader.cells(body.get("labels")), text(body, "what", 200))

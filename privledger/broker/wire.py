@@ -20,14 +20,17 @@ from privledger.broker.kinds import (
     READ_OBJECT,
     read_choice,
     read_features,
+    read_label_choice,
     write_choice,
     write_features,
+    write_label_choice,
 )
 from privledger.broker.values import Json, array_in, array_out, items, table, text, whole
 from privledger.data import (
     Choice,
     Dataset,
     FeatureChoice,
+    LabelChoice,
     Partition,
     Query,
     ResidualCells,
@@ -130,6 +133,8 @@ class Describer:
             return {"data": self.handle(query.data), "choice": write_choice(query, self)}
         if type(query) is FeatureChoice:
             return {"data": self.handle(query.data), "features": write_features(query, self)}
+        if type(query) is LabelChoice:
+            return {"data": self.handle(query.data), "label": write_label_choice(query, self)}
         if type(query) is not Query:
             _refuse(query)
         blocks = []
@@ -198,7 +203,7 @@ class Reader:
         else:
             raise UnsupportedNode("a description of an unknown kind. Nothing was read")
 
-    def query(self, value: Any) -> Query | Choice | FeatureChoice:
+    def query(self, value: Any) -> Query | Choice | FeatureChoice | LabelChoice:
         """A query on one of the known handles, built as a learner in this process would."""
         body = table(value)
         if "choice" in body:
@@ -206,6 +211,9 @@ class Reader:
                                self.object(body.get("data"), Dataset))
         if "features" in body:
             return read_features(table(body["features"]), self.object(body.get("data"), Dataset))
+        if "label" in body:
+            return read_label_choice(table(body["label"]), self,
+                                     self.object(body.get("data"), Dataset))
         blocks = []
         for item in items(body, "blocks", 1000):
             kind = READ_BLOCK.get(text(table(item), "is"))

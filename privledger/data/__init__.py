@@ -24,6 +24,7 @@ from privledger.data.choices import (
     CustomScores,
     FeatureChoice,
     GrownCells,
+    LabelChoice,
     Picked,
     Votes,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "GrownCells",
     "IndexCells",
     "IntervalCells",
+    "LabelChoice",
     "LabelQuery",
     "LabelledCells",
     "Ones",

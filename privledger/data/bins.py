@@ -16,7 +16,7 @@ from privledger.rounding import count
 
 
 class Stack:
-    """Name of a table's stacked codes in the guard's cache."""
+    """Name of a table's stacked codes, or of their orders, in the guard's cache."""
 
 
 @frozen(eq=False)
@@ -33,17 +33,19 @@ class Bins:
     schema: Schema
     numeric_bins: int = 1024
     stack: object = field(factory=Stack, init=False, repr=False)
+    orders: object = field(factory=Stack, init=False, repr=False)
+    _sizes: tuple[int, ...] = field(init=False, repr=False, default=())
 
     def __attrs_post_init__(self) -> None:
         if count("numeric_bins", self.numeric_bins) > 65534:
             raise InvalidValue("numeric_bins", self.numeric_bins, "at most 65534")
+        object.__setattr__(self, "_sizes", tuple(
+            (self._layout(column)[2] if column.kind == "numeric" else len(column.categories)) + 1
+            for column in self.schema.features))
 
     def sizes(self) -> tuple[int, ...]:
         """Bins of each feature, the missing bin included as the last."""
-        return tuple(
-            (self._layout(column)[2] if column.kind == "numeric" else len(column.categories)) + 1
-            for column in self.schema.features
-        )
+        return self._sizes
 
     def edges(self, feature: int) -> NDArray[np.float64]:
         """Borders of a numeric feature's bins, shape (bins + 1,)."""

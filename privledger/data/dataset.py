@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from privledger.data.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.data.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
-from privledger.data.choices import Choice, CustomScores, FeatureChoice, GrownCells, Votes
+from privledger.data.choices import (
+    Choice,
+    CustomScores,
+    FeatureChoice,
+    GrownCells,
+    LabelChoice,
+    Votes,
+)
 from privledger.data.disjoint import certificate
 from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
@@ -211,6 +218,10 @@ class Dataset:
         if isinstance(score, CustomScores):
             return FeatureChoice(self, "custom", excluded, custom=score)
         return FeatureChoice(self, score, excluded)
+
+    def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:
+        """Which class has many records in every leaf of `cells`; see `LabelChoice`."""
+        return LabelChoice(self, cells, labels, **options)
 
     def _column(self, name: str) -> Column:
         for column in self.schema.columns:

@@ -6,6 +6,8 @@ the rows, and its sensitivity would be a claim. Exact types, because a subclass 
 
 from __future__ import annotations
 
+from typing import Any
+
 from privledger.data.bins import Bins, Test, TreeCells
 from privledger.data.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
 from privledger.data.cells import (
@@ -17,7 +19,14 @@ from privledger.data.cells import (
     LabelledCells,
     ResidualCells,
 )
-from privledger.data.choices import Choice, CustomScores, FeatureChoice, GrownCells, Votes
+from privledger.data.choices import (
+    Choice,
+    CustomScores,
+    FeatureChoice,
+    GrownCells,
+    LabelChoice,
+    Votes,
+)
 from privledger.data.choices.features import ScoreName, check_fits
 from privledger.data.dataset import Dataset, Step, check_positions
 from privledger.data.disjoint import by_record, certificate, depends_on_label
@@ -107,12 +116,12 @@ def _check_labelled(query: Query) -> None:
                               "data.partition(LabelledCells())[1]. Nothing was read")
 
 
-def check_choice(choice: object) -> None:
+def check_choice(choice: Any) -> None:
     """The same for a choice: tree, labels and gradients are of known kinds and fit the data."""
     if type(choice) is FeatureChoice and type(choice.data) is Dataset:
         _check_features(choice)
         return
-    if type(choice) is not Choice or type(choice.data) is not Dataset:
+    if type(choice) not in (Choice, LabelChoice) or type(choice.data) is not Dataset:
         _refuse(choice)
         return
     vault = choice.data._vault
@@ -121,15 +130,15 @@ def check_choice(choice: object) -> None:
         if not by_record(choice.labels):
             _refuse(choice.labels)
         check_cells(choice.labels, vault)
-    if choice.gradient is not None:
+    if isinstance(choice, Choice) and choice.gradient is not None:
         if type(choice.gradient) is not Gradient or choice.gradient.width != 1:
             _refuse(choice.gradient)
         _check_score(choice.gradient.score, vault)
-    if choice.score == "squared_error" and choice.labels is None:
+    if isinstance(choice, Choice) and choice.score == "squared_error" and choice.labels is None:
         _check_column("", "numeric", vault.schema)
     check_steps(choice.data)
-    asks = choice.score != "rank" or any(depends_on_label(step.cells)
-                                         for step in choice.data.steps)
+    asks = isinstance(choice, LabelChoice) or choice.score != "rank"
+    asks |= any(depends_on_label(step.cells) for step in choice.data.steps)
     if asks and not is_labelled_part(choice.data):
         raise UnsupportedNode("some records have no label: choose by the target on "
                               "data.partition(LabelledCells())[1]. Nothing was read")

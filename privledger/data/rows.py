@@ -42,6 +42,7 @@ class Rows:
         source: the ledger's noise source, for private coins.
         cache: arrays derived per handle object (bin codes, running scores, samples).
         last: the tree whose cells were computed last, and those cells.
+        parent: the table that this one is a part of, and its members' positions there.
     """
 
     features: Columns
@@ -49,6 +50,7 @@ class Rows:
     source: Any = None
     cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
     last: tuple[object, NDArray[Any]] | None = None
+    parent: tuple[Rows, NDArray[Any]] | None = None
 
     @property
     def n(self) -> int:
@@ -59,7 +61,7 @@ class Rows:
         arrays = tuple(array[members] for array in self.features.arrays)
         columns = Columns(self.features.schema, arrays, len(members))
         target = None if self.target is None else self.target[members]
-        return Rows(columns, target, self.source)
+        return Rows(columns, target, self.source, parent=(self, members))
 
     def __repr__(self) -> str:
         return "Rows(private)"

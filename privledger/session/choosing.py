@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.data import Choice, FeatureChoice, Picked, Rows
+from privledger.data import Choice, FeatureChoice, LabelChoice, Picked, Rows
 from privledger.data.choices.feature_scores import feature_scores
-from privledger.data.choices.options import options_of, picked
+from privledger.data.choices.options import label_options, options_of, picked
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Exponential, PermuteAndFlip, TopK
 from privledger.noise.source import NoiseSource
@@ -18,7 +18,10 @@ from privledger.rounding import down, moderate
 CHOOSERS = (Exponential, PermuteAndFlip, TopK)
 
 
-def rate_of(mechanism: Any, choice: Choice | FeatureChoice, relation: str) -> float:
+Asked = Choice | LabelChoice | FeatureChoice
+
+
+def rate_of(mechanism: Any, choice: Asked, relation: str) -> float:
     """What a score is multiplied by, such that `mechanism` costs what its node says.
 
     Raises:
@@ -44,15 +47,15 @@ def rate_of(mechanism: Any, choice: Choice | FeatureChoice, relation: str) -> fl
     return rate
 
 
-def _check_kind(mechanism: Any, choice: Choice | FeatureChoice) -> None:
-    if isinstance(choice, Choice):
-        if isinstance(mechanism, TopK):
-            raise UnsupportedNode("top-k chooses among the features of a table; nothing was read")
-        if choice.among != "features":
-            raise UnsupportedNode("permute-and-flip chooses among features; for cuts use "
-                                  "Exponential. Nothing was read")
-    elif isinstance(mechanism, TopK) and mechanism.k >= len(choice.candidates):
-        raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
+def _check_kind(mechanism: Any, choice: Asked) -> None:
+    if isinstance(choice, FeatureChoice):
+        if isinstance(mechanism, TopK) and mechanism.k >= len(choice.candidates):
+            raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
+    elif isinstance(mechanism, TopK):
+        raise UnsupportedNode("top-k chooses among the features of a table; nothing was read")
+    elif choice.among not in ("features", "labels"):
+        raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
+                              "Exponential. Nothing was read")
 
 
 def choose_features(mechanism: Any, choice: FeatureChoice, rate: float, rows: Rows,
@@ -83,3 +86,14 @@ def choose(mechanism: Any, choice: Choice, rate: float, rows: Rows,
     if choice.among != "features":
         offset = source.uniform_below(options.length[chosen])
     return picked(choice, options, chosen, offset)
+
+
+def choose_labels(mechanism: Any, choice: LabelChoice, rate: float, rows: Rows,
+                  source: NoiseSource) -> NDArray[np.int64]:
+    """Inside the guard: one exact draw among the classes per leaf, shape (leaves,)."""
+    score, starts = label_options(choice, rows)
+    if isinstance(mechanism, PermuteAndFlip):
+        chosen = source.permute_and_flip(score, starts, rate)
+    else:
+        chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, rate)
+    return chosen - starts[:-1]

@@ -13,7 +13,13 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Choice, Dataset, FeatureChoice, LabelQuery, Picked, Query
+from privledger.data import (
+    Dataset,
+    FeatureChoice,
+    LabelChoice,
+    LabelQuery,
+    Query,
+)
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.disjoint import by_record
@@ -36,7 +42,13 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.rounding import MOST_COUNT, count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
-from privledger.session.choosing import choose, choose_features, rate_of
+from privledger.session.choosing import (
+    Asked,
+    choose,
+    choose_features,
+    choose_labels,
+    rate_of,
+)
 from privledger.session.labels import release_labels
 from privledger.session.policing import keep
 from privledger.session.scope import (
@@ -47,7 +59,6 @@ from privledger.session.scope import (
 )
 
 Answer = NDArray[np.float64]
-Chosen = NDArray[np.int64]
 T = TypeVar("T")
 _KEY = object()  # who has it may make sessions: Ledger.request
 
@@ -161,8 +172,8 @@ class Session:
 
         Returns:
             One array per block (the array itself for one block), of shape (cells, width) with
-            unit dimensions dropped; a `Picked` for a `Choice`; positions of features for a
-            `FeatureChoice`.
+            unit dimensions dropped; a `Picked` for a `Choice`, class numbers of shape
+            (leaves,) for a `LabelChoice`, positions of features for a `FeatureChoice`.
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.
@@ -174,7 +185,7 @@ class Session:
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            answer = (self._choose(mechanism, query) if isinstance(query, Choice | FeatureChoice)
+            answer = (self._choose(mechanism, query) if isinstance(query, Asked)
                       else self._measure(mechanism, query, rollover))
         if self._on_release is not None:
             self._on_release(len(self._log))
@@ -197,7 +208,7 @@ class Session:
         answers = [_shape(array, query) for array in noisy]
         return answers[0] if len(answers) == 1 else answers
 
-    def _choose(self, mechanism: Any, choice: Choice | FeatureChoice) -> Picked | Chosen:
+    def _choose(self, mechanism: Any, choice: Asked) -> Any:
         """A selection in every leaf, or of features."""
         check_choice(choice)
         if choice.asserted:
@@ -208,11 +219,13 @@ class Session:
         rate = rate_of(mechanism, choice, self._relation)
         self.charge(mechanism, choice.data.chain, choice.label, choice.cell_count)
 
-        def answer() -> Picked | Chosen:
+        def answer() -> Any:
             with choice.data._vault.open(self) as rows, np.errstate(all="ignore"):
                 members = self._members(choice.data, rows)
                 if isinstance(choice, FeatureChoice):
                     return choose_features(mechanism, choice, rate, members, self._source)
+                if isinstance(choice, LabelChoice):
+                    return choose_labels(mechanism, choice, rate, members, self._source)
                 return choose(mechanism, choice, rate, members, self._source)
 
         return self._guarded(answer)

@@ -13,6 +13,7 @@ PARTS = {  # module: the heading of its section
     "learners": "S-GBDT",
     "boosting": "DPBoost",
     "feature_selection": "Feature selection",
+    "forests": "Trees and forests",
     "individual": "Where individual accounting pays",
     "ledger": "Ledger, filters and noise",
     "throughput": "Throughput and size of the ledger",

@@ -262,6 +262,8 @@ def test_choices_arrive_as_they_were_described():
     for asked in (
         child.choose(tree, "squared_error", among="both", labels=pl.CategoryCells("", 2)),
         child.choose(tree, "rank", features=[0, -1], what="a median"),
+        child.choose(tree, "squared_error", among="features", labels=pl.CategoryCells("", 2),
+                     allowed=np.array([[True, False], [True, True]])),
         child.choose(tree, "gain", among="features", gradient=running.gradient(0.5), penalty=2.0),
     ):
         sent = json.loads(json.dumps(describer.query(asked)))
@@ -273,6 +275,7 @@ def test_choices_arrive_as_they_were_described():
         assert found.data._vault is owner._vault
         np.testing.assert_array_equal(found.cells.low, tree.low)
         assert (found.features is None) == (asked.features is None)
+        np.testing.assert_array_equal(found.allowed, asked.allowed)
         mechanism = pl.Exponential(1.0)
         with ledger.request(mechanism, owner) as session:
             session.release(mechanism, found)
@@ -296,3 +299,21 @@ def test_every_field_of_a_block_arrives():
         for field in fields(type(block)):
             if field.name != "score":
                 assert getattr(found, field.name) == getattr(block, field.name), field.name
+
+
+def test_label_choices_arrive_as_they_were_described():
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
+                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e4, 0.0))
+    owner = ledger.protect({"x": [0.1, 0.9]}, ["n", "p"], schema)
+    vault = Elsewhere("s", schema)
+    child = pl.Dataset(schema, vault)
+    describer, reader = Describer(vault, schema), Reader(owner)
+    asked = child.choose_label(child.root(child.bins(8)).grow([0], [3]), pl.CategoryCells("", 2))
+    sent = json.loads(json.dumps(describer.query(asked)))
+    reader.learn(json.loads(json.dumps(describer.new())))
+    found = reader.query(sent)
+    assert type(found) is pl.LabelChoice
+    sharp = pl.Exponential(1e3, (0, 1))
+    with ledger.request(sharp, owner) as session:
+        assert session.release(sharp, found).tolist() == [0, 1]

@@ -248,3 +248,33 @@ def test_classes_may_be_intervals_of_a_numeric_target(number_data):
                                 labels=IntervalCells("", [0.3, 0.6]))
     found = expanded(choice, rows)
     assert found[0, 0, 1][0] == pytest.approx(1 + 2 * 0.25 * 2)
+
+
+def test_only_allowed_features_compete(data):
+    rows = rows_of(data.schema, [(0, 0, 0.3, 0), (1, 1, 0.9, 1), (5, 2, 0.7, 2)])
+    tree = data.root(data.bins(8)).grow([0], [3])
+    allowed = np.array([[True, False, False], [False, True, True]])
+    everything = expanded(data.choose(tree, "rank", among="both"), rows)
+    some = expanded(data.choose(tree, "rank", among="both", allowed=allowed), rows)
+    assert some == {key: value for key, value in everything.items() if allowed[key[:2]]}
+    with pytest.raises(pl.InvalidValue):
+        data.choose(tree, "rank", features=[0, 0], allowed=allowed)
+    for wrong in (allowed[:1], allowed.astype(int), allowed[0]):
+        with pytest.raises(pl.InvalidValue):
+            data.choose(tree, "rank", among="both", allowed=wrong)
+
+
+@settings(max_examples=50, deadline=None)
+@given(table=tables)
+@pytest.mark.parametrize("score", ["rank", "squared_error"])
+def test_runs_are_the_same_by_sorting_and_by_counting(data, table, score):
+    from privledger.data.choices import options
+
+    labels = CategoryCells("", 3) if score == "squared_error" else None
+    choice = data.choose(grown(data), score, among="both", labels=labels)
+    found = []
+    for size in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(options, "_TABLE", size)
+            found.append(expanded(choice, rows_of(data.schema, table)))
+    assert found[0] == found[1]

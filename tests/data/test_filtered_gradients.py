@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.data.blocks import clipped
-from privledger.data.choices.gaps import numeric_gaps
 from privledger.data.choices.options import options_of
-from privledger.data.choices.statistics import Statistics
 from privledger.data.rows import Rows
 from privledger.data.table import Columns
 
@@ -124,29 +122,3 @@ def test_bad_gradients_are_refused(wrong):
 def test_bad_limits_are_refused(within):
     with pytest.raises(pl.InvalidValue):
         handle(NUMBERS).score("squared", [0.0]).hessian(within)
-
-
-@settings(max_examples=80, deadline=None)
-@given(data=st.data(), n=st.integers(0, 60), leaves=st.integers(1, 4))
-@pytest.mark.parametrize("kind", ["counts", "classes", "numbers"])
-def test_tables_and_sorting_find_the_same_runs(kind, data, n, leaves):
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    node, value = rng.integers(0, leaves, n), rng.integers(0, 9, n)
-    statistics = {"counts": Statistics(), "classes": Statistics(rng.integers(0, 3, n), 3),
-                  "numbers": Statistics(numbers=rng.integers(-2**20, 2**20, n))}[kind]
-    low, high = np.zeros(leaves, dtype=np.int64), np.full(leaves, 9)
-    feature = np.zeros(leaves, dtype=np.int64)
-    dense = numeric_gaps(node, value, low, high, feature, statistics)
-    # A far value in a leaf of its own makes the table too large; sorting takes over.
-    far = numeric_gaps(np.append(node, leaves), np.append(value, 60000), np.append(low, 0),
-                       np.append(high, 0), np.append(feature, 0), _longer(statistics))
-    for one, other in zip(dense.columns()[:6], far.columns()[:6], strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def _longer(statistics):
-    if statistics.classes is not None:
-        return Statistics(np.append(statistics.classes, 0), 3)
-    if statistics.numbers is not None:
-        return Statistics(numbers=np.append(statistics.numbers, 7))
-    return statistics

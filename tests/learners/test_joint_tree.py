@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from privledger_learners import JointTreeClassifier, JointTreeRegressor
-from privledger_learners.joint_tree import quantile_edges
+from privledger_learners.trees.leaves import quantile_edges
 from privledger_learners.trees.smoothing import levels_of, smoothed_shares
 from sklearn.utils.estimator_checks import parametrize_with_checks
 

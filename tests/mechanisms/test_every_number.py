@@ -228,12 +228,14 @@ NO_NUMBERS = {
         "CategoryCells.check.expected", "Query.sensitivity.norm", "Score.check_updates.vault",
         "Session.charge.cells", "Session.charge.leaf", "Session.key", "Dataset.ledger",
         "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
+        "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
     "private tables: checked against the schema, column by column (tests/data)": [
         "Learner.fit.X", "Learner.fit.y", "Ledger.append.X", "Ledger.append.y",
         "Ledger.protect.X", "Ledger.protect.y", "encode_features.X"],
     "records, functions and names": [
-        "Dataset.custom.function", "Exponential.score_change", "OneOf.nodes", "Parallel.nodes",
+        "Choice.allowed", "Dataset.custom.function", "Exponential.score_change", "OneOf.nodes",
+        "Parallel.nodes",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table"],

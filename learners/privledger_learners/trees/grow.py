@@ -40,3 +40,21 @@ def laplace(epsilon: float, relation: str, *, cells: bool) -> pl.Laplace:
     enters another."""
     sensitivity = 2.0 if cells and relation != "add_remove" else 1.0
     return pl.Laplace(sensitivity / (epsilon * (1 - 1e-9)), sensitivity)
+
+
+def splittable(tree: pl.GrownCells) -> np.ndarray:
+    """Which features a leaf's box leaves more than one value of: public, (leaves, features)."""
+    found = tree.high - tree.low > 1
+    start = 0
+    for place, column in enumerate(tree.bins.schema.features):
+        if column.kind == "categorical" and not column.ordered:
+            stop = start + len(column.categories)
+            found[:, place] = tree.open[:, start:stop].sum(axis=1) > 1
+            start = stop
+    return found
+
+
+def some_of(allowed: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """At most `most` of the allowed features of every leaf, by public coins."""
+    order = np.where(allowed, rng.random(allowed.shape), 2.0).argsort(axis=1).argsort(axis=1)
+    return allowed & (order < most)

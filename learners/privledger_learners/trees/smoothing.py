@@ -33,7 +33,8 @@ def smoothed_shares(counts: Floats, noise: float, strength: float = 4.0) -> Floa
     shares = shares / shares.sum(axis=1, keepdims=True)
     for level in levels[1:]:
         above = np.repeat(shares, 2, axis=0)
-        weight = strength * noise * np.sqrt(len(counts) / len(level))
+        # Never quite zero: a node without any count says what its parent says.
+        weight = max(strength, 1e-9) * noise * np.sqrt(len(counts) / len(level))
         held = np.maximum(level, 0.0)
         shares = (held + weight * above) / (held.sum(axis=1, keepdims=True) + weight)
     return shares

@@ -127,11 +127,12 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
         p = max((_tangent(p, _gap(cells, grid, pressed), _ahead(cells, grid), step)
                  for pressed in range(4)), key=lambda masses: float(masses.sum()))
     atoms = pair.atoms()
-    low = np.floor(atoms.loss / step + 1e-9)
+    place = atoms.loss / step
+    low = np.floor(place + 4 * UNIT * np.abs(place))  # rounding, as in the upper lane
     inside = (low >= first) & (low <= last)
     # Atoms come rounded up, by less than this.
     np.add.at(p, (low[inside] - first).astype(np.int64),
-              atoms.p[inside] * max(0.0, 1 - 1e-13 - atoms.raised - 1e-9 * step))
+              atoms.p[inside] * max(0.0, 1 - 1e-13 - atoms.raised))
     p *= 1 - 32 * UNIT
     return Masses(first, p, atoms.infinite * (1 - 16 * UNIT), max(blur, _atom_blur(pair)))
 

@@ -42,6 +42,15 @@ def _features(value: Any) -> Any:
     return fixed(whole_numbers("features", value, least=NO_TEST))
 
 
+def _allowed(value: Any) -> Any:
+    if value is None:
+        return None
+    held = np.asarray(value)
+    if held.ndim != 2 or held.dtype.kind != "b":
+        raise InvalidValue("allowed", str(held.dtype), "True or False per leaf and feature")
+    return fixed(held.copy())
+
+
 @frozen(eq=False)
 class Choice:
     """A question for every leaf of `cells`: which candidate has a high score.
@@ -55,6 +64,8 @@ class Choice:
         among: `cuts` of the one feature in `features`, `features` (each by its best cut), or
             `both` at once; then every feature has the same measure.
         features: one feature per leaf, for `cuts`; -1 asks nothing of a leaf.
+        allowed: for `features` and `both`: which features compete in which leaf, a public
+            choice of shape (leaves, features); None for all.
         labels: cells whose numbers are the classes.
         gradient: block of gradients, width one; `penalty` is added to every side's count.
         what: a few public words for the ledger.
@@ -68,6 +79,7 @@ class Choice:
     labels: Cells | None = None
     gradient: Gradient | None = None
     penalty: float = 0.0
+    allowed: Any = field(default=None, converter=_allowed)
     what: str = "choice of a cut"
 
     def __attrs_post_init__(self) -> None:
@@ -81,6 +93,10 @@ class Choice:
             raise InvalidValue("features", self.among, "given exactly for choices among cuts")
         if self.features is not None:
             self._check_features()
+        if self.allowed is not None and (self.among == "cuts" or self.allowed.shape != (
+                self.cells.count, len(self.cells.bins.schema.features))):
+            raise InvalidValue("allowed", self.allowed.shape, "one flag per leaf and feature, "
+                               "for choices among features or both")
         if (self.gradient is not None) != (self.score == "gain"):
             raise InvalidValue("gradient", self.score, "given exactly for the gain")
         if self.labels is None and self.score in ("gini", "entropy"):
@@ -129,3 +145,56 @@ class Choice:
 
     def __repr__(self) -> str:
         return f"Choice({self.what!r}, {self.cell_count} leaves)"
+
+
+@frozen(eq=False)
+class LabelChoice:
+    """A question for every leaf of `cells`: which class has many records.
+
+    A class's score is its count in the leaf, so it only rises as a record comes. Every class
+    of `labels` is a candidate, whether it occurs or not.
+
+    Attributes:
+        data: the handle it is asked of.
+        cells: the tree whose leaves are asked.
+        labels: cells whose numbers are the classes.
+        what: a few public words for the ledger.
+    """
+
+    data: Dataset
+    cells: GrownCells
+    labels: Cells
+    what: str = "choice of a label"
+
+    def __attrs_post_init__(self) -> None:
+        if type(self.cells) is not GrownCells:
+            raise InvalidValue("cells", type(self.cells).__name__, "a grown tree")
+
+    @property
+    def asserted(self) -> bool:
+        """Never: the bound is derived."""
+        return False
+
+    @property
+    def label(self) -> str:
+        return self.what
+
+    @property
+    def cell_count(self) -> int:
+        return self.cells.count
+
+    @property
+    def among(self) -> str:
+        return "labels"
+
+    @property
+    def bound(self) -> Bound:
+        """A count: docs/proofs/split-scores.md."""
+        return Bound(1.0, (0.0, 1.0))
+
+    def sensitivity(self, relation: str) -> float:
+        """Counts are exact: one, or two for a removal and an arrival."""
+        return 1.0 if relation == "add_remove" else 2.0
+
+    def __repr__(self) -> str:
+        return f"LabelChoice({self.what!r}, {self.cell_count} leaves)"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privledger.data.choices.statistics import Statistics
 
 Ints = NDArray[Any]
+_NONE = np.zeros((0, 0), dtype=np.int64)
 
 
 @frozen(eq=False)
@@ -27,7 +28,8 @@ class Gaps:
         feature: which feature.
         first: first cut of the run (or the category).
         length: number of cuts, at least 1.
-        left, total: statistics of the records below the cut, and of the leaf, (m, width).
+        left, total: statistics of the records below the cut, and of the leaf, (m, width),
+            until the score is known.
         score: shape (m,), once it is known.
     """
 
@@ -39,85 +41,86 @@ class Gaps:
     total: Ints
     score: NDArray[np.float64] = field(factory=lambda: np.zeros(0))
 
-    def columns(self) -> tuple[Ints, ...]:
-        """Every column, in order."""
-        return (self.node, self.feature, self.first, self.length, self.left, self.total,
-                self.score)
+    def scored(self, score: NDArray[np.float64]) -> Gaps:
+        """With its score, and without the statistics that it came from."""
+        return Gaps(self.node, self.feature, self.first, self.length, _NONE, _NONE, score)
+
+    def at(self, places: Ints) -> Gaps:
+        """Scored runs at `places`."""
+        return Gaps(self.node[places], self.feature[places], self.first[places],
+                    self.length[places], _NONE, _NONE, self.score[places])
 
 
-def numeric_gaps(
-    node: Ints, value: Ints, low: Ints, high: Ints, feature: Ints, statistics: Statistics,
-) -> Gaps:
-    """Runs of one numeric feature for every leaf.
+@frozen(eq=False)
+class Runs:
+    """Records of equal bin within a leaf, ordered by leaf and bin.
+
+    Attributes:
+        node, value: leaf and bin of each run, shape (r,).
+        upto: statistics of all records before each run, and of all, shape (r + 1, width).
+    """
+
+    node: Ints
+    value: Ints
+    upto: Ints
+
+
+def sorted_runs(node: Ints, value: Ints, statistics: Statistics, order: Ints | None) -> Runs:
+    """By sorting. `order` sorts the records by bin, where that is known already."""
+    if order is None and not statistics.bare:
+        order = np.argsort(value, kind="stable")
+    if order is None:
+        keys = np.sort(node.astype(np.int64) << 16 | value)
+        node_of, value_of, order = keys >> 16, keys & 0xFFFF, _EMPTY
+    else:
+        # Sorting 16-bit numbers stably takes linear time: least significant digit first.
+        order = order[np.argsort(node.astype(np.uint16)[order], kind="stable")]
+        node_of, value_of = node[order], value[order]
+    fresh = np.ones(len(node_of), dtype=np.bool_)
+    fresh[1:] = (node_of[1:] != node_of[:-1]) | (value_of[1:] != value_of[:-1])
+    starts = np.flatnonzero(fresh)
+    upto = statistics.totals(order, np.append(starts, len(node_of)))
+    return Runs(node_of[starts], value_of[starts], upto)
+
+
+def counted_runs(node: Ints, value: Ints, leaves: int, bins: int, statistics: Statistics) -> Runs:
+    """By a table of leaves times bins: faster where that is small."""
+    table = statistics.per_key(node.astype(np.int64) * bins + value, leaves * bins)
+    spots = np.flatnonzero(statistics.counts(table))
+    upto = np.zeros((len(spots) + 1, table.shape[1]), dtype=np.int64)
+    np.cumsum(table[spots], axis=0, out=upto[1:])
+    return Runs(spots // bins, spots % bins, upto)
+
+
+def numeric_gaps(runs: Runs, low: Ints, high: Ints, feature: Ints) -> Gaps:
+    """Runs of candidates of one numeric feature for every leaf.
 
     Args:
-        node, value: leaf and bin of each record, shape (n,).
         low, high, feature: box and feature of each leaf, shape (leaves,); high <= low + 1
             leaves no candidate.
     """
-    leaves = len(low)
-    run_node, run_value, sums = _occupied(node, value, int(value.max(initial=0)) + 1, leaves,
-                                          statistics)
-    runs = np.bincount(run_node, minlength=leaves)
-    # Before each run lies a gap, and one more behind the last run of a leaf.
-    gap_node = np.repeat(np.arange(leaves), runs + 1)
-    before = np.arange(len(run_node)) + run_node
-    ends = np.cumsum(runs)
-    last = ends + np.arange(leaves)
+    leaves = np.arange(len(low))
+    head = np.searchsorted(runs.node, np.arange(len(low) + 1))
+    # Before each run of records lies a gap, and one more behind the last run of a leaf.
+    gap_node = np.repeat(leaves, np.diff(head) + 1)
+    before = np.arange(len(runs.node)) + runs.node
+    last = head[1:] + leaves
     upper = np.empty(len(gap_node), dtype=np.int64)
     lower = np.empty_like(upper)
-    place = np.empty_like(upper)
-    upper[before], upper[last] = run_value, 1 << 20
-    lower[before + 1] = run_value
-    lower[last - runs] = -1
-    place[before], place[last] = np.arange(len(run_node)), ends
+    upper[before], upper[last] = runs.value, 1 << 20
+    lower[before + 1] = runs.value
+    lower[head[:-1] + leaves] = -1
     first = np.maximum(lower, low[gap_node]) + 1
     length = np.minimum(upper, high[gap_node] - 1) - first + 1
-    kept = length > 0
-    gap_node, first, length, place = gap_node[kept], first[kept], length[kept], place[kept]
-    borders = sums[np.concatenate([[0], ends])]
-    below = sums[place] - borders[gap_node]
+    kept = np.flatnonzero(length > 0)
+    gap_node, first, length = gap_node[kept], first[kept], length[kept]
+    borders = runs.upto[head]
+    below = runs.upto[kept - gap_node] - borders[gap_node]
     total = (borders[1:] - borders[:-1])[gap_node]
     return Gaps(gap_node, feature[gap_node], first, length, below, total)
 
 
-def _occupied(
-    node: Ints, value: Ints, values: int, leaves: int, statistics: Statistics,
-) -> tuple[Ints, Ints, Ints]:
-    """Leaf and bin of every run, in order, and sums over the first 0, 1, ... runs.
-
-    By a table of all keys where that is no larger than a few times the records, else by
-    sorting: the same runs and the same sums.
-    """
-    n_keys = leaves * values
-    if n_keys <= 4 * len(node) + 1024:
-        keys = node.astype(np.int64) * values + value
-        table = statistics.per_key(keys, n_keys)
-        counts = table[:, 0] if statistics.classes is None else table.sum(axis=1)
-        held = np.flatnonzero(counts)
-        sums = np.zeros((len(held) + 1, table.shape[1]), dtype=np.int64)
-        np.cumsum(table[held], axis=0, out=sums[1:])
-        return held // values, held % values, sums
-    keys = node.astype(np.int64) << 16 | value
-    order = _order(node, value) if _need_order(statistics) else _EMPTY
-    keys = keys[order] if len(order) else np.sort(keys)
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    sums = statistics.totals(order, np.append(starts, len(keys)))
-    return keys[starts] >> 16, keys[starts] & 0xFFFF, sums
-
-
-def _order(node: Ints, value: Ints) -> Ints:
-    """By leaf, then by bin, both below 2**16: two stable sorts of 16 bits take linear time."""
-    by_value = np.argsort(value.astype(np.uint16), kind="stable")
-    order: Ints = by_value[np.argsort(node.astype(np.uint16)[by_value], kind="stable")]
-    return order
-
-
 _EMPTY = np.zeros(0, dtype=np.int64)
-
-
-def _need_order(statistics: Statistics) -> bool:
-    return statistics.classes is not None or statistics.numbers is not None
 
 
 def category_gaps(
@@ -142,13 +145,14 @@ def category_gaps(
 
 
 def joined(parts: list[Gaps]) -> Gaps:
-    """All runs, ordered by leaf; within a leaf in the order of the parts."""
+    """All scored runs, ordered by leaf; within a leaf in the order of the parts."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
-        return Gaps(nothing, nothing, nothing, nothing, nothing[:, None], nothing[:, None])
-    both = [np.concatenate(columns) for columns in zip(*(part.columns() for part in parts),
-                                                       strict=True)]
+        return Gaps(nothing, nothing, nothing, nothing, _NONE, _NONE)
+    both = [np.concatenate([getattr(part, name) for part in parts])
+            for name in ("node", "feature", "first", "length", "score")]
     order = np.argsort(both[0].astype(np.uint16), kind="stable")
-    return Gaps(*(column[order] for column in both))
+    node, feature, first, length, score = (column[order] for column in both)
+    return Gaps(node, feature, first, length, _NONE, _NONE, score)

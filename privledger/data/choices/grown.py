@@ -176,5 +176,17 @@ def matrix_of(bins: Bins, rows: Rows) -> NDArray[np.uint16]:
     """Inside the guard: codes of every feature, stacked once per table."""
     found: NDArray[np.uint16] | None = rows.cache.get(bins.stack)
     if found is None:
-        found = rows.cache[bins.stack] = stacked(bins.codes(rows.features))
+        # A part's codes are the whole table's: binning is paid for once.
+        found = (stacked(bins.codes(rows.features)) if rows.parent is None
+                 else matrix_of(bins, rows.parent[0])[:, rows.parent[1]])
+        rows.cache[bins.stack] = found
     return found
+
+
+def order_of(bins: Bins, rows: Rows, feature: int) -> NDArray[np.int32]:
+    """Inside the guard: the records sorted by their bins of `feature`, once per table."""
+    known: dict[int, NDArray[np.int32]] = rows.cache.setdefault(bins.orders, {})
+    if feature not in known:
+        order = np.argsort(matrix_of(bins, rows)[feature], kind="stable")
+        known[feature] = order.astype(np.int32 if rows.n < 2**31 else np.int64)
+    return known[feature]

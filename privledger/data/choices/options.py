@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.data.choices import scores
-from privledger.data.choices.choice import Choice, Picked
-from privledger.data.choices.gaps import Gaps, category_gaps, joined, numeric_gaps
-from privledger.data.choices.grown import NO_TEST, categorical, category_starts, matrix_of
+from privledger.data.choices.choice import Choice, LabelChoice, Picked
+from privledger.data.choices.gaps import (
+    Gaps,
+    category_gaps,
+    counted_runs,
+    joined,
+    numeric_gaps,
+    sorted_runs,
+)
+from privledger.data.choices.grown import NO_TEST, categorical, category_starts, matrix_of, order_of
 from privledger.data.choices.statistics import Statistics, of_gradient, of_labels, of_target
 from privledger.data.rows import Rows
 
 _UNIT = 2.0**40  # measure of a whole feature, when features compete
+_TABLE = 4  # a table of leaves times bins is made where it has so many entries per record
 
 Ints = NDArray[Any]
 
@@ -42,7 +50,7 @@ class Options:
 def options_of(choice: Choice, rows: Rows) -> Options:
     """Every candidate of every leaf with its score."""
     rule = _rule(choice)
-    parts = [evolve(gaps, score=rule(gaps.left, gaps.total)) for gaps in _gaps(choice, rows)]
+    parts = [gaps.scored(rule(gaps.left, gaps.total)) for gaps in _gaps(choice, rows)]
     if choice.among == "features":
         parts = [_best(part) for part in parts]
     gaps = joined(parts)
@@ -81,9 +89,9 @@ def _best(part: Gaps) -> Gaps:
     if not len(part.score):
         return part
     starts = np.flatnonzero(np.diff(part.node, prepend=-1))
-    heads = Gaps(*(column[starts] for column in part.columns()))
-    return evolve(heads, score=np.maximum.reduceat(part.score, starts),
-                  length=np.ones(len(starts), dtype=np.int64))
+    heads = part.at(starts)
+    return Gaps(heads.node, heads.feature, heads.first, np.ones_like(heads.length), heads.left,
+                heads.total, np.maximum.reduceat(part.score, starts))
 
 
 def _measure(choice: Choice) -> NDArray[np.int64]:
@@ -105,49 +113,64 @@ def _statistics(choice: Choice, rows: Rows) -> tuple[Statistics, NDArray[np.bool
     return (of_target(rows) if choice.score == "squared_error" else Statistics()), None
 
 
-def _gaps(choice: Choice, rows: Rows) -> list[Gaps]:
+def _gaps(choice: Choice, rows: Rows) -> Iterator[Gaps]:
     """One part per feature; or one for all numeric, and each categorical, leaf feature."""
-    tree = choice.cells
     statistics, inside = _statistics(choice, rows)
-    matrix, node = matrix_of(tree.bins, rows), tree.index(rows)
+    node = choice.cells.index(rows)
     if inside is not None:
-        matrix, node = matrix[:, inside], node[inside]
-    kinds = categorical(tree.bins)
-    if choice.features is None:
-        everywhere = np.ones(tree.count, dtype=np.bool_)
-        return [_one(choice, feature, bool(kinds[feature]), everywhere, node, matrix[feature],
-                     statistics) for feature in range(len(kinds))]
-    return _own(choice, matrix, node, kinds, statistics)
+        members = np.flatnonzero(inside)
+        rows, node = rows.subset(members), node[members]
+    if choice.features is not None:
+        yield from _own(choice, rows, node, statistics)
+        return
+    for feature in range(len(choice.cells.bins.schema.features)):
+        asked = (np.ones(choice.cells.count, dtype=np.bool_) if choice.allowed is None
+                 else choice.allowed[:, feature])
+        if asked.any():
+            yield _one(choice, feature, asked, rows, node, statistics)
 
 
-def _one(choice: Choice, feature: int, is_category: bool, asked: NDArray[np.bool_], node: Ints,
-         value: Ints, statistics: Statistics) -> Gaps:
+def _one(choice: Choice, feature: int, asked: NDArray[np.bool_], rows: Rows, node: Ints,
+         statistics: Statistics) -> Gaps:
     """Runs of one feature in the leaves that ask about it."""
     tree = choice.cells
+    value = matrix_of(tree.bins, rows)[feature]
     named = np.full(tree.count, feature)
-    if is_category:
+    if categorical(tree.bins)[feature]:
         starts = category_starts(tree.bins)
         possible = tree.open[:, starts[feature] : starts[feature + 1]] & asked[:, None]
         return category_gaps(node, value, possible, named, statistics)
     low = tree.low[:, feature].astype(np.int64)
     high = np.where(asked, tree.high[:, feature], 0).astype(np.int64)
-    return numeric_gaps(node, value, low, high, named, statistics)
+    size = tree.bins.sizes()[feature]
+    if tree.count * size <= _TABLE * rows.n:
+        runs = counted_runs(node, value, tree.count, size, statistics)
+    else:
+        runs = sorted_runs(node, value, statistics, order_of(tree.bins, rows, feature))
+    return numeric_gaps(runs, low, high, named)
 
 
-def _own(choice: Choice, matrix: Ints, node: Ints, kinds: NDArray[np.bool_],
-         statistics: Statistics) -> list[Gaps]:
+def _own(choice: Choice, rows: Rows, node: Ints, statistics: Statistics) -> Iterator[Gaps]:
     """Every leaf asks about a feature of its own."""
     tree, features = choice.cells, choice.features
-    places = np.arange(tree.count)
-    parts = []
+    kinds = categorical(tree.bins)
     asked = features != NO_TEST
     numeric = asked & ~kinds[features]
     if numeric.any():
-        value = matrix[features[node], np.arange(len(node))]
+        places = np.arange(tree.count)
+        value = matrix_of(tree.bins, rows)[features[node], np.arange(len(node))]
         low = tree.low[places, features].astype(np.int64)
         high = np.where(numeric, tree.high[places, features], 0).astype(np.int64)
-        parts.append(numeric_gaps(node, value, low, high, features, statistics))
+        yield numeric_gaps(sorted_runs(node, value, statistics, None), low, high, features)
     for feature in np.unique(features[asked & kinds[features]]).tolist():
-        parts.append(_one(choice, feature, True, features == feature, node, matrix[feature],
-                          statistics))
-    return parts
+        yield _one(choice, feature, features == feature, rows, node, statistics)
+
+
+def label_options(choice: LabelChoice, rows: Rows) -> tuple[NDArray[np.float64],
+                                                            NDArray[np.int64]]:
+    """Counts of every class in every leaf, leaf by leaf, and where each leaf begins."""
+    leaves, classes = choice.cells.count, choice.labels.count
+    keys = (choice.cells.index(rows).astype(np.int64) * classes
+            + np.asarray(choice.labels.index(rows)))
+    counts = np.bincount(keys, minlength=leaves * classes).astype(np.float64)
+    return counts, np.arange(leaves + 1, dtype=np.int64) * classes

@@ -36,6 +36,15 @@ class Statistics:
         """Columns of `totals`."""
         return self.n_classes if self.classes is not None else 2
 
+    @property
+    def bare(self) -> bool:
+        """Nothing but counts."""
+        return self.classes is None and self.numbers is None
+
+    def counts(self, table: NDArray[Any]) -> NDArray[Any]:
+        """How many records each row of `totals` or `per_key` stands for."""
+        return table.sum(axis=1) if self.classes is not None else table[:, 0]
+
     def totals(self, order: NDArray[Any], at: NDArray[Any]) -> NDArray[np.int64]:
         """Sums over the first `at` records of `order`, shape (len(at), width).
 
@@ -43,8 +52,11 @@ class Statistics:
         """
         if self.classes is not None:
             ordered = self.classes[order]
-            return np.stack([_running(ordered == code)[at] for code in range(self.n_classes)],
-                            axis=1)
+            found = np.empty((len(at), self.n_classes), dtype=np.int64)
+            for code in range(self.n_classes - 1):
+                found[:, code] = _running(ordered == code)[at]
+            found[:, -1] = at - found[:, :-1].sum(axis=1)
+            return found
         if self.numbers is None:
             return np.stack([at, np.zeros_like(at)], axis=1)
         return np.stack([at, _running(self.numbers[order])[at]], axis=1)

@@ -9,6 +9,7 @@ import pytest
 from mpmath import mp
 
 import privledger as pl
+from privledger.accounting.pld.masses import lower_masses
 from privledger.accounting.pld.moments import pair_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,
@@ -102,3 +103,22 @@ def test_mass_that_only_the_second_has_counts_in_a_renyi_bound():
     exact = -math.log1p(-0.25)
     assert (pair_rdp(pair, (1.5, 2.0, 8.0)) >= exact).all()
     assert (pair_rdp(pair, (1.5, 2.0, 8.0)) <= exact * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("far", [2e-10, 1e-9, 1e-12, -2e-10, 0.0])
+@pytest.mark.parametrize("loss", [1.0, 0.08943053519692623])
+def test_an_atom_just_below_a_lattice_point_is_not_moved_up(far, loss):
+    """The lower bound took an atom up by a billionth of a step and gave back too little."""
+    step = loss * math.exp(far)
+    made = lower_masses(pure_pair(loss), step, -2, 2)
+    with mp.workdps(60):
+        share = 1 / (1 + mp.exp(-mp.mpf(loss)))
+
+        def truth(x):
+            return share * max(0, 1 - mp.exp(x - loss)) + (1 - share) * max(0, 1 - mp.exp(x + loss))
+
+        for x in (-step, 0.0, loss / 2, loss * (1 - 1e-10)):
+            found = made.infinite + sum(
+                mp.mpf(float(mass)) * max(0, 1 - mp.exp(mp.mpf(x) - place * mp.mpf(step)))
+                for place, mass in zip(range(-2, 3), made.p, strict=True))
+            assert found <= truth(mp.mpf(x) - made.blur)

@@ -1,0 +1,320 @@
+"""DiPriMe forests: private medians as cuts, and the sound forms of choosing the attribute.
+
+Consul & Williamson, "Balance is key: Private median splits yield high-utility random trees".
+Line by line: docs/papers/diprime.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+import privledger as pl
+from privledger_learners.checking import check_choice, check_count, check_number
+from privledger_learners.trees.budget import scale_within
+from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
+from privledger_learners.trees.forest import Forest, Tree
+from privledger_learners.trees.grow import geometric, laplace, monotone, some_of, splittable
+from privledger_learners.trees.leaves import (
+    fair_depth,
+    leaf_values,
+    quantile_classes,
+    scales_per_leaf,
+)
+
+PAPER = "Consul & Williamson, Balance is key: Private median splits yield high-utility random trees"
+VARIANTS = ("base", "exp", "flip", "joint")
+
+
+@frozen
+class DiprimeRecipe:
+    """Shares of the budget, and the factor that makes the whole plan cost it.
+
+    Attributes:
+        structure, leaves: of one tree, per unit of `factor`.
+        count, quantiles: once, per unit of `factor`; 0 if not bought.
+        attribute: part of a level for the choice of the attribute.
+        candidates: features that compete in a leaf, by public coins; None for all.
+        depth: fixed, or None: from the number of rows.
+        rows: the number of rows, where it is public.
+    """
+
+    schema: pl.Schema
+    relation: str
+    delta: float
+    variant: str
+    trees: int
+    partitioned: bool
+    structure: float
+    leaves: float
+    count: float
+    quantiles: float
+    attribute: float
+    candidates: int | None
+    level_ratio: float
+    depth: int | None
+    max_depth: int
+    per_leaf: float
+    rows: int | None
+    numeric_bins: int
+    smoothing: float
+    factor: float = 1.0
+
+    @property
+    def plan(self) -> pl.Node:
+        return self.plan_at(self.factor)
+
+    def plan_at(self, factor: float) -> pl.Node:
+        """Row count, histogram of the target, then the forest, of one of the possible depths."""
+        nodes: list[Any] = []
+        if self.count:
+            nodes.append(laplace(factor * self.count, self.relation, cells=False))
+        if self.quantiles:
+            nodes.append(laplace(factor * self.quantiles, self.relation, cells=True))
+        if self.depth is not None:
+            depths = [self.depth]
+        elif self.rows is not None:
+            depths = [self._depth(self.rows, factor)]
+        else:
+            depths = list(range(1, self.max_depth + 1))
+        forests = [self._forest(depth, factor) for depth in depths]
+        nodes.append(forests[0] if len(forests) == 1 else pl.OneOf(forests))
+        return pl.Sequential(nodes)
+
+    def _forest(self, depth: int, factor: float) -> pl.Node:
+        levels = [node for level in self._levels(depth, factor) for node in level]
+        tree = pl.Sequential([*levels, self._leaf_noise(factor)])
+        if self.trees == 1:
+            return tree
+        if self.partitioned:
+            return pl.Parallel([tree] * self.trees, "iid_per_record")
+        return pl.Repeat(tree, self.trees)
+
+    def _levels(self, depth: int, factor: float) -> list[tuple[Any, ...]]:
+        """Mechanisms of every level, in the order in which they are asked."""
+        parts = geometric(factor * self.structure, depth, self.level_ratio)
+        if self.variant == "joint":
+            return [(mechanism,) for mechanism in monotone(parts)]
+        if self.variant == "base":
+            return [(pl.Exponential(part),) for part in parts]
+        shares = [self.attribute * part for part in parts]
+        choosers: Any = (monotone(shares) if self.variant == "exp"
+                         else [pl.PermuteAndFlip(share) for share in shares])
+        return [(chooser, pl.Exponential(part - share))
+                for chooser, part, share in zip(choosers, parts, shares, strict=True)]
+
+    def _leaf_noise(self, factor: float) -> pl.Laplace:
+        return laplace(factor * self.leaves, self.relation, cells=True)
+
+    def _depth(self, rows: float, factor: float) -> int:
+        per_tree = rows / self.trees if self.partitioned else rows
+        return fair_depth(per_tree, factor * self.leaves, self.per_leaf, self.max_depth)
+
+    def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
+        """One tree per part, or all on the same records."""
+        depth = self.depth
+        if depth is None:
+            rows = self.rows
+            if rows is None:
+                rows = float(session.release(
+                    laplace(self.factor * self.count, self.relation, cells=False), data.count()))
+            depth = self._depth(rows, self.factor)
+        labels = self._labels(session, data)
+        bins = data.bins(self.numeric_bins)
+        handles: Any = [data] * self.trees
+        if self.partitioned and self.trees > 1:
+            handles = data.partition(self.trees)
+        return Forest(tuple(self._tree(session, handles[place], bins, depth, labels, rng)
+                            for place in range(self.trees)))
+
+    def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
+        """What squared errors are of: classes, quantile classes, or None for the number."""
+        if self.schema.task == "classification":
+            return pl.CategoryCells("", len(self.schema.target.categories))
+        if not self.quantiles:
+            return None
+        return quantile_classes(session, data, laplace(self.factor * self.quantiles,
+                                                       self.relation, cells=True))
+
+    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.Bins, depth: int,
+              labels: Any, rng: np.random.Generator) -> Tree:
+        tree = data.root(bins)
+        for mechanisms in self._levels(depth, self.factor):
+            picked = self._pick(session, data, tree, mechanisms, labels, rng)
+            tree = tree.grow(picked.feature, picked.cut)
+        return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(self.factor),
+                                      self.smoothing))
+
+    def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.GrownCells,
+              mechanisms: tuple[Any, ...], labels: Any, rng: np.random.Generator) -> pl.Picked:
+        allowed = splittable(tree)
+        if self.variant == "base":
+            feature = np.where(allowed.any(axis=1), some_of(allowed, 1, rng).argmax(axis=1), -1)
+            return session.release(mechanisms[0], data.choose(tree, "rank", features=feature))
+        if self.candidates is not None:
+            allowed = some_of(allowed, self.candidates, rng)
+        if self.variant == "joint":
+            return session.release(mechanisms[0], data.choose(
+                tree, "squared_error", among="both", labels=labels, allowed=allowed))
+        found = session.release(mechanisms[0], data.choose(
+            tree, "squared_error", among="features", labels=labels, allowed=allowed))
+        return session.release(mechanisms[1], data.choose(tree, "rank", features=found.feature))
+
+    def claimed(self) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic beside the cost of its own steps and of what runs here."""
+        from privledger_learners.diprime_claims import diprime_claims
+
+        return diprime_claims(self)
+
+
+class _DiPriMe:
+    """Shared by classifier and regressor; see their docstrings."""
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        schema: pl.Schema | None = None,
+        *,
+        variant: str = "joint",
+        n_trees: int | None = None,
+        partitioned: bool = False,
+        depth: int | None = None,
+        max_depth: int = 10,
+        split_share: float | None = None,
+        attribute_share: float = 0.5,
+        candidates: int | None = None,
+        level_ratio: float = 1.1,
+        count_share: float = 0.05,
+        quantile_share: float = 0.05,
+        smoothing: float = 4.0,
+        per_leaf: float | None = None,
+        numeric_bins: int = 65534,
+        relation: str = "add_remove",
+        mode: str = "private",
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.variant = variant
+        self.n_trees = n_trees
+        self.partitioned = partitioned
+        self.depth = depth
+        self.max_depth = max_depth
+        self.split_share = split_share
+        self.attribute_share = attribute_share
+        self.candidates = candidates
+        self.level_ratio = level_ratio
+        self.count_share = count_share
+        self.quantile_share = quantile_share
+        self.smoothing = smoothing
+        self.per_leaf = per_leaf
+        self.numeric_bins = numeric_bins
+        self.relation = relation
+        self.mode = mode
+        self.random_state = random_state
+
+    def _recipe(self, schema: pl.Schema) -> DiprimeRecipe:
+        self._check()
+        buys_count = self.depth is None and schema.public_rows is None
+        count = self.count_share if buys_count else 0.0
+        uses_target = schema.task == "regression" and self.variant != "base"
+        quantiles = self.quantile_share if uses_target else 0.0
+        joint = self.variant == "joint"
+        trees = self.n_trees if self.n_trees is not None else 1 if joint else 4
+        share = self.split_share if self.split_share is not None else 0.7 if joint else 0.4
+        per_leaf = self.per_leaf if self.per_leaf is not None else scales_per_leaf(schema.task)
+        tree = (1.0 - count - quantiles) / (1 if self.partitioned else trees)
+        recipe = DiprimeRecipe(
+            schema, self.relation, float(self.delta), self.variant, trees, self.partitioned,
+            share * tree, (1.0 - share) * tree, count, quantiles, self.attribute_share,
+            self.candidates, self.level_ratio, self.depth, self.max_depth, per_leaf,
+            schema.public_rows, self.numeric_bins, self.smoothing)
+        factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
+                              self.relation)
+        return evolve(recipe, factor=factor)
+
+    def _check(self) -> None:
+        check_number("epsilon", self.epsilon, 0.0, 1e6)
+        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
+        check_choice("variant", self.variant, VARIANTS)
+        if self.n_trees is not None:
+            check_count("n_trees", self.n_trees, 1, 1000)
+        check_choice("partitioned", self.partitioned, (True, False))
+        if self.depth is not None:
+            check_count("depth", self.depth, 1, 14)
+        check_count("max_depth", self.max_depth, 1, 14)
+        if self.split_share is not None:
+            check_number("split_share", self.split_share, 0.0, 0.99)
+        check_number("attribute_share", self.attribute_share, 0.0, 0.99)
+        if self.candidates is not None:
+            check_count("candidates", self.candidates, 1)
+        check_number("level_ratio", self.level_ratio, 0.5, 2.0)
+        check_number("count_share", self.count_share, 0.0, 0.4)
+        check_number("quantile_share", self.quantile_share, 0.0, 0.4, open_low=False)
+        check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
+        if self.per_leaf is not None:
+            check_number("per_leaf", self.per_leaf, 0.0, 1e6)
+        check_count("numeric_bins", self.numeric_bins, 1, 65534)
+        check_choice("relation", self.relation, ("add_remove", "replace_one"))
+        check_choice("mode", self.mode, ("private", "simulation"))
+
+
+class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):
+    """Trees cut at private medians, or at jointly chosen cuts; leaves hold noisy class counts.
+
+    Args:
+        epsilon, delta: what one `fit` may cost, in nats and as a probability. With delta above
+            zero, trees on the same records are composed by the ledger's accountants.
+        schema: public facts of the table; required unless a guarded Dataset is given.
+        variant: `base`: an attribute by public coins, then a private median of it. `exp`,
+            `flip`: the attribute by the exponential mechanism or by permute-and-flip, scored by
+            its best cut, then one median. `joint`: attribute and cut in one exponential
+            mechanism.
+        n_trees: None for one joint tree, or four of the other variants.
+        partitioned: every record goes to one tree, by a private coin of its own; otherwise all
+            trees use all records and share the budget.
+        depth: None for the rule: from the row count, public or bought, at most `max_depth`,
+            such that a leaf holds `per_leaf` noise scales: 10 for classes, 20 for numbers.
+        split_share: part of a tree's budget for its structure (the paper's rho); None for .7
+            (`joint`) or .4.
+        attribute_share: part of a level for the attribute (`exp` and `flip`).
+        candidates: how many features compete in a leaf, drawn by public coins (the paper's K);
+            None for all.
+        level_ratio: budget of a level over that of the level above it.
+        count_share: part of epsilon for the row count, where the depth needs it.
+        smoothing: how strongly a leaf is drawn to the node above it, for free; 0 for not at
+            all.
+        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
+        mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
+        random_state: seed of public coins, and of simulated noise; never of private noise.
+
+    Attributes:
+        forest_: released values only. receipt_: the ledger's head after the fit.
+        ledger_, data_: not pickled.
+    """
+
+    info = pl.LearnerInfo("diprime-forest-classifier", "trees of private medians, or of joint "
+                          "choices, for classes", PAPER, ("add_remove", "replace_one"),
+                          ("classification",))
+
+
+class DiPriMeForestRegressor(_DiPriMe, TreeRegressor):
+    """The same for a number: leaves hold a noisy sum and a noisy count.
+
+    Args:
+        quantile_share: part of epsilon for a histogram of the target; its quantiles are the
+            classes whose squared error is scored. 0 scores the number itself.
+
+    Other parameters as in `DiPriMeForestClassifier`.
+    """
+
+    info = pl.LearnerInfo("diprime-forest-regressor", "trees of private medians, or of joint "
+                          "choices, for a number", PAPER, ("add_remove", "replace_one"),
+                          ("regression",))
+
+
+__all__ = ["DiPriMeForestClassifier", "DiPriMeForestRegressor"]

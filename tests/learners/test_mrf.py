@@ -1,0 +1,134 @@
+"""Multinomial forests: conform, cost what they say, label every leaf once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from privledger_learners import MultinomialForestClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privledger as pl
+from privledger.testing import parametrize_with_learner_checks
+
+LEARNERS = [
+    MultinomialForestClassifier(epsilon=1.0),
+    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=5, max_depth=4),
+    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=5, delta=1e-6,
+                                impurity="entropy", depth=3, halves=False),
+    MultinomialForestClassifier(epsilon=1.0, labels="drawn", relation="replace_one", halves=True,
+                                n_trees=2, depth=2),
+]
+
+
+@parametrize_with_learner_checks(LEARNERS)
+def test_learner_conforms(learner, check):
+    check(learner)
+
+
+@parametrize_with_checks([MultinomialForestClassifier(epsilon=100.0, mode="simulation",
+                                                      random_state=0)])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def rings():
+    schema = pl.Schema("rings", (
+        pl.Column("a", "numeric", "feature", -1.0, 1.0),
+        pl.Column("b", "numeric", "feature", -1.0, 1.0),
+        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
+        pl.Column("t", "categorical", "target", categories=("out", "in", "never"))))
+    rng = np.random.default_rng(0)
+    X = {"a": rng.uniform(-1, 1, 3000), "b": rng.uniform(-1, 1, 3000),
+         "colour": rng.choice(["red", "green", "blue"], 3000)}
+    return schema, X, np.where((X["a"] < 0.2) | (X["colour"] == "blue"), "in", "out")
+
+
+@pytest.mark.parametrize("variant", ["multinomial", "joint"])
+@pytest.mark.parametrize("halves", [True, False])
+@pytest.mark.parametrize("labels", ["drawn", "counts"])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_the_plan_costs_epsilon(rings, variant, halves, labels, relation):
+    learner = MultinomialForestClassifier(
+        epsilon=0.7, schema=rings[0], relation=relation, variant=variant, halves=halves,
+        labels=labels, n_trees=4, max_depth=4)
+    cost = pl.epsilon(learner.plan(), 0.0, relation)
+    assert 0.7 * (1 - 1e-6) <= cost <= 0.7
+    assert learner.claimed()[-1].sound == cost
+
+
+@pytest.mark.parametrize(("options", "least"), [
+    ({}, 0.85), ({"variant": "multinomial", "depth": 4, "n_trees": 5}, 0.55),
+    ({"labels": "drawn", "halves": True}, 0.85)])
+def test_it_learns(rings, options, least):
+    """Accuracies far above these; not a privacy test. `never` is a class without records."""
+    schema, X, y = rings
+    model = MultinomialForestClassifier(epsilon=40.0, schema=schema, **options).fit(X, y)
+    assert model.score(X, y) > least
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    assert model.ledger_.spent <= 40.0
+    assert model.ledger_.verify() == []
+
+
+def test_a_label_is_drawn_once_not_per_prediction(rings):
+    schema, X, y = rings
+    model = MultinomialForestClassifier(epsilon=1.0, schema=schema, variant="multinomial",
+                                        n_trees=3, depth=2).fit(X, y)
+    before = model.ledger_.spent
+    assert (model.predict(X) == model.predict(X)).all()
+    assert model.ledger_.spent == before
+    for tree in model.forest_.trees:
+        assert (np.sort(tree.values, axis=1) == [0, 0, 1]).all()
+
+
+def test_the_papers_own_budgets(rings):
+    """t trees of B1 = B2 = .05, B3 = 1, d = 10 cost t, not 1."""
+    literal = MultinomialForestClassifier(
+        epsilon=100.0, schema=rings[0], variant="multinomial", n_trees=100, depth=10,
+        b1=0.05, b2=0.05, b3=1.0)
+    assert pl.epsilon(literal.plan(), 0.0) == pytest.approx(100.0)
+    *printed, forest, everything = literal.claimed()
+    assert [step.sound for step in printed] == [pytest.approx(0.5), math.inf, math.inf, math.inf]
+    assert (forest.claimed, forest.sound) == (pytest.approx(1.0), pytest.approx(100.0))
+    assert everything.sound == pytest.approx(100.0)
+    schema, X, y = rings
+    small = {"n_trees": 3, "depth": 2, "b1": 0.05, "b2": 0.05, "b3": 0.2, "schema": schema,
+             "variant": "multinomial"}
+    model = MultinomialForestClassifier(epsilon=0.7, **small).fit(X, y)
+    assert model.ledger_.spent == pytest.approx(0.6, rel=1e-6)
+    with pytest.raises(pl.BudgetExceeded):
+        MultinomialForestClassifier(epsilon=0.5, **small).fit(X, y)
+
+
+def test_delta_buys_more_per_tree(rings):
+    """SOUNDNESS 004: at (1, 1e-6) a hundred trees of depth ten get many times more."""
+    pure, approximate = (MultinomialForestClassifier(
+        epsilon=1.0, delta=delta, schema=rings[0], variant="multinomial", n_trees=100, depth=10)
+        for delta in (0.0, 1e-6))
+    few, many = (one.plan().nodes[-1].node.nodes[0].nodes[0].epsilon
+                 for one in (pure, approximate))
+    assert few == pytest.approx(0.0005, rel=1e-6)
+    assert many > 19 * few
+    assert pl.epsilon(approximate.plan(), 1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_hardly_any_records(rings, rows):
+    schema, X, y = rings
+    few = {name: column[:rows] for name, column in X.items()}
+    model = MultinomialForestClassifier(epsilon=1.0, schema=schema, variant="multinomial",
+                                        n_trees=4, depth=3).fit(few, y[:rows])
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("wrong", [
+    {"epsilon": 0.0}, {"epsilon": math.nan}, {"depth": 0}, {"depth": 15}, {"n_trees": 0},
+    {"variant": "best"}, {"impurity": "log"}, {"labels": "all"}, {"halves": "yes"}, {"b1": 0.1},
+    {"b1": 0.1, "b2": 0.1, "b3": 1.0}, {"per_leaf": -1}, {"relation": "both"},
+    {"b1": math.inf, "b2": 0.1, "b3": 1.0, "depth": 2, "variant": "multinomial"}])
+def test_bad_parameters_are_refused(rings, wrong):
+    schema, X, y = rings
+    with pytest.raises(pl.PrivledgerError):
+        MultinomialForestClassifier(**{"epsilon": 1.0, "schema": schema, **wrong}).fit(X, y)
