@@ -1,6 +1,8 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.partitioning import PrivateEnsembleClassifier
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
-__all__ = ["JointTreeClassifier", "JointTreeRegressor", "SGBDTClassifier", "SGBDTRegressor"]
+__all__ = ["JointTreeClassifier", "JointTreeRegressor", "PrivateEnsembleClassifier",
+           "SGBDTClassifier", "SGBDTRegressor"]
