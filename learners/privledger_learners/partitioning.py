@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import privledger as pl
 from privledger_learners.checking import check_choice, check_count, check_number
 from privledger_learners.ensembles.choices import DEEPEST, LABEL_SETTINGS, SETTINGS, Choices

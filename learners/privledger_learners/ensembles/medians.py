@@ -8,6 +8,7 @@ import privledger as pl
 
 Ints = np.ndarray
 FREE_LEVELS = 3
+ENOUGH = 10
 
 
 def open_features(tree: pl.GrownCells) -> np.ndarray:
@@ -89,6 +90,8 @@ def _medians(tree: pl.GrownCells, feature: Ints, codes: tuple[Ints, ...]) -> Int
             cut[leaves] = _category(where, value, len(leaves), len(column.categories))
         else:
             cut[leaves] = _number(where, value, tree.low[leaves, place], tree.high[leaves, place])
+    # The paper's stop, sound here: the features that decide it are public.
+    cut[np.bincount(node, minlength=tree.count) <= ENOUGH] = -1
     return cut
 
 
