@@ -11,6 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PARTS = {  # module: the heading of its section
     "learners": "S-GBDT",
+    "partitioning": "Partitioning ensembles",
     "individual": "Where individual accounting pays",
     "ledger": "Ledger, filters and noise",
     "accounting": "Accounting",

@@ -182,6 +182,19 @@ def test_public_medians_halve_the_leaves():
     assert set(np.bincount(tree.assign(bins.codes(columns)))) <= set(range(95, 106))
 
 
+def test_public_leaves_of_ten_records_are_not_split(rings):
+    from privledger_learners.ensembles.medians import ENOUGH, public_tree
+
+    schema, X, _ = rings
+    bins = pl.Bins(schema, 256)
+    codes = bins.codes(pl.encode_features(X, schema))
+    tree = public_tree(bins, codes, 10, np.random.default_rng(0))
+    while tree.parent is not None:
+        held = np.bincount(tree.parent.assign(codes), minlength=tree.parent.count)
+        assert (tree.feature[held <= ENOUGH] == -1).all()
+        tree = tree.parent
+
+
 def test_setting_one_of_the_transductive_ensemble_is_refused(rings):
     schema, X, y = rings
     with pytest.raises(pl.InvalidValue, match=r"N1 \+ N2"):

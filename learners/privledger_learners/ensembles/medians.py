@@ -67,16 +67,28 @@ def public_tree(bins: pl.Bins, codes: tuple[Ints, ...], depth: int,
         codes: bins of every record, one array of shape (n,) per feature.
     """
     tree = pl.GrownCells(bins)
+    unordered = np.array([is_category(column) for column in bins.schema.features])
+    matrix = np.stack([column.astype(np.int64) for column in codes])
+    node, places = np.zeros(matrix.shape[1], dtype=np.int64), np.arange(matrix.shape[1])
     for _ in range(depth):
         feature = toss(tree, rng, layered)
-        cut = _medians(tree, feature, codes)
-        tree = tree.grow(np.where(cut < 0, -1, feature), cut)
+        cut = _medians(tree, feature, matrix, node)
+        feature = np.where(cut < 0, -1, feature)
+        tree = tree.grow(feature, cut)
+        tested, at = feature[node], cut[node]
+        value = matrix[tested, places]
+        # As the tree itself would, one level at a time.
+        right = np.where(unordered[tested], value == at, value >= at) & (tested >= 0)
+        node = 2 * node + right
     return tree
 
 
-def _medians(tree: pl.GrownCells, feature: Ints, codes: tuple[Ints, ...]) -> Ints:
-    """The cut of each leaf that leaves about as many records on either side, or -1."""
-    node = tree.assign(codes)
+def _medians(tree: pl.GrownCells, feature: Ints, codes: Ints, node: Ints) -> Ints:
+    """The cut of each leaf that leaves about as many records on either side, or -1.
+
+    Args:
+        codes: shape (features, n). node: leaf of each record, shape (n,).
+    """
     cut = np.full(tree.count, -1, dtype=np.int64)
     for place, column in enumerate(tree.bins.schema.features):
         leaves = np.flatnonzero(feature == place)
@@ -85,7 +97,7 @@ def _medians(tree: pl.GrownCells, feature: Ints, codes: tuple[Ints, ...]) -> Int
         row = np.full(tree.count, -1)
         row[leaves] = np.arange(len(leaves))
         held = row[node] >= 0
-        where, value = row[node[held]], codes[place][held].astype(np.int64)
+        where, value = row[node[held]], codes[place][held]
         if is_category(column):
             cut[leaves] = _category(where, value, len(leaves), len(column.categories))
         else:
@@ -106,19 +118,19 @@ def _category(where: Ints, value: Ints, leaves: int, categories: int) -> Ints:
 
 def _number(where: Ints, value: Ints, low: Ints, high: Ints) -> Ints:
     """Halfway between the two values that the better of the two middle cuts separates."""
-    order = np.lexsort((value, where))
-    where, value = where[order], value[order]
-    starts = np.searchsorted(where, np.arange(len(low)))
-    ends = np.searchsorted(where, np.arange(len(low)), side="right")
-    result = np.full(len(low), -1, dtype=np.int64)
-    for leaf in np.flatnonzero(ends > starts):
-        own = value[starts[leaf] : ends[leaf]]
-        middle = own[len(own) // 2]
-        left, right = np.searchsorted(own, [middle, middle + 1])
-        at = left if left > 0 and len(own) - 2 * left <= abs(2 * right - len(own)) else right
-        above = own[at] if at < len(own) else high[leaf] - 1
-        below = own[at - 1]
-        found = (below + above + 1) // 2
-        result[leaf] = found if low[leaf] < found < high[leaf] else -1
-    return result
-
+    if not len(where):
+        return np.full(len(low), -1)
+    keys = np.sort(where << 17 | value)
+    leaves = np.arange(len(low), dtype=np.int64) << 17
+    starts, ends = np.searchsorted(keys, leaves), np.searchsorted(keys, leaves + (1 << 17))
+    size = ends - starts
+    held = keys & ((1 << 17) - 1)
+    middle = held[np.minimum(starts + size // 2, len(keys) - 1)]
+    left = np.searchsorted(keys, leaves + middle)
+    right = np.searchsorted(keys, leaves + middle + 1)
+    nearer = size - 2 * (left - starts) <= np.abs(2 * (right - starts) - size)
+    at = np.where((left > starts) & nearer, left, right)
+    above = np.where(at < ends, held[np.minimum(at, len(keys) - 1)], high - 1)
+    below = held[np.maximum(at - 1, 0)]
+    found = (below + above + 1) // 2
+    return np.where((size > 0) & (low < found) & (found < high), found, -1)
