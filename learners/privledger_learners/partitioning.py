@@ -10,7 +10,13 @@ from typing import Any
 
 import privledger as pl
 from privledger_learners.checking import check_choice, check_count, check_number
-from privledger_learners.ensembles.choices import DEEPEST, LABEL_SETTINGS, SETTINGS, Choices
+from privledger_learners.ensembles.choices import (
+    DEEPEST,
+    LABEL_SETTINGS,
+    LEAF_RECORDS,
+    SETTINGS,
+    Choices,
+)
 from privledger_learners.ensembles.claims import ensemble_claims
 from privledger_learners.ensembles.labels_only import PublicRecipe
 from privledger_learners.ensembles.private import SemiRecipe, SpeRecipe
@@ -169,6 +175,8 @@ class PrivateEnsembleClassifier(TreeClassifier):
             depth=pick(self.depth, deep, None), max_depth=self.max_depth,
             structure=float(pick(self.structure_share, 0.5, 0.3)), count=float(self.count_share),
             ratio=float(self.level_ratio), layered=not paper,
+            # Where medians are precise, more classes need larger leaves.
+            leaf_records=LEAF_RECORDS * (1 if self.setting == "spe" else max(1, classes / 6)),
             # A node's counts carry the noise of as many numbers as there are classes.
             smoothing=float(pick(self.smoothing, 0.0, max(1.0, classes / 3))),
             votes=pick(self.votes, "counts", "log"), numeric_bins=self.numeric_bins)

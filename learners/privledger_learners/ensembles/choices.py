@@ -29,6 +29,7 @@ class Choices:
         structure: part of epsilon for the medians. count: part for the number of records.
         ratio: of a level's epsilon to that of the level above.
         layered: how attributes are drawn; see `toss`.
+        leaf_records: records times epsilon that a leaf should hold.
         smoothing: 0 for none. votes: how leaves of several trees add up.
     """
 
@@ -40,6 +41,7 @@ class Choices:
     count: float
     ratio: float
     layered: bool
+    leaf_records: float
     smoothing: float
     votes: str
     numeric_bins: int
@@ -67,7 +69,7 @@ class Choices:
             epsilon: of everything. leaves: of the class counts of all trees.
         """
         trees = self.trees or (MANY if rows * epsilon >= RECORDS else FEW)
-        reach = max(rows, 1.0) * leaves / LEAF_RECORDS
+        reach = max(rows, 1.0) * leaves / self.leaf_records
         depth = round(math.log2(max(reach, 2.0)))
         return evolve(self, trees=trees, depth=self.depth or min(max(depth, 1), self.max_depth))
 

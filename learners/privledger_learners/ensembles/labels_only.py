@@ -75,7 +75,8 @@ class PublicRecipe:
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Trees on public features, counts of labels, then pseudo-labels."""
         known = data.public_labelled
-        shape = self._trees.fitted(float(known.sum()), self.epsilon, self.epsilon)
+        shape = self._trees.fitted(float(known.sum()), self.epsilon,
+                                   self.epsilon / self._leaf.l1_sensitivity)
         bins = data.bins(shape.numeric_bins)
         codes = bins.codes(data.public_features)
         places = rng.integers(shape.trees, size=len(known)) if shape.splits else None
