@@ -173,7 +173,8 @@ class PrivateEnsembleClassifier(TreeClassifier):
             trees=pick(self.n_trees, 10, None),
             disjoint=pick(self.sharing, "disjoint", "all") == "disjoint",
             depth=pick(self.depth, deep, None), max_depth=self.max_depth,
-            structure=float(pick(self.structure_share, 0.5, 0.3)), count=float(self.count_share),
+            structure=float(pick(self.structure_share, 0.5, 0.35 if classes < 10 else 0.2)),
+            count=float(self.count_share),
             ratio=float(self.level_ratio), layered=not paper,
             # Where medians are precise, more classes need larger leaves.
             leaf_records=LEAF_RECORDS * (1 if self.setting == "spe" else max(1, classes / 6)),
