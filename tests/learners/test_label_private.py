@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privledger_learners import LabelPrivateClassifier
@@ -19,6 +20,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
+from privledger.cli.app import main
 from privledger.testing import parametrize_with_learner_checks
 
 LEARNERS = [LabelPrivateClassifier(epsilon=1.0, n_trees=5)]
@@ -195,3 +197,34 @@ def test_a_forest_of_one_tree_has_no_opinion_of_what_it_saw():
     forest = SoftForest(1, 2, 0).fit(np.arange(8.0)[:, None], law)
     assert np.isfinite(forest.soft).all()
     assert forest.soft.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_a_run_file_has_to_ask_for_labels_only_by_name(tmp_path, monkeypatch):
+    # Found by name only where this version is installed.
+    monkeypatch.setattr("privledger.cli.planning.load_learner", lambda _: LabelPrivateClassifier)
+    X, y = table_of(200)
+    schema = schema_of(("first", "second", "third"))
+    (tmp_path / "t.json").write_text(json.dumps(schema.to_dict()))
+    rows = zip(X["a"], X["colour"], y, strict=True)
+    (tmp_path / "t.csv").write_text("a,colour,t\n" + "".join(
+        f"{a},{colour},{label}\n" for a, colour, label in rows))
+    run = tmp_path / "run.toml"
+    for relation, code in (("", 1), ('relation = "replace_label"', 0)):
+        run.write_text(f"""[run]
+learner = "label-private-classifier"
+[params]
+epsilon = 1.0
+n_trees = 5
+[data]
+table = "t.csv"
+schema = "t.json"
+[ledger]
+path = "t.ledger"
+{relation}
+[budget]
+epsilon = 1.0
+delta = 0.0
+""")
+        result = CliRunner().invoke(main, ["run", str(run)])
+        assert (result.exit_code != 0) == bool(code), result.output
+        assert ("LABELS ONLY" in result.output) == (not code)

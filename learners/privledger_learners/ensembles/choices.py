@@ -53,7 +53,7 @@ class Choices:
 
     @property
     def _counts(self) -> tuple[int, ...]:
-        # A private partition has to be drawn into a number of parts that is known beforehand.
+        # Both are reserved; the released number of records says which is grown.
         return (FEW, MANY) if self.trees is None else (self.trees,)
 
     def all_shapes(self) -> list[Choices]:

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 import privledger as pl
-from privledger_learners.ensembles.choices import Choices
+from privledger_learners.ensembles.choices import FEW, Choices
 from privledger_learners.ensembles.leaves import voting_tree
 from privledger_learners.ensembles.medians import public_tree
 from privledger_learners.trees.forest import Forest, Tree
@@ -47,7 +47,7 @@ class PublicRecipe:
     @property
     def _trees(self) -> Choices:
         # How many trees there are decides the noise, so it must not wait for a row count.
-        return evolve(self.choices, trees=self.choices.trees or 5)
+        return evolve(self.choices, trees=self.choices.trees or FEW)
 
     @property
     def first_trees(self) -> int:
