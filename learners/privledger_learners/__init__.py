@@ -4,7 +4,9 @@ from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRe
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.label_private import LabelPrivateClassifier
 from privledger_learners.mrf import MultinomialForestClassifier
+from privledger_learners.partitioning import PrivateEnsembleClassifier
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
 __all__ = [
@@ -16,7 +18,9 @@ __all__ = [
     "DiPriMeForestRegressor",
     "JointTreeClassifier",
     "JointTreeRegressor",
+    "LabelPrivateClassifier",
     "MultinomialForestClassifier",
+    "PrivateEnsembleClassifier",
     "SGBDTClassifier",
     "SGBDTRegressor",
 ]

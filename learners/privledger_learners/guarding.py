@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,51 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
     ledger = pl.Ledger.create(
         None, budget=pl.Budget(learner.epsilon, learner.delta), relation=learner.relation,
         mode=learner.mode, seed=(seed or 0) if simulated else None)
-    return ledger.protect(X, y, schema), schema
+    # Which relation and which table a learner is for is part of what it is, not of its data.
+    return ledger.protect(X, y, schema, public_features=learner.relation == "replace_label",
+                          unlabelled=getattr(learner, "unlabelled", False)), schema
 
 
 def _match(learner: Any, ledger: Any) -> None:
     if learner.relation != ledger.relation:
         raise pl.RelationMismatch(f"the learner is set to {learner.relation}, the ledger keeps "
                                   f"{ledger.relation}")
+
+
+def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, Any]:
+    """One table: the rows of `X` with their labels, then those of `more` without.
+
+    Raises:
+        DataError: one of the two does not fit the schema.
+    """
+    if isinstance(X, pl.Dataset):
+        raise pl.InvalidValue("X_unlabelled", "given", "None with a guarded Dataset: its rows "
+                              "without a label are inside")
+    if y is None:
+        raise pl.DataError("this estimator requires y to be passed, but the target y is None")
+    both = [_columns(table, schema) for table in (X, more)]
+    columns = {name: np.concatenate([_plain(table[name], other[name]),
+                                     _plain(other[name], table[name])])
+               for table, other in [both] for name in table}
+    labels = np.asarray(y, dtype=object).reshape(-1)
+    rows = len(next(iter(both[1].values())))
+    return columns, np.concatenate([labels, np.full(rows, None, dtype=object)])
+
+
+def _plain(array: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """As objects where the two kinds differ: numbers must not turn into text."""
+    return array if array.dtype.kind == other.dtype.kind else array.astype(object)
+
+
+def _columns(table: Any, schema: pl.Schema) -> dict[str, np.ndarray]:
+    pl.encode_features(table, schema)  # says what does not fit, by column
+    names = [column.name for column in schema.features]
+    if hasattr(table, "columns") or isinstance(table, Mapping):
+        held = set(table.columns) if hasattr(table, "columns") else set(table)
+        if held >= set(names):
+            return {name: np.asarray(table[name]) for name in names}
+    array = np.asarray(table)
+    return {name: array[:, place] for place, name in enumerate(names)}
 
 
 def note_names(learner: Any, schema: pl.Schema) -> None:

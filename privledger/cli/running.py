@@ -134,7 +134,10 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
     elif test is not None:
         public = read_table(test, schema)
-    data = book.protect(X, y, schema, name=run.data_name or default_name(run))
+    # A run file that says replace_label says that its features are public.
+    data = book.protect(X, y, schema, name=run.data_name or default_name(run),
+                        public_features=book.relation == "replace_label",
+                        unlabelled=bool(getattr(prepared.model, "unlabelled", False)))
     with watching(book, release_count(prepared.node), shown=progress):
         fitted = fit(prepared, data)
     scores = None if public is None else score(fitted, *public, schema)

@@ -95,6 +95,11 @@ class Dataset:
         assert held.target is not None
         return has_label(held.target)
 
+    @property
+    def unlabelled(self) -> bool:
+        """Whether the table was protected as one where records may lack a label."""
+        return self._vault.unlabelled
+
     def _public(self, what: str) -> Rows:
         if self._vault.public is None:
             raise NotGranted(f"{what}: private here. Public features are for ledgers of relation "

@@ -47,6 +47,15 @@ def _ledger(learner: Any, factor: float = 1.0) -> Ledger:
                          relation=getattr(learner, "relation", "add_remove"))
 
 
+def _watched(learner: Any, factor: float = 1.0, table: Any = None) -> WatchedTable:
+    """The example table behind the learner's own kind of ledger.
+
+    A learner whose attribute `unlabelled` is true gets one where some labels are missing.
+    """
+    return WatchedTable.build(_ledger(learner, factor), _task(learner), table,
+                              unlabelled=bool(getattr(learner, "unlabelled", False)))
+
+
 def check_plan_needs_no_data(learner: Any) -> None:
     """`plan(schema)` gives a priced node, the same one twice, from public facts alone."""
     schema = example_schema(_task(learner))
@@ -58,7 +67,7 @@ def check_plan_needs_no_data(learner: Any) -> None:
 
 def check_no_read_before_grant(learner: Any) -> None:
     """Rows are read inside releases only, and every reading release was charged."""
-    watched = WatchedTable.build(_ledger(learner), _task(learner))
+    watched = _watched(learner)
     _fresh(learner).fit(watched.data)
     if watched.early:
         _fail("no-read-before-grant", f"rows were read {watched.early} times outside a release")
@@ -71,7 +80,7 @@ def check_no_read_before_grant(learner: Any) -> None:
 
 def check_refusal_reads_nothing(learner: Any) -> None:
     """Over budget: `BudgetExceeded`, zero rows read, nothing spent."""
-    watched = WatchedTable.build(_ledger(learner, 0.5), _task(learner))
+    watched = _watched(learner, 0.5)
     try:
         _fresh(learner).fit(watched.data)
     except BudgetExceeded:
@@ -84,7 +93,7 @@ def check_refusal_reads_nothing(learner: Any) -> None:
 
 def check_spend_within_plan(learner: Any) -> None:
     """What the ledger holds after a fit is what `plan(schema)` said, and it verifies."""
-    watched = WatchedTable.build(_ledger(learner), _task(learner))
+    watched = _watched(learner)
     _fresh(learner).fit(watched.data)
     if watched.ledger.spent > float(learner.epsilon) * (1 + 1e-9):
         _fail("spend-within-plan", "the fit spent more than its epsilon")
@@ -100,7 +109,7 @@ def check_same_plan_for_neighbouring_tables(learner: Any) -> None:
     smaller = {name: column[1:] for name, column in X.items()}, y[1:]
     plans = []
     for table in ((X, y), smaller):
-        watched = WatchedTable.build(_ledger(learner), task, table)
+        watched = _watched(learner, table=table)
         _fresh(learner).fit(watched.data)
         plans.append([grant.body["plan"] for grant in watched.ledger.state.grants.values()])
     if plans[0] != plans[1]:
@@ -109,8 +118,8 @@ def check_same_plan_for_neighbouring_tables(learner: Any) -> None:
 
 def check_crash_keeps_the_charge(learner: Any) -> None:
     """A fit that dies after its first release has spent its whole reservation."""
-    ledger = _ledger(learner)
-    watched = WatchedTable.build(ledger, _task(learner))
+    watched = _watched(learner)
+    ledger = watched.ledger
 
     class Crash(Exception):
         pass
@@ -131,7 +140,7 @@ def check_crash_keeps_the_charge(learner: Any) -> None:
 
 def check_copies_never_fork_the_budget(learner: Any) -> None:
     """A fitted learner pickles without guarded data; a copied one keeps the same ledger."""
-    watched = WatchedTable.build(_ledger(learner), _task(learner))
+    watched = _watched(learner)
     fitted = _fresh(learner)
     fitted = fitted.fit(watched.data) or fitted
     twin = copy.deepcopy(fitted)

@@ -76,13 +76,20 @@ class WatchedTable:
     early: int = 0
 
     @classmethod
-    def build(cls, ledger: Ledger, task: str, table: Table | None = None) -> WatchedTable:
+    def build(cls, ledger: Ledger, task: str, table: Table | None = None, *,
+              unlabelled: bool = False) -> WatchedTable:
+        """`unlabelled` takes every third label away."""
         schema = example_schema(task)
         X, y = example_table(task) if table is None else table
+        if unlabelled:
+            y = y.astype(object)
+            y[::3] = None
         columns: Columns = encode_features(X, schema)
-        rows = WatchedRows(columns, encode_target(y, schema), ledger._source)
+        target = encode_target(y, schema, unlabelled=unlabelled)
+        rows = WatchedRows(columns, target, ledger._source)
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
-                      public_features=ledger.relation == "replace_label")
+                      public_features=ledger.relation == "replace_label",
+                      unlabelled=unlabelled)
         watched = cls(ledger, Dataset(schema, vault, ledger=ledger), vault)
         rows.watch = watched
         return watched

@@ -14,6 +14,7 @@ PARTS = {  # module: the heading of its section
     "boosting": "DPBoost",
     "feature_selection": "Feature selection",
     "forests": "Trees and forests",
+    "partitioning": "Partitioning ensembles",
     "individual": "Where individual accounting pays",
     "ledger": "Ledger, filters and noise",
     "throughput": "Throughput and size of the ledger",

@@ -23,7 +23,8 @@ class Forest:
     """Trees on the same public bins, and how their votes add up.
 
     Attributes:
-        votes: `mean` of the leaf values, or `log`: the product of class shares, normalised.
+        votes: `mean` of the leaf values; `log`: the product of class shares, normalised;
+            `counts`: shares of the summed noisy counts, none below zero.
     """
 
     trees: tuple[Tree, ...]
@@ -31,7 +32,10 @@ class Forest:
 
     def values(self, columns: Any) -> np.ndarray:
         """Combined leaf values of every record, shape (n, k)."""
-        codes = self.trees[0].cells.bins.codes(columns)
+        return self.values_of(self.trees[0].cells.bins.codes(columns))
+
+    def values_of(self, codes: tuple[Any, ...]) -> np.ndarray:
+        """The same from bin codes, one array per feature."""
         total = None
         for tree in self.trees:
             values = np.log(tree.values) if self.votes == "log" else tree.values
@@ -39,5 +43,8 @@ class Forest:
             total = found if total is None else total + found
         if self.votes == "mean":
             return total / len(self.trees)
+        if self.votes == "counts":
+            held = np.maximum(total, 0.0) + 1e-12
+            return held / held.sum(axis=1, keepdims=True)
         shares = np.exp(total - total.max(axis=1, keepdims=True))
         return shares / shares.sum(axis=1, keepdims=True)

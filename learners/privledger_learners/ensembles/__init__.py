@@ -1,0 +1,1 @@
+"""Private partitioning ensembles: median trees that never look at labels (paper 001)."""

@@ -1,0 +1,136 @@
+"""Which attribute each leaf tests, by public coins, and exact medians of public features."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import privledger as pl
+
+Ints = np.ndarray
+FREE_LEVELS = 3
+ENOUGH = 10
+
+
+def open_features(tree: pl.GrownCells) -> np.ndarray:
+    """Features that a leaf's box leaves something to split, shape (leaves, features).
+
+    Follows from the schema and from released cuts.
+    """
+    found = np.zeros((tree.count, len(tree.bins.schema.features)), dtype=bool)
+    start = 0
+    for place, column in enumerate(tree.bins.schema.features):
+        if is_category(column):
+            possible = tree.open[:, start : start + len(column.categories)].sum(axis=1)
+            start += len(column.categories)
+        else:  # the last bin is for missing cells
+            possible = tree.high[:, place] - tree.low[:, place] - 1
+        found[:, place] = possible + column.missing >= 2
+    return found
+
+
+def is_category(column: pl.Column) -> bool:
+    """Whether a test of this feature picks one category against the rest."""
+    return column.kind == "categorical" and not column.ordered
+
+
+def toss(tree: pl.GrownCells, rng: np.random.Generator, layered: bool = True) -> Ints:
+    """One attribute per leaf by public coins, among those left to split; -1 where none is.
+
+    Args:
+        layered: below FREE_LEVELS one common order of attributes for all leaves of a level,
+            those tested least on a leaf's path first; else uniform, leaf by leaf.
+    """
+    possible = open_features(tree)
+    if layered and tree.depth >= FREE_LEVELS:
+        keys = _tested(tree) + rng.random((1, possible.shape[1]))
+    else:
+        keys = rng.random(possible.shape)
+    chosen = np.where(possible, keys, np.inf).argmin(axis=1)
+    return np.where(possible.any(axis=1), chosen, -1).astype(np.int32)
+
+
+def _tested(tree: pl.GrownCells) -> np.ndarray:
+    """How often each attribute was tested on the way to each leaf, (leaves, features)."""
+    if tree.parent is None:
+        return np.zeros((1, tree.low.shape[1]))
+    found = _tested(tree.parent)
+    nodes = np.flatnonzero(tree.feature >= 0)
+    found[nodes, tree.feature[nodes]] += 1
+    return np.repeat(found, 2, axis=0)
+
+
+def public_tree(bins: pl.Bins, codes: tuple[Ints, ...], depth: int,
+                rng: np.random.Generator, layered: bool = True) -> pl.GrownCells:
+    """A median tree on public features: nothing to pay.
+
+    Args:
+        codes: bins of every record, one array of shape (n,) per feature.
+    """
+    tree = pl.GrownCells(bins)
+    unordered = np.array([is_category(column) for column in bins.schema.features])
+    matrix = np.stack([column.astype(np.int64) for column in codes])
+    node, places = np.zeros(matrix.shape[1], dtype=np.int64), np.arange(matrix.shape[1])
+    for _ in range(depth):
+        feature = toss(tree, rng, layered)
+        cut = _medians(tree, feature, matrix, node)
+        feature = np.where(cut < 0, -1, feature)
+        tree = tree.grow(feature, cut)
+        tested, at = feature[node], cut[node]
+        value = matrix[tested, places]
+        # As the tree itself would, one level at a time.
+        right = np.where(unordered[tested], value == at, value >= at) & (tested >= 0)
+        node = 2 * node + right
+    return tree
+
+
+def _medians(tree: pl.GrownCells, feature: Ints, codes: Ints, node: Ints) -> Ints:
+    """The cut of each leaf that leaves about as many records on either side, or -1.
+
+    Args:
+        codes: shape (features, n). node: leaf of each record, shape (n,).
+    """
+    cut = np.full(tree.count, -1, dtype=np.int64)
+    for place, column in enumerate(tree.bins.schema.features):
+        leaves = np.flatnonzero(feature == place)
+        if not len(leaves):
+            continue
+        row = np.full(tree.count, -1)
+        row[leaves] = np.arange(len(leaves))
+        held = row[node] >= 0
+        where, value = row[node[held]], codes[place][held]
+        if is_category(column):
+            cut[leaves] = _category(where, value, len(leaves), len(column.categories))
+        else:
+            cut[leaves] = _number(where, value, tree.low[leaves, place], tree.high[leaves, place])
+    # The paper's stop, sound here: the features that decide it are public.
+    cut[np.bincount(node, minlength=tree.count) <= ENOUGH] = -1
+    return cut
+
+
+def _category(where: Ints, value: Ints, leaves: int, categories: int) -> Ints:
+    known = value < categories
+    counts = np.bincount(where[known] * categories + value[known],
+                         minlength=leaves * categories).reshape(leaves, categories)
+    total = np.bincount(where, minlength=leaves)
+    fit = np.where(counts > 0, np.abs(2 * counts - total[:, None]), 1 << 40)
+    return np.where((counts > 0).any(axis=1), fit.argmin(axis=1), -1)
+
+
+def _number(where: Ints, value: Ints, low: Ints, high: Ints) -> Ints:
+    """Halfway between the two values that the better of the two middle cuts separates."""
+    if not len(where):
+        return np.full(len(low), -1)
+    keys = np.sort(where << 17 | value)
+    leaves = np.arange(len(low), dtype=np.int64) << 17
+    starts, ends = np.searchsorted(keys, leaves), np.searchsorted(keys, leaves + (1 << 17))
+    size = ends - starts
+    held = keys & ((1 << 17) - 1)
+    middle = held[np.minimum(starts + size // 2, len(keys) - 1)]
+    left = np.searchsorted(keys, leaves + middle)
+    right = np.searchsorted(keys, leaves + middle + 1)
+    nearer = size - 2 * (left - starts) <= np.abs(2 * (right - starts) - size)
+    at = np.where((left > starts) & nearer, left, right)
+    above = np.where(at < ends, held[np.minimum(at, len(keys) - 1)], high - 1)
+    below = held[np.maximum(at - 1, 0)]
+    found = (below + above + 1) // 2
+    return np.where((size > 0) & (low < found) & (found < high), found, -1)

@@ -1,0 +1,1 @@
+"""Learning from labels that answered by randomised response; only released values go in."""
