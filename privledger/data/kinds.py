@@ -21,15 +21,18 @@ from privledger.data.choices import Choice, GrownCells
 from privledger.data.dataset import Dataset, Step, check_positions
 from privledger.data.disjoint import by_record, certificate, depends_on_label
 from privledger.data.labels import LabelQuery
+from privledger.data.plain import is_plain
 from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Gradient, Hessian, Score
 from privledger.errors import NotGranted, RelationMismatch, SchemaError, UnsupportedNode
+from privledger.graph import Context
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
                             Hessian)
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
+_INNER = ("bins", "tests", "parent", "first", "second", "score")  # checked by themselves
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells)
 
 
@@ -41,7 +44,7 @@ def check_query(query: object) -> None:
     vault = query.data._vault
     schema = vault.schema
     for block in query.blocks:
-        if type(block) not in BLOCKS:
+        if type(block) not in BLOCKS or not is_plain(block, "score", "function"):
             _refuse(block)
         if isinstance(block, Gradient | Hessian):
             _check_score(block.score, vault)
@@ -106,13 +109,16 @@ def check_choice(choice: object) -> None:
         _refuse(choice)
         return
     vault = choice.data._vault
+    if not is_plain(choice, "data", "cells", "labels", "gradient"):
+        _refuse(choice)
     check_cells(choice.cells, vault)
     if choice.labels is not None:
         if not by_record(choice.labels):
             _refuse(choice.labels)
         check_cells(choice.labels, vault)
     if choice.gradient is not None:
-        if type(choice.gradient) is not Gradient or choice.gradient.width != 1:
+        if (type(choice.gradient) is not Gradient or choice.gradient.width != 1
+                or not is_plain(choice.gradient, "score")):
             _refuse(choice.gradient)
         _check_score(choice.gradient.score, vault)
     if choice.score == "squared_error" and choice.labels is None:
@@ -139,6 +145,9 @@ def _check_step(step: object, vault: Vault) -> None:
     if type(step) is not Step:
         _refuse(step)
         return
+    if type(step.context) is not Context or not is_plain(step.context) or (
+            step.context.kind != "part" and step.context.part != 0):
+        raise NotGranted("a handle whose derivation was changed; nothing was read")
     if (step.context.kind == "part") != (step.cells is not None):
         raise NotGranted("a handle whose derivation was changed; nothing was read")
     if step.cells is not None:
@@ -151,18 +160,19 @@ def _check_step(step: object, vault: Vault) -> None:
 def check_cells(cells: object, vault: Vault) -> None:
     """The same for a partition. Whether it fits is decided by the schema, never by records:
     an error, or a shape, that only some records cause would be a release without noise."""
-    if type(cells) not in CELLS:
+    if type(cells) not in CELLS or not is_plain(cells, *_INNER):
         _refuse(cells)
     schema = vault.schema
     if isinstance(cells, TreeCells):
         for test in cells.tests:
-            if type(test) is not Test:
+            if type(test) is not Test or not is_plain(test):
                 _refuse(test)
         _check_bins(cells.bins, schema)
     if isinstance(cells, GrownCells):
         tree: GrownCells | None = cells
         while tree is not None:
-            if type(tree) is not GrownCells:
+            if type(tree) is not GrownCells or not is_plain(tree, *_INNER) or (
+                    tree.count != (1 if tree.parent is None else 2 * tree.parent.count)):
                 _refuse(tree)
             tree = tree.parent
         _check_bins(cells.bins, schema)
@@ -186,9 +196,13 @@ def check_cells(cells: object, vault: Vault) -> None:
 
 
 def _check_bins(bins: object, schema: Schema) -> None:
-    if type(bins) is not Bins:
+    if type(bins) is not Bins or not is_plain(bins, "schema", "stack"):
         _refuse(bins)
         return
+    # A stranger's columns would be asked again where the rows are.
+    if bins.schema is not schema and (type(bins.schema) is not Schema or not all(
+            type(column) is Column and is_plain(column) for column in bins.schema.columns)):
+        _refuse(bins.schema)
     if bins.schema is not schema and not set(bins.schema.features) <= set(schema.features):
         raise SchemaError("the tree's bins are for other columns than the data's")
 
@@ -204,6 +218,8 @@ def _check_score(score: object, vault: Vault) -> None:
     if type(score) is not Score:
         _refuse(score)
         return
+    if not is_plain(score, "_updates", "_checked"):
+        _refuse(score)
     schema = vault.schema
     classes = len(schema.target.categories)
     fits = {"squared": schema.task == "regression" and score.width == 1,

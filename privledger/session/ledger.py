@@ -311,7 +311,8 @@ class Ledger:
             "lease": None if lease is None else positive("lease", lease),
             "isolation": isolation,
         }
-        refuse_forbidden(self._history, body, plan, data.schema.public_rows)
+        # Of the table as it was protected: a handle can be made with another schema.
+        refuse_forbidden(self._history, body, plan, data._vault.schema.public_rows)
         if scope is None:
             reserve(self._history, "granted", body, plan, checked)
         else:
