@@ -122,9 +122,12 @@ class LabelledCells:
 
 def _places(value: Any) -> NDArray[np.int64]:
     places = np.asarray(value)
-    if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places) or places.min() < 0:
-        raise InvalidValue("IndexCells places", "given", "one cell number of at least 0 per row")
-    return fixed(places.astype(np.int64))
+    if places.ndim == 1 and places.dtype.kind in "iu" and len(places):
+        held = fixed(places.astype(np.int64))
+        # As they are kept: a huge unsigned number becomes one below zero.
+        if held.min() >= 0:
+            return held
+    raise InvalidValue("IndexCells places", "given", "one cell number of at least 0 per row")
 
 
 @frozen(eq=False)

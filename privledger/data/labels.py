@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 def _whole(name: str, value: Any, dimensions: int) -> NDArray[np.int64]:
     array = np.asarray(value)
-    if array.ndim != dimensions or array.dtype.kind not in "iu" or not array.size or (
-            array.min() < 0):
-        raise InvalidValue(name, "given", f"whole numbers of at least 0 in {dimensions} "
-                                          f"dimension{'s' if dimensions > 1 else ''}")
-    return fixed(array.astype(np.int64))
+    if array.ndim == dimensions and array.dtype.kind in "iu" and array.size:
+        held = fixed(array.astype(np.int64))
+        # As they are kept: a huge unsigned number becomes one below zero.
+        if held.min() >= 0:
+            return held
+    raise InvalidValue(name, "given", f"whole numbers of at least 0 in {dimensions} "
+                                      f"dimension{'s' if dimensions > 1 else ''}")
 
 
 def _rows(value: Any) -> slice | NDArray[np.int64] | None:

@@ -405,3 +405,19 @@ def test_the_number_of_rows_is_that_of_the_table_and_not_of_a_handle():
     forged = evolve(data, schema=evolve(SCHEMA, public_rows=10**6))
     with pytest.raises(pl.PolicyViolation):
         ledger.request(pl.Gaussian(5.0), forged)
+
+
+HUGE = [2**63, 2**64 - 1]
+
+
+@pytest.mark.parametrize("huge", HUGE)
+def test_a_huge_unsigned_number_is_no_negative_position(huge):
+    """It answered the last label twice for the price of one, and made a query on a part fail
+    exactly if one record was in it: a label without noise."""
+    _, data = protected(relation="replace_one")
+    with pytest.raises(pl.InvalidValue):
+        pl.IndexCells(np.array([huge] + [0] * (N - 1), dtype=np.uint64), 2)
+    for options in ({"rows": np.array([0, huge], dtype=np.uint64)},
+                    {"candidates": np.array([[0, huge]], dtype=np.uint64)}):
+        with pytest.raises(pl.InvalidValue):
+            data.labels(**options)
