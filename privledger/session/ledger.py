@@ -328,7 +328,7 @@ class Ledger:
         Raises:
             BudgetExceeded: it does not fit.
         """
-        if not isinstance(node, IndividualFilter) or node.node is not None:
+        if type(node) is not IndividualFilter or node.node is not None:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
         label = f"scope-{secrets.token_hex(4)}" if name is None else _short("name", name)
         checked = probability("delta", delta, zero=True)

@@ -21,6 +21,7 @@ from privledger.data.kinds import check_choice, check_query
 from privledger.data.rows import Rows
 from privledger.errors import (
     DataError,
+    InvalidValue,
     NotGranted,
     PrivledgerError,
     UnsupportedNode,
@@ -135,6 +136,7 @@ class Session:
             if self._scope is not None:
                 scope = self._scope
             elif node is not None:
+                _check_filter(node)
                 scope = Scope(f"{self.grant}/filter", node)
                 known = self._filters.get(scope.name, scope)
                 if known.node != node:
@@ -439,6 +441,12 @@ class Session:
 
     def __deepcopy__(self, memo: object) -> Session:
         return self
+
+
+def _check_filter(node: object) -> None:
+    """By exact type: a stranger's caps may be others each time they are asked for."""
+    if type(node) is not IndividualFilter:
+        raise InvalidValue("node", type(node).__name__, "an IndividualFilter")
 
 
 def _per_square(scope: Scope, rate: float) -> float:

@@ -421,3 +421,32 @@ def test_a_huge_unsigned_number_is_no_negative_position(huge):
                     {"candidates": np.array([[0, huge]], dtype=np.uint64)}):
         with pytest.raises(pl.InvalidValue):
             data.labels(**options)
+
+
+class Shifty:
+    """A filter whose cap is small where it is compared, and huge where it is used."""
+
+    kind, order, node = "gdp", 0.0, None
+    asked = 0
+
+    @property
+    def cap(self):
+        Shifty.asked += 1
+        return 0.001 if Shifty.asked % 2 else 1e9
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def test_a_filter_of_a_strangers_make_is_refused():
+    ledger, data = protected()
+    reserved = pl.IndividualFilter("gdp", 0.001)
+    with ledger.request(reserved, data) as session, pytest.raises(pl.InvalidValue):
+        session.filtered(Shifty())
+    scope = ledger.open_scope(reserved, name="shared")
+    with pytest.raises(pl.InvalidValue):
+        ledger.open_scope(Shifty())
+    with pytest.raises(pl.InvalidValue):
+        ledger.request(reserved, data, scope=evolve(scope, node=Shifty()))
