@@ -1,4 +1,4 @@
-"""Whether a public record holds plain values only.
+"""Whether a public record holds plain values only, and arrays that stay as they were checked.
 
 A number of a stranger's own make is asked to calculate with private arrays: `array - center`
 hands it the array. So exact types, as for the records themselves.
@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 _PLAIN = frozenset({bool, int, float, str, type(None), *np.sctypeDict.values()} - {np.object_})
 
@@ -26,3 +27,12 @@ def _plain(value: Any) -> bool:
     if type(value) is np.ndarray:
         return value.dtype.kind in "biuf"
     return type(value) in _PLAIN
+
+
+def fixed(table: Any) -> NDArray[Any]:
+    """A copy that nobody can change."""
+    held = np.ascontiguousarray(table)
+    if not held.size:
+        return np.zeros(held.shape, held.dtype)
+    # Backed by bytes: it was checked once, and nobody can make it writable again.
+    return np.frombuffer(held.tobytes(), held.dtype).reshape(held.shape)

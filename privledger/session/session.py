@@ -189,7 +189,7 @@ class Session:
             raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
                                   "version; nothing was read")
         self._check_covered(query.data)
-        count("rollover", rollover, least=0, most=MOST_COUNT)
+        rollover = int(count("rollover", rollover, least=0, most=MOST_COUNT))
         made = recipes(mechanism, query, self._relation)
         self.charge(mechanism, query.data.chain, query.label, query.cell_count)
         noisy = self._guarded(lambda: self._answer(mechanism, query, made, rollover))

@@ -450,3 +450,43 @@ def test_a_filter_of_a_strangers_make_is_refused():
         ledger.open_scope(Shifty())
     with pytest.raises(pl.InvalidValue):
         ledger.request(reserved, data, scope=evolve(scope, node=Shifty()))
+
+
+def test_public_features_stay_as_they_are():
+    """A learner could make the view writable, give one record a code that no cell has, and see
+    a query on the part of one label fail exactly if the record was in it."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0), relation="replace_label")
+    place = np.arange(N)
+    X = {"x": place / N, "c": np.array(["a", "b", "d"])[place % 3]}
+    data = ledger.protect(X, place / N, SCHEMA, public_features=True)
+    for column in data.public_features.arrays:
+        base = column
+        while isinstance(base, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                base.setflags(write=True)
+            base = base.base
+        assert isinstance(base, bytes)
+
+
+SEEN = []
+
+
+class Many(int):
+    """A number of rounds that wants to see what it divides."""
+
+    __array_ufunc__ = None
+
+    def __mul__(self, other):
+        return self
+
+    def __rtruediv__(self, other):
+        SEEN.append(other)
+        return other
+
+
+def test_the_number_of_rounds_left_does_not_meet_the_spends():
+    ledger, data = protected()
+    node = pl.IndividualFilter("gdp", 0.5)
+    with ledger.request(node, data) as session:
+        session.release(pl.Gaussian(5.0), session.filtered(node).count(), rollover=Many(3))
+    assert not SEEN
