@@ -72,12 +72,19 @@ def check_labels(query: object) -> None:
                                "ledger of relation replace_label. Nothing was read")
     _check_column("", "categorical", vault.schema)
     check_steps(query.data)
-    if any(step.context.certificate != "index" for step in query.data.steps):
+    if any(step.context.certificate != "index" or _has_coins(step.cells)
+           for step in query.data.steps):
         raise UnsupportedNode("single labels are asked of public sets of records: not of a sample, "
                               "a filter, or a part that labels or coins decide. Nothing was read")
     if not is_labelled_part(query.data):
         raise UnsupportedNode("some records have no label: ask data.partition(LabelledCells())[1]. "
                               "Nothing was read")
+
+
+def _has_coins(cells: object) -> bool:
+    """Coins lie with the rows: who drew which is not known on the public side."""
+    return type(cells) is CoinCells or (
+        type(cells) is CrossCells and (_has_coins(cells.first) or _has_coins(cells.second)))
 
 
 def check_steps(data: Dataset) -> None:

@@ -490,3 +490,17 @@ def test_the_number_of_rounds_left_does_not_meet_the_spends():
     with ledger.request(node, data) as session:
         session.release(pl.Gaussian(5.0), session.filtered(node).count(), rollover=Many(3))
     assert not SEEN
+
+
+def test_labels_of_a_part_that_coins_help_to_decide_are_refused():
+    """It failed outside of the guard, with a bare AttributeError."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 0.0), relation="replace_label")
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),
+                             pl.Column("y", "categorical", "target", categories=("a", "b"))))
+    data = ledger.protect({"x": np.arange(4) / 4}, np.array(["a", "b"] * 2), schema,
+                          public_features=True)
+    cells = pl.CrossCells(data.partition(2).cells, pl.IndexCells(np.zeros(4, int), 1))
+    answer = pl.RandomizedResponse(0.5, 2)
+    plan = pl.LabelOnly(pl.Parallel([answer] * 2, "index"))
+    with ledger.request(plan, data) as session, pytest.raises(pl.UnsupportedNode):
+        session.release(answer, data.partition(cells)[0].labels())
