@@ -127,18 +127,19 @@ def count(name: str, value: object, *, least: int = 1, most: int | None = None) 
 def whole_numbers(name: str, value: object, dimensions: int = 1, *,
                   least: int = 0) -> NDArray[np.int64]:
     """An array of whole numbers of at least `least`; booleans and floats are refused."""
-    array = value
-    if not isinstance(array, np.ndarray):
-        held = np.array(value, dtype=object)
+    held = np.array(value, dtype=None if isinstance(value, np.ndarray) else object)  # a copy
+    if held.dtype == object:
         if any(isinstance(one, _NO_NUMBERS) or not isinstance(one, numbers.Integral)
                or abs(int(one)) >> 62 for one in held.ravel()):
             raise InvalidValue(name, "given", "whole numbers")
-        array = held.astype(np.int64)
-    if array.ndim != dimensions or array.dtype.kind not in "iu" or (
-            array.size and int(array.min()) < least):
+    elif held.dtype.kind not in "iu" or (held.size and int(held.max()) >= 1 << 62):
+        # A huge unsigned number would become one below zero.
+        raise InvalidValue(name, "given", "whole numbers")
+    result: NDArray[np.int64] = held.astype(np.int64)
+    if result.ndim != dimensions or (result.size and int(result.min()) < least):
         raise InvalidValue(name, "given", f"whole numbers of at least {least}, in {dimensions} "
                                           f"dimension{'s' if dimensions > 1 else ''}")
-    return array.astype(np.int64)
+    return result
 
 
 def up(value: float) -> float:

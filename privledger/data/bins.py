@@ -8,6 +8,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from privledger.data.plain import fixed
 from privledger.data.rows import Rows
 from privledger.data.schema import Column, Schema
 from privledger.data.table import MISSING, Columns
@@ -87,15 +88,6 @@ class Bins:
         if found is None:
             found = rows.cache[self] = self.codes(rows.features)
         return found
-
-
-def fixed(table: Any) -> NDArray[Any]:
-    """A copy that nobody can change."""
-    held = np.ascontiguousarray(table)
-    if not held.size:
-        return np.zeros(held.shape, held.dtype)
-    # Backed by bytes: it was checked once, and nobody can make it writable again.
-    return np.frombuffer(held.tobytes(), held.dtype).reshape(held.shape)
 
 
 @frozen(eq=False)

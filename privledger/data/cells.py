@@ -10,8 +10,8 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.data.bins import fixed
 from privledger.data.blocks import target_of
+from privledger.data.plain import fixed
 from privledger.data.rows import Rows
 from privledger.data.score import Score, _linked
 from privledger.data.table import MISSING, has_label

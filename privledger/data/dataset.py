@@ -298,7 +298,7 @@ class Partition:
         """The handle on one part; its releases are a member of a `Parallel` node."""
         if not 0 <= part < self.cells.count:
             raise IndexError(part)
-        context = Context("part", self.token, part=part, parts=self.cells.count,
+        context = Context("part", self.token, part=int(part), parts=self.cells.count,
                           certificate=self.certificate)
         return self.data._derive(Step(context, self.cells))
 

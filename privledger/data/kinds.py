@@ -31,6 +31,7 @@ from privledger.data.choices.features import ScoreName, check_fits
 from privledger.data.dataset import Dataset, Step, check_positions
 from privledger.data.disjoint import by_record, certificate, depends_on_label
 from privledger.data.labels import LabelQuery
+from privledger.data.plain import is_plain
 from privledger.data.query import Query
 from privledger.data.rows import Vault
 from privledger.data.schema import Column, Schema
@@ -42,10 +43,12 @@ from privledger.errors import (
     SchemaError,
     UnsupportedNode,
 )
+from privledger.graph import Context
 
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
                             Hessian)
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
+_INNER = ("bins", "tests", "parent", "first", "second", "score")  # checked by themselves
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells)
 
 
@@ -57,7 +60,7 @@ def check_query(query: object) -> None:
     vault = query.data._vault
     schema = vault.schema
     for block in query.blocks:
-        if type(block) not in BLOCKS:
+        if type(block) not in BLOCKS or not is_plain(block, "score", "function"):
             _refuse(block)
         if isinstance(block, Gradient | Hessian):
             _check_score(block.score, vault)
@@ -85,12 +88,19 @@ def check_labels(query: object) -> None:
                                "ledger of relation replace_label. Nothing was read")
     _check_column("", "categorical", vault.schema)
     check_steps(query.data)
-    if any(step.context.certificate != "index" for step in query.data.steps):
+    if any(step.context.certificate != "index" or _has_coins(step.cells)
+           for step in query.data.steps):
         raise UnsupportedNode("single labels are asked of public sets of records: not of a sample, "
                               "a filter, or a part that labels or coins decide. Nothing was read")
     if not is_labelled_part(query.data):
         raise UnsupportedNode("some records have no label: ask data.partition(LabelledCells())[1]. "
                               "Nothing was read")
+
+
+def _has_coins(cells: object) -> bool:
+    """Coins lie with the rows: who drew which is not known on the public side."""
+    return type(cells) is CoinCells or (
+        type(cells) is CrossCells and (_has_coins(cells.first) or _has_coins(cells.second)))
 
 
 def check_steps(data: Dataset) -> None:
@@ -125,13 +135,16 @@ def check_choice(choice: Any) -> None:
         _refuse(choice)
         return
     vault = choice.data._vault
+    if not is_plain(choice, "data", "cells", "labels", "gradient"):
+        _refuse(choice)
     check_cells(choice.cells, vault)
     if choice.labels is not None:
         if not by_record(choice.labels):
             _refuse(choice.labels)
         check_cells(choice.labels, vault)
     if isinstance(choice, Choice) and choice.gradient is not None:
-        if type(choice.gradient) is not Gradient or choice.gradient.width != 1:
+        if (type(choice.gradient) is not Gradient or choice.gradient.width != 1
+                or not is_plain(choice.gradient, "score")):
             _refuse(choice.gradient)
         _check_score(choice.gradient.score, vault)
     if isinstance(choice, Choice) and choice.score == "squared_error" and choice.labels is None:
@@ -149,7 +162,9 @@ def _check_features(choice: FeatureChoice) -> None:
     vault = choice.data._vault
     if type(choice.key) is not ScoreName:
         _refuse(choice.key)
-    if choice.votes is not None and type(choice.votes) is not Votes:
+    if not is_plain(choice, "data", "key", "votes", "custom"):
+        _refuse(choice)
+    if choice.votes is not None and not (type(choice.votes) is Votes and is_plain(choice.votes)):
         _refuse(choice.votes)
     if choice.custom is not None and type(choice.custom) is not CustomScores:
         _refuse(choice.custom)
@@ -157,6 +172,7 @@ def _check_features(choice: FeatureChoice) -> None:
         raise DataError("the data were protected without a target; nothing was read")
     check_fits(choice.score, vault.schema)
     schema = choice.data.schema
+    _check_own(schema, vault.schema)
     if schema is not vault.schema and not set(schema.columns) <= set(vault.schema.columns):
         raise SchemaError("the handle's columns are not the data's")
     check_steps(choice.data)
@@ -179,6 +195,9 @@ def _check_step(step: object, vault: Vault) -> None:
     if type(step) is not Step:
         _refuse(step)
         return
+    if type(step.context) is not Context or not is_plain(step.context) or (
+            step.context.kind != "part" and step.context.part != 0):
+        raise NotGranted("a handle whose derivation was changed; nothing was read")
     if (step.context.kind == "part") != (step.cells is not None):
         raise NotGranted("a handle whose derivation was changed; nothing was read")
     if step.cells is not None:
@@ -191,18 +210,19 @@ def _check_step(step: object, vault: Vault) -> None:
 def check_cells(cells: object, vault: Vault) -> None:
     """The same for a partition. Whether it fits is decided by the schema, never by records:
     an error, or a shape, that only some records cause would be a release without noise."""
-    if type(cells) not in CELLS:
+    if type(cells) not in CELLS or not is_plain(cells, *_INNER):
         _refuse(cells)
     schema = vault.schema
     if isinstance(cells, TreeCells):
         for test in cells.tests:
-            if type(test) is not Test:
+            if type(test) is not Test or not is_plain(test):
                 _refuse(test)
         _check_bins(cells.bins, schema)
     if isinstance(cells, GrownCells):
         tree: GrownCells | None = cells
         while tree is not None:
-            if type(tree) is not GrownCells:
+            if type(tree) is not GrownCells or not is_plain(tree, *_INNER) or (
+                    tree.count != (1 if tree.parent is None else 2 * tree.parent.count)):
                 _refuse(tree)
             tree = tree.parent
         _check_bins(cells.bins, schema)
@@ -225,10 +245,18 @@ def check_cells(cells: object, vault: Vault) -> None:
         cells.check(len(column.categories) + (1 if cells.name else 0))
 
 
+def _check_own(held: object, schema: Schema) -> None:
+    """A stranger's columns would be asked again where the rows are."""
+    if held is not schema and (type(held) is not Schema or not all(
+            type(column) is Column and is_plain(column) for column in held.columns)):
+        _refuse(held)
+
+
 def _check_bins(bins: object, schema: Schema) -> None:
-    if type(bins) is not Bins:
+    if type(bins) is not Bins or not is_plain(bins, "schema", "stack", "orders"):
         _refuse(bins)
         return
+    _check_own(bins.schema, schema)
     if bins.schema is not schema and not set(bins.schema.features) <= set(schema.features):
         raise SchemaError("the tree's bins are for other columns than the data's")
 
@@ -244,6 +272,8 @@ def _check_score(score: object, vault: Vault) -> None:
     if type(score) is not Score:
         _refuse(score)
         return
+    if not is_plain(score, "_updates", "_checked"):
+        _refuse(score)
     schema = vault.schema
     classes = len(schema.target.categories)
     fits = {"squared": schema.task == "regression" and score.width == 1,

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.data.bins import fixed
+from privledger.data.plain import fixed
 from privledger.errors import InvalidValue
 from privledger.rounding import whole_numbers
 

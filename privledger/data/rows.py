@@ -12,6 +12,7 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
+from privledger.data.plain import fixed
 from privledger.data.table import MISSING, Columns, has_label
 from privledger.errors import NotGranted
 
@@ -67,15 +68,16 @@ class Rows:
         return "Rows(private)"
 
 
+def _lasting(rows: Rows) -> Rows:
+    """The same records, with features that nobody can change: learners will hold them too."""
+    arrays = tuple(fixed(array) for array in rows.features.arrays)
+    return Rows(Columns(rows.features.schema, arrays, rows.n), rows.target, rows.source)
+
+
 def _public_side(rows: Rows) -> Rows:
     """The features, and which records have a label; of the label itself nothing."""
-    seen = []
-    for array in rows.features.arrays:
-        view = array.view()
-        view.setflags(write=False)
-        seen.append(view)
     blank = None if rows.target is None else np.where(has_label(rows.target), 0, MISSING)
-    return Rows(Columns(rows.features.schema, tuple(seen), rows.n), blank)
+    return Rows(rows.features, blank)
 
 
 class Vault:
@@ -94,6 +96,7 @@ class Vault:
         self._guardian = guardian
         self.relation = relation
         self.unlabelled = unlabelled
+        rows = _lasting(rows) if public_features else rows
         self.public = _public_side(rows) if public_features else None
         self.schema = rows.features.schema
         self.has_target = rows.target is not None

@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field, frozen, setters
 from numpy.typing import NDArray
 
 from privledger.data.blocks import target_of
@@ -21,6 +21,10 @@ from privledger.errors import InvalidValue
 from privledger.rounding import finite_array, moderate, number
 
 LOSSES = ("squared", "logistic", "softmax")
+
+
+def _start(value: Any) -> NDArray[np.float64]:
+    return np.atleast_1d(finite_array("start", value))
 
 
 @define(eq=False)
@@ -34,17 +38,16 @@ class Score:
         width: coordinates of a score: 1, or the number of classes for softmax.
     """
 
-    loss: str
-    start: NDArray[np.float64]
-    center: float = 0.0
-    scale: float = 1.0
+    loss: str = field(on_setattr=setters.frozen)
+    start: NDArray[np.float64] = field(on_setattr=setters.frozen, converter=_start)
+    center: float = field(default=0.0, on_setattr=setters.frozen)
+    scale: float = field(default=1.0, on_setattr=setters.frozen)
     _updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
     _checked: WeakKeyDictionary[Any, int] = field(factory=WeakKeyDictionary, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise InvalidValue("loss", self.loss, f"one of {', '.join(LOSSES)}")
-        self.start = np.atleast_1d(finite_array("start", self.start))
         if self.start.ndim != 1 or not len(self.start):
             raise InvalidValue("start", self.start.shape, "of shape (width,)")
         number("center", self.center)

@@ -1,7 +1,7 @@
 """The typed composition graph: nodes, their prices, and views of them."""
 
-# These two add their rules to the fold.
-from privledger.graph import fold_relations, fold_sampling  # noqa: F401
+# These add their rules to the fold.
+from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
 from privledger.graph.codec import canonical, from_json, to_json
 from privledger.graph.dp_events import from_dp_event, to_dp_event
 from privledger.graph.explain import Explanation, explain

@@ -1,7 +1,7 @@
 """Graph -> cost, bottom up. One short rule per node type; unknown types are refused.
 
 The rules and their sources are in docs/proofs/composition.md; samples are in `fold_sampling`,
-changes of what counts as a neighbour in `fold_relations`.
+changes of what counts as a neighbour in `fold_relations`, a choice among members in `one_of`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from privledger.errors import RelationMismatch
 from privledger.graph.nodes import (
     IndividualFilter,
     Node,
-    OneOf,
     Parallel,
     PostProcess,
     Public,
@@ -109,12 +108,6 @@ def _(node: Parallel, relation: Relation, orders: Orders) -> Cost:
         [cost_of(child, "replace_one", orders) for child in twice],
         [cost_of(child, "add_remove", orders) for child in twice],
     )
-
-
-@fold.register
-def _(node: OneOf, relation: Relation, orders: Orders) -> Cost:
-    """Whichever runs, it costs no more than the dearest, at every order and every epsilon."""
-    return maximum([cost_of(child, relation, orders) for child in dict.fromkeys(node.nodes)])
 
 
 @fold.register

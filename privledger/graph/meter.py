@@ -83,15 +83,22 @@ class Meter:
         self._opened: dict[str, tuple[Context, list[Meter]]] = {}
         # For each `OneOf` in use, the members that would still explain every release so far.
         self._runs: list[list[Meter]] = []
+        # Of each sample, what it was drawn from: two nodes of a plan are two samples.
+        self._above: dict[str, tuple[Context, ...]] = {}
 
     def admit(self, chain: tuple[Context, ...], leaf: Node) -> None:
         """Take one release off the plan, or raise `NotGranted` and change nothing."""
+        above = _above_samples(chain)
+        if any(self._above.get(token, place) != place for token, place in above.items()):
+            raise NotGranted("one token stands for one sample, at one place of a derivation. "
+                             "Nothing was read")
         if not self._take(chain, leaf, commit=True):
             raise NotGranted(
                 f"no grant covers {type(leaf).__name__} "
                 + (f"under {' > '.join(step.kind for step in chain)} " if chain else "")
                 + "here: the reserved plan has no such node left. Nothing was read"
             )
+        self._above.update(above)
 
     def left(self) -> dict[Unit, int]:
         """Units not yet used (opened contexts excluded)."""
@@ -119,7 +126,7 @@ class Meter:
             if times and _matches(unit, step):
                 # A filter without a described inside admits anything: its caps do the guarding.
                 free = isinstance(unit, IndividualFilter) and unit.node is None
-                inner = [Meter(child, admit_any=free) for child in _inside(unit)]
+                inner = [Meter(child, admit_any=free) for child in inside(unit)]
                 if self._below(inner, step)._take(rest, leaf, commit=commit):
                     if commit:
                         self._left[unit] = times - 1
@@ -158,6 +165,21 @@ class Meter:
         return meters[step.part] if step.kind == "part" else meters[0]
 
 
+def _above_samples(chain: tuple[Context, ...]) -> dict[str, tuple[Context, ...]]:
+    """The steps above each Poisson sample of a derivation.
+
+    Raises:
+        NotGranted: a sample of itself, which is no smaller than it was.
+    """
+    above: dict[str, tuple[Context, ...]] = {}
+    for place, step in enumerate(chain):
+        if step.kind == "poisson":
+            if step.token in above:
+                raise NotGranted("a sample cannot be drawn from itself. Nothing was read")
+            above[step.token] = chain[:place]
+    return above
+
+
 def _meaning(step: Context) -> Context:
     """What a token stands for: the step without the part it points at."""
     return evolve(step, part=0)
@@ -175,7 +197,17 @@ def _matches(unit: Unit, step: Context) -> bool:
     return isinstance(unit, IndividualFilter) and filter_caps(unit) == step.caps
 
 
-def _inside(unit: Unit) -> tuple[Node | None, ...]:
+def opens_alike(one: Unit, other: Unit) -> bool:
+    """Whether one derivation could open either."""
+    if isinstance(one, PoissonSample) and isinstance(other, PoissonSample):
+        return one.rate == other.rate
+    if isinstance(one, Parallel) and isinstance(other, Parallel):
+        return len(one.nodes) == len(other.nodes) and one.certificate == other.certificate
+    return (isinstance(one, IndividualFilter) and isinstance(other, IndividualFilter)
+            and filter_caps(one) == filter_caps(other))
+
+
+def inside(unit: Unit) -> tuple[Node | None, ...]:
     if isinstance(unit, Parallel):
         return unit.nodes
     if isinstance(unit, PoissonSample | IndividualFilter):

@@ -59,7 +59,8 @@ class LineReader:
             value, _, rest = rest.partition('"')
             parts.append(before)
             values[name] = value
-            if not value.isprintable() or not value.isascii() or "\\" in value:
+            # An empty one would look the same as the blank of a cut that is somewhere deeper.
+            if not value or not value.isprintable() or not value.isascii() or "\\" in value:
                 return Line(position, kind, _strict(text), None)
         parts.append(rest)
         key = tuple(parts)

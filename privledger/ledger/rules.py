@@ -157,7 +157,8 @@ class ReleasesAreGranted:
     def on_released(self, line: Line, state: State | None) -> Findings:
         grant = self._open[line.body["grant"]]
         grant.count += len(line.body["items"])
-        if grant.first is None and grant.form is not None and line.form is not None:
+        fresh = grant.first is None and grant.meter is None
+        if fresh and grant.form is not None and line.form is not None:
             grant.first, key = line.body, (grant.form, line.form)
             fault = self._known.get(key)
             if fault is None:

@@ -311,7 +311,8 @@ class Ledger:
             "lease": None if lease is None else positive("lease", lease),
             "isolation": isolation,
         }
-        refuse_forbidden(self._history, body, plan, data.schema.public_rows)
+        # Of the table as it was protected: a handle can be made with another schema.
+        refuse_forbidden(self._history, body, plan, data._vault.schema.public_rows)
         if scope is None:
             reserve(self._history, "granted", body, plan, checked)
         else:
@@ -327,7 +328,7 @@ class Ledger:
         Raises:
             BudgetExceeded: it does not fit.
         """
-        if not isinstance(node, IndividualFilter) or node.node is not None:
+        if type(node) is not IndividualFilter or node.node is not None:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
         label = f"scope-{secrets.token_hex(4)}" if name is None else _short("name", name)
         checked = probability("delta", delta, zero=True)

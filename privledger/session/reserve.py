@@ -92,6 +92,10 @@ def reserve_in_scope(history: History, body: dict[str, Any], plan: Node, scope: 
         NotGranted: the scope was never paid for, has other caps, or serves other records.
         InvalidValue: the plan is not the scope's filter.
     """
+    # By exact type: a stranger's caps may be others each time they are asked for.
+    if type(scope) is not Scope or type(scope.node) is not IndividualFilter or (
+            type(scope.name) is not str):
+        raise InvalidValue("scope", type(scope).__name__, "what open_scope gave")
     if not isinstance(plan, IndividualFilter) or filter_caps(plan) != filter_caps(scope.node):
         raise InvalidValue("plan", type(plan).__name__, "the scope's IndividualFilter")
     worst = _worst(plan, history.state.relation)

@@ -27,6 +27,7 @@ from privledger.data.kinds import check_choice, check_query
 from privledger.data.rows import Rows
 from privledger.errors import (
     DataError,
+    InvalidValue,
     NotGranted,
     PrivledgerError,
     UnsupportedNode,
@@ -147,6 +148,7 @@ class Session:
             if self._scope is not None:
                 scope = self._scope
             elif node is not None:
+                _check_filter(node)
                 scope = Scope(f"{self.grant}/filter", node)
                 known = self._filters.get(scope.name, scope)
                 if known.node != node:
@@ -201,7 +203,7 @@ class Session:
             raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
                                   "version; nothing was read")
         self._check_covered(query.data)
-        count("rollover", rollover, least=0, most=MOST_COUNT)
+        rollover = int(count("rollover", rollover, least=0, most=MOST_COUNT))
         made = recipes(mechanism, query, self._relation)
         self.charge(mechanism, query.data.chain, query.label, query.cell_count)
         noisy = self._guarded(lambda: self._answer(mechanism, query, made, rollover))
@@ -459,6 +461,12 @@ class Session:
 
     def __deepcopy__(self, memo: object) -> Session:
         return self
+
+
+def _check_filter(node: object) -> None:
+    """By exact type: a stranger's caps may be others each time they are asked for."""
+    if type(node) is not IndividualFilter:
+        raise InvalidValue("node", type(node).__name__, "an IndividualFilter")
 
 
 def _per_square(scope: Scope, rate: float) -> float:

@@ -187,3 +187,15 @@ def test_a_sample_of_one_of_is_never_a_fresh_one_elsewhere():
     meter.admit((step,), G)
     refused(meter, (step,), L)
     meter.admit((Context("poisson", "two", rate=0.1),), L)
+
+
+def test_a_sample_stands_at_one_place():
+    sampled = pl.PoissonSample(0.1, G)
+    meter = Meter(pl.Sequential([sampled, pl.Parallel([sampled, sampled]),
+                                 pl.PoissonSample(0.1, sampled)]))
+    step = Context("poisson", "one", rate=0.1)
+    refused(meter, (step, step), G)
+    meter.admit((step,), G)
+    refused(meter, (part(0), step), G)
+    refused(meter, (Context("poisson", "two", rate=0.1), step), G)
+    meter.admit((part(0), Context("poisson", "three", rate=0.1)), G)

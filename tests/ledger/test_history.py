@@ -315,3 +315,13 @@ def test_randomised_orders_of_grants_and_refunds_balance(make_ledger, schema, ta
         session.close(failed=KeyError if fate == 1 and rng.integers(2) else None)
     assert ledger.state.units == expected
     assert ledger.verify() == []
+
+
+def test_a_long_line_of_releases_does_not_hide_a_known_one_behind_it():
+    """What was over the plan passed for the first release of another grant's form."""
+    settle = [("settled", {"grant": name, "time": "t", "touched": True, "releases": releases})
+              for name, releases in (("f", 1), ("g", 2))]
+    long = released("g")[1] | {"questions": ["count" * 1000]}
+    store = stored(("created", CREATED), rule(), granted("f", time="t"), released("f"), settle[0],
+                   granted("g", time="t"), ("released", long), released("g"), settle[1])
+    assert [finding.rule for finding in audit(store)] == ["releases-are-granted"]

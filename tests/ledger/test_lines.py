@@ -74,3 +74,11 @@ def test_forms_are_forgotten_when_there_are_too_many(monkeypatch):
     forms = [reader.read(0, "granted", canonical(BODY | {"units": units})).form
              for units in (1, 2, 3, 4, 1)]
     assert len(set(forms)) == 5  # a number never comes back for another form
+
+
+def test_an_empty_name_is_no_cut():
+    """A label `time` was cut out in place of an empty time, and its text got lost."""
+    reader = LineReader()
+    for quarter in ("", "q1", "q2"):
+        body = BODY | {"time": "", "labels": {"time": quarter}}
+        assert reader.read(0, "granted", canonical(body)).body == body

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privledger as pl
 from privledger.data.blocks import clipped
+from privledger.data.score import Gradient
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),
@@ -295,3 +297,210 @@ def test_a_vault_opens_for_grants_of_its_own_history_only():
     with pytest.raises(pl.NotGranted), data._vault.open(Permission()):
         raise AssertionError("must not open")
     assert data._vault.opened == 0
+
+
+def handle(data, *steps):
+    """A handle as nobody should be able to make it."""
+    return pl.Dataset(data.schema, data._vault, steps, data.ledger)
+
+
+def test_a_sample_is_not_drawn_from_itself():
+    """It was priced as rate 0.01 and was one sample of rate 0.1."""
+    ledger, data = protected()
+    node = pl.PoissonSample(0.1, pl.PoissonSample(0.1, pl.Gaussian(5.0)))
+    step = data.poisson(0.1).steps[0]
+    with ledger.request(node, data) as session, pytest.raises(pl.NotGranted):
+        session.release(pl.Gaussian(5.0), handle(data, step, step).count())
+    assert data._vault.opened == 0
+
+
+def test_one_sample_does_not_pass_for_two_at_two_places():
+    ledger, data = protected()
+    sampled = pl.PoissonSample(0.1, pl.Gaussian(5.0))
+    parts = data.partition(pl.CategoryCells("c", 4))
+    node = pl.Sequential([sampled, pl.Parallel([sampled] * 4)])
+    step = data.poisson(0.1).steps[0]
+    with ledger.request(node, data) as session:
+        session.release(pl.Gaussian(5.0), handle(data, step).count())
+        with pytest.raises(pl.NotGranted):
+            session.release(pl.Gaussian(5.0), handle(data, *parts[0].steps, step).count())
+        session.release(pl.Gaussian(5.0), parts[0].poisson(0.1).count())
+
+
+def test_a_sample_has_no_parts():
+    """The plan saw one sample, the rows a fresh one for each part."""
+    ledger, data = protected()
+    node = pl.PoissonSample(0.1, pl.Repeat(pl.Gaussian(5.0), 2))
+    step = data.poisson(0.1).steps[0]
+    other = evolve(step, context=evolve(step.context, part=5))
+    with ledger.request(node, data) as session, pytest.raises(pl.NotGranted):
+        session.release(pl.Gaussian(5.0), handle(data, other).count())
+
+
+class Greedy(float):
+    """A number that keeps the arrays it is asked to calculate with."""
+
+    __array_ufunc__ = None
+    __hash__ = float.__hash__
+
+    def __new__(cls, value, seen):
+        made = super().__new__(cls, value)
+        made.seen = seen
+        return made
+
+    def _take(self, other):
+        if isinstance(other, np.ndarray):
+            self.seen.append(other)
+        return other
+
+    __rsub__ = __rtruediv__ = __radd__ = __ge__ = _take
+
+
+@pytest.mark.parametrize("ask", [
+    lambda data, one: data.query((pl.ColumnValue("x", one, one),)),
+    lambda data, one: data.query((pl.ColumnValue("x", 0.5, 0.5, one),)),
+    lambda data, one: data.query((Gradient(data.score("squared", [0.0]), one, 1),)),
+    lambda data, one: data.query((data.score("squared", [0.0]).hessian(one),)),
+    lambda data, one: data.query((data.score("squared", [0.0], center=one,
+                                             scale=one).gradient(1.0),)),
+    lambda data, one: data.choose(data.root(data.bins(4)), "gain", features=[0], penalty=one,
+                                  gradient=data.score("squared", [0.0]).gradient(1.0)),
+])
+def test_no_number_of_a_strangers_make_meets_the_rows(ask):
+    ledger, data = protected()
+    seen = []
+    query = ask(data, Greedy(1.0, seen))
+    node = pl.Exponential(1.0, (-1, 1 / 3)) if isinstance(query, pl.Choice) else pl.Gaussian(5.0)
+    with ledger.request(node, data) as session, pytest.raises(pl.UnsupportedNode):
+        session.release(node, query)
+    assert not seen
+    assert data._vault.opened == 0
+
+
+def test_a_score_keeps_the_numbers_it_was_made_of():
+    _, data = protected()
+    score = data.score("squared", [0.0])
+    for name in ("loss", "start", "center", "scale"):
+        with pytest.raises(AttributeError):
+            setattr(score, name, 1.0)
+
+
+def test_bins_are_of_the_packages_own_schema():
+    """A stranger's schema gave other columns to the rows than it had given to the check."""
+    ledger, data = protected()
+
+    class Own:
+        features = SCHEMA.features
+
+    query = data.query((pl.Ones(),), pl.GrownCells(pl.Bins(Own(), 4)))
+    with ledger.request(pl.Gaussian(5.0), data) as session, pytest.raises(pl.UnsupportedNode):
+        session.release(pl.Gaussian(5.0), query)
+    assert data._vault.opened == 0
+
+
+def test_the_number_of_rows_is_that_of_the_table_and_not_of_a_handle():
+    policy = pl.Policy.from_dict({"policy": {"max_epsilon": 10.0, "max_delta": 1e-6,
+                                              "min_rows": 100}})
+    ledger, data = protected(policy=policy)
+    forged = evolve(data, schema=evolve(SCHEMA, public_rows=10**6))
+    with pytest.raises(pl.PolicyViolation):
+        ledger.request(pl.Gaussian(5.0), forged)
+
+
+HUGE = [2**63, 2**64 - 1]
+
+
+@pytest.mark.parametrize("huge", HUGE)
+def test_a_huge_unsigned_number_is_no_negative_position(huge):
+    """It answered the last label twice for the price of one, and made a query on a part fail
+    exactly if one record was in it: a label without noise."""
+    _, data = protected(relation="replace_one")
+    with pytest.raises(pl.InvalidValue):
+        pl.IndexCells(np.array([huge] + [0] * (N - 1), dtype=np.uint64), 2)
+    for options in ({"rows": np.array([0, huge], dtype=np.uint64)},
+                    {"candidates": np.array([[0, huge]], dtype=np.uint64)}):
+        with pytest.raises(pl.InvalidValue):
+            data.labels(**options)
+
+
+class Shifty:
+    """A filter whose cap is small where it is compared, and huge where it is used."""
+
+    kind, order, node = "gdp", 0.0, None
+    asked = 0
+
+    @property
+    def cap(self):
+        Shifty.asked += 1
+        return 0.001 if Shifty.asked % 2 else 1e9
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def test_a_filter_of_a_strangers_make_is_refused():
+    ledger, data = protected()
+    reserved = pl.IndividualFilter("gdp", 0.001)
+    with ledger.request(reserved, data) as session, pytest.raises(pl.InvalidValue):
+        session.filtered(Shifty())
+    scope = ledger.open_scope(reserved, name="shared")
+    with pytest.raises(pl.InvalidValue):
+        ledger.open_scope(Shifty())
+    with pytest.raises(pl.InvalidValue):
+        ledger.request(reserved, data, scope=evolve(scope, node=Shifty()))
+
+
+def test_public_features_stay_as_they_are():
+    """A learner could make the view writable, give one record a code that no cell has, and see
+    a query on the part of one label fail exactly if the record was in it."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0), relation="replace_label")
+    place = np.arange(N)
+    X = {"x": place / N, "c": np.array(["a", "b", "d"])[place % 3]}
+    data = ledger.protect(X, place / N, SCHEMA, public_features=True)
+    for column in data.public_features.arrays:
+        base = column
+        while isinstance(base, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                base.setflags(write=True)
+            base = base.base
+        assert isinstance(base, bytes)
+
+
+SEEN = []
+
+
+class Many(int):
+    """A number of rounds that wants to see what it divides."""
+
+    __array_ufunc__ = None
+
+    def __mul__(self, other):
+        return self
+
+    def __rtruediv__(self, other):
+        SEEN.append(other)
+        return other
+
+
+def test_the_number_of_rounds_left_does_not_meet_the_spends():
+    ledger, data = protected()
+    node = pl.IndividualFilter("gdp", 0.5)
+    with ledger.request(node, data) as session:
+        session.release(pl.Gaussian(5.0), session.filtered(node).count(), rollover=Many(3))
+    assert not SEEN
+
+
+def test_labels_of_a_part_that_coins_help_to_decide_are_refused():
+    """It failed outside of the guard, with a bare AttributeError."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 0.0), relation="replace_label")
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),
+                             pl.Column("y", "categorical", "target", categories=("a", "b"))))
+    data = ledger.protect({"x": np.arange(4) / 4}, np.array(["a", "b"] * 2), schema,
+                          public_features=True)
+    cells = pl.CrossCells(data.partition(2).cells, pl.IndexCells(np.zeros(4, int), 1))
+    answer = pl.RandomizedResponse(0.5, 2)
+    plan = pl.LabelOnly(pl.Parallel([answer] * 2, "index"))
+    with ledger.request(plan, data) as session, pytest.raises(pl.UnsupportedNode):
+        session.release(answer, data.partition(cells)[0].labels())

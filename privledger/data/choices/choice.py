@@ -8,10 +8,10 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.data.bins import fixed
 from privledger.data.cells import Cells
 from privledger.data.choices.grown import NO_TEST, GrownCells
 from privledger.data.choices.scores import Bound
+from privledger.data.plain import fixed
 from privledger.data.score import Gradient
 from privledger.errors import InvalidValue
 from privledger.rounding import non_negative, whole_numbers

@@ -8,7 +8,8 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.data.bins import Bins, fixed
+from privledger.data.bins import Bins
+from privledger.data.plain import fixed
 from privledger.data.rows import Rows
 from privledger.data.schema import Column
 from privledger.errors import InvalidValue
