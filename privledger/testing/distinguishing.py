@@ -71,11 +71,13 @@ def clopper_pearson(hits: Floats, runs: int, miss: float) -> tuple[Floats, Float
 
 def _epsilon_low(likely: Floats, rare: Floats, runs: tuple[int, int], delta: float,
                  miss: float) -> Floats:
-    """(epsilon, delta) asks P(event) <= e^epsilon Q(event) + delta of every event."""
+    """(epsilon, delta) asks P(event) <= e^epsilon Q(event) + delta of every event.
+
+    May be negative: that says which event is the better one, where none proves anything.
+    """
     low, _ = clopper_pearson(likely, runs[0], miss)
     _, high = clopper_pearson(rare, runs[1], miss)
-    found = np.log(np.maximum(low - delta, 1e-300) / high)
-    return np.asarray(np.maximum(found, 0.0))
+    return np.asarray(np.log(np.maximum(low - delta, 1e-300) / high))
 
 
 class _Statistics:
@@ -139,14 +141,15 @@ def distinguish(first: Floats, second: Floats, *, delta: float = 0.0,
     2.58
     """
     probability("false_alarm", false_alarm)
-    half = len(first) // 2, len(second) // 2
+    probability("delta", delta, zero=True)
+    half, miss = (len(first) // 2, len(second) // 2), false_alarm / 2
     statistics = _Statistics(first[:half[0]], second[:half[1]])
     learned = statistics.of(first[:half[0]]), statistics.of(second[:half[1]])
     events = _candidates(np.concatenate(learned))
     counted = [np.array([event.holds(values).sum() for event in events], dtype=np.float64)
                for values in learned]
-    ways = np.stack([_epsilon_low(counted[0], counted[1], half, delta, 0.05),
-                     _epsilon_low(counted[1], counted[0], half[::-1], delta, 0.05)])
+    ways = np.stack([_epsilon_low(counted[0], counted[1], half, delta, miss),
+                     _epsilon_low(counted[1], counted[0], half[::-1], delta, miss)])
     way, best = np.unravel_index(int(ways.argmax()), ways.shape)
     event = events[int(best)]
     tested = [statistics.of(values[cut:]) for values, cut in zip((first, second), half,
@@ -156,9 +159,10 @@ def distinguish(first: Floats, second: Floats, *, delta: float = 0.0,
     hits = tuple(int(event.holds(values).sum()) for values in tested)
     runs = tuple(len(values) for values in tested)
     low = _epsilon_low(np.array(hits[0]), np.array(hits[1]), (runs[0], runs[1]), delta,
-                       false_alarm / 2)
+                       miss)
     name = f"{statistics.names[event.statistic]} {event.side} {event.cut:.6g}"
-    return Evidence(float(low), name, (hits[0], hits[1]), (runs[0], runs[1]), delta, false_alarm)
+    return Evidence(max(0.0, float(low)), name, (hits[0], hits[1]), (runs[0], runs[1]), delta,
+                    false_alarm)
 
 
 def runs_needed(epsilon: float, false_alarm: float = 1e-6) -> int:
