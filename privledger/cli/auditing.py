@@ -15,6 +15,7 @@ from privledger.data import Schema
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
+from privledger.rounding import positive, probability
 from privledger.testing.trials import FITS, Trial, blank_example, empirical_epsilon
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def parameters(given: tuple[str, ...]) -> dict[str, Any]:
 def build(name: str, schema: Schema, epsilon: float, delta: float | None, relation: str,
           params: dict[str, Any]) -> Any:
     """The learner with its parameters; one without a parameter `delta` may be given none."""
+    positive("epsilon", epsilon)
+    if delta is not None:
+        probability("delta", delta, zero=True)
     kind = load_learner(name)
     params = params | {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
     if "mode" in inspect.signature(kind).parameters and params.get("mode", "private") != "private":
