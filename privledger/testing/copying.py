@@ -107,7 +107,8 @@ def _searches(learner: Any, given: Example) -> None:
 def takes_tables(learner: Any) -> bool:
     """Whether the learner can be given a plain table, with its schema as a parameter."""
     return (hasattr(learner, "get_params") and "schema" in learner.get_params(deep=False)
-            and relation_of(learner) != "replace_label")
+            and relation_of(learner) != "replace_label"
+            and not getattr(learner, "unlabelled", False))
 
 
 def _table(given: Example) -> Any:

@@ -30,11 +30,13 @@ class Example:
 
     Attributes:
         X: columns by name, each of shape (n_records,). y: the target, shape (n_records,).
+        unlabelled: whether targets may be missing (None, or NaN).
     """
 
     schema: Schema
     X: dict[str, NDArray[Any]]
     y: NDArray[Any]
+    unlabelled: bool = False
 
     @property
     def n_records(self) -> int:
@@ -94,6 +96,13 @@ def example(schema: Schema, task: str, rows: int = 240) -> Example:
     return Example(schema, X, y)
 
 
+def without_some(table: Example) -> Example:
+    """The same records, every third one without its label."""
+    y: NDArray[Any] = table.y.astype(object if table.y.dtype.kind == "U" else float)
+    y[::3] = None
+    return evolve(table, y=y, unlabelled=True)
+
+
 def tasks_of(learner: Any) -> tuple[str, ...]:
     """The kinds of target to try: of a learner that says nothing, a number."""
     tasks = learner.info.tasks
@@ -119,7 +128,9 @@ def examples_for(learner: Any, given: Example | None = None) -> tuple[Example, .
                 learner.plan(schema)
             except (SchemaError, UnsupportedNode):
                 continue
-            found.append(example(schema, task))
+            made = example(schema, task)
+            # A learner may say that it is for tables where some labels are missing.
+            found.append(without_some(made) if getattr(learner, "unlabelled", False) else made)
             break
     if not found:
         learner.plan(example_schema(tasks_of(learner)[0]))  # raises, and says why
@@ -153,10 +164,12 @@ def worst_pair(base: Example, relation: str, count: int = 8) -> tuple[Example, E
 def neighbours_of(base: Example, relation: str) -> dict[str, Example]:
     """Tables one record away from `base`, by what was done to the record."""
     low, high = extremes(base.schema)
-    other = high if base.y[0] == low else low
+    # Which records have a label is public where labels alone are private, so a labelled one.
+    place = 1 if base.unlabelled else 0
+    other = high if base.y[place] == low else low
     places = np.arange(base.n_records)
     if relation == "replace_label":
-        return {"label replaced": base.with_target(0, other)}
+        return {"label replaced": base.with_target(place, other)}
     swapped = places.copy()
     swapped[0] = 1
     replaced = base.take(swapped).with_target(0, other)

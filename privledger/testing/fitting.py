@@ -52,13 +52,15 @@ def ledger_for(learner: Any, factor: float = 1.0) -> Ledger:
 
 def watch(ledger: Ledger, given: Example) -> WatchedTable:
     """The example behind a guard that notices every early reading."""
-    return WatchedTable.build(ledger, given.schema.task, (given.X, given.y), given.schema)
+    return WatchedTable.build(ledger, given.schema.task, (given.X, given.y), given.schema,
+                              unlabelled=given.unlabelled)
 
 
 def protect(ledger: Ledger, given: Example) -> Dataset:
     """The example behind the ledger's own guard."""
     return ledger.protect(given.X, given.y, given.schema,
-                          public_features=ledger.relation == "replace_label")
+                          public_features=ledger.relation == "replace_label",
+                          unlabelled=given.unlabelled)
 
 
 def fitted_on(learner: Any, data: Dataset) -> Any:

@@ -40,7 +40,7 @@ def variants_of(given: Example, relation: str) -> dict[str, Example]:
     """Tables of the same schema with little in them; under `replace_label`, other labels only."""
     low, _ = extremes(given.schema)
     y = given.y.copy()
-    y[:] = low
+    y[np.array([value is not None and value == value for value in y])] = low
     order = np.argsort((np.arange(given.n_records) * 97) % 241)
     found = {"one class or value only": evolve(given, y=y)}
     if relation == "replace_label":
@@ -139,7 +139,8 @@ def _ways(learner: Any, given: Example, X: Any, y: Any) -> list[Any]:
     def guarded() -> Any:
         ledger = ledger_for(learner)
         data = ledger.protect(X, y, given.schema,
-                              public_features=ledger.relation == "replace_label")
+                              public_features=ledger.relation == "replace_label",
+                              unlabelled=given.unlabelled and y is not None)
         return fitted_on(fresh(learner), data)
 
     def plain() -> Any:

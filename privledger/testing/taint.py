@@ -19,7 +19,13 @@ from privledger.graph import Node
 from privledger.ledger import Receipt
 from privledger.session import Ledger, Scope, Session
 from privledger.testing.copying import takes_tables
-from privledger.testing.examples import Example, example_schema, example_table, examples_for
+from privledger.testing.examples import (
+    Example,
+    example_schema,
+    example_table,
+    examples_for,
+    without_some,
+)
 from privledger.testing.failing import fail
 from privledger.testing.fitting import fitted_on, fresh, ledger_for, protect, relation_of
 
@@ -68,6 +74,7 @@ def planted_example(given: Example) -> Example:
     if given.schema in (example_schema(task), example_schema(task, numbers_only=True)):
         X, y = example_table(task, ROWS)
         base = Example(given.schema, {c.name: X[c.name] for c in given.schema.features}, y)
+        base = without_some(base) if given.unlabelled else base
     else:
         base = given.take(np.arange(ROWS) % given.n_records)
     for column in given.schema.features:
@@ -94,7 +101,8 @@ def planted_in(table: Example, relation: str) -> Planted:
             floats.append(np.concatenate([scaled, facts]))
     counts = set() if relation == "replace_label" else {len(table.y)}
     if target.kind == "categorical":
-        _, each = np.unique(table.y, return_counts=True)
+        known = [str(label) for label in table.y if label is not None]
+        _, each = np.unique(known, return_counts=True)
         counts |= {int(count) for count in each if count > 100}
     every = np.sort(np.concatenate([*floats, np.array([math.pi * 1e30, math.pi * 2e30])]))
     return Planted(every, frozenset(counts))

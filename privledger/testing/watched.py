@@ -41,14 +41,16 @@ class WatchedTable:
 
     @classmethod
     def build(cls, ledger: Ledger, task: str, table: Table | None = None,
-              schema: Schema | None = None) -> WatchedTable:
+              schema: Schema | None = None, *, unlabelled: bool = False) -> WatchedTable:
         """Guard `table`, the example's own if it is None."""
         schema = example_schema(task) if schema is None else schema
         X, y = example_table(task) if table is None else table
         columns: Columns = encode_features(X, schema)
-        rows = WatchedRows(columns, encode_target(y, schema), ledger._source)
+        rows = WatchedRows(columns, encode_target(y, schema, unlabelled=unlabelled),
+                           ledger._source)
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
-                      public_features=ledger.relation == "replace_label")
+                      public_features=ledger.relation == "replace_label",
+                      unlabelled=unlabelled)
         watched = cls(ledger, Dataset(schema, vault, ledger=ledger), vault)
         rows.watch = watched
         return watched

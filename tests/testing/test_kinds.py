@@ -57,6 +57,32 @@ def test_neighbours_differ_in_one_record(relation):
         assert table.X is base.X and (table.y != base.y).sum() == 1
 
 
+class SomeLabels(PublicCells):
+    """For tables where some labels are missing: asks the labelled part alone."""
+
+    unlabelled = True
+
+    def plan(self, schema):
+        return pl.LabelOnly(pl.Parallel([self._leaf(schema)] * 2, certificate="index"))
+
+    def fit(self, X, y=None):
+        leaf = self._leaf(X.schema)
+        labelled = X.partition(pl.LabelledCells())[1]
+        with X.ledger.request(self.plan(X.schema), X, learner="some") as session:
+            noisy = session.release(leaf, labelled.labels())
+        everybody = np.zeros(X.public_rows, dtype=int)
+        everybody[X.public_labelled] = noisy
+        self._count(X, everybody)
+        return self
+
+
+def test_tables_with_labels_missing():
+    learner = SomeLabels(epsilon=1.0)
+    tables = examples_for(learner)
+    assert all(sum(label is None for label in table.y) == 80 for table in tables)
+    check_learner(learner)
+
+
 def test_unknown_names_of_checks_are_refused():
     with pytest.raises(ValueError, match="no check is called"):
         parametrize_with_learner_checks([PublicCells()], without=("epsilon-hold",))
