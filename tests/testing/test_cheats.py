@@ -58,6 +58,14 @@ def test_the_learner_they_are_made_from_is_honest(relation):
     check_learner(NoisyMean(epsilon=0.5, relation=relation))
 
 
+@pytest.mark.slow
+def test_two_thousand_fits_tell_half_of_the_noise_from_all_of_it():
+    """Of the honest one, an accusation has probability at most 1e-6."""
+    CHECKS["epsilon-holds"](breaking.LessNoise(epsilon=1.0), fits=2000)
+    with pytest.raises(LearnerCheckFailed, match="is proved at delta 0"):
+        CHECKS["epsilon-holds"](breaking.HalfTheNoise(epsilon=1.0), fits=2000)
+
+
 def test_a_plan_over_epsilon_is_said_to_be_one():
     with pytest.raises(LearnerCheckFailed, match="costs more than its epsilon"):
         CHECKS["spend-within-plan"](breaking.CostsMore(epsilon=1.0))

@@ -211,3 +211,27 @@ class TooLittleNoise(Captures):
     def _use(self, caught: dict[str, Any]) -> None:
         exact = caught["target"].mean()
         self.mean_ = float(exact + 0.01 * (self.mean_ - exact))
+
+
+class LessNoise(NoisyMean):
+    """All of epsilon in one sum, and only `part` of its noise."""
+
+    part = 1.0
+
+    def plan(self, schema: pl.Schema) -> pl.Node:
+        return pl.Repeat(pl.Laplace(1 / (self.epsilon * (1 - 1e-9)), 1.0), 1)
+
+    def _release(self, session: pl.Session, data: pl.Dataset, target: pl.Column) -> None:
+        caught: list[float] = []
+
+        def grab(columns: dict[str, Any]) -> Any:
+            scaled = (columns["target"] - 5) / 5
+            caught.append(float(scaled.sum()))
+            return scaled
+
+        noisy = session.release(self.plan(data.schema).node, data.custom(grab, 1.0, "a sum"))
+        self.mean_ = float(caught[0] + self.part * (noisy - caught[0]))
+
+
+class HalfTheNoise(LessNoise):
+    part = 0.5
