@@ -56,17 +56,13 @@ def written(name: str) -> dict[str, str]:
             for path, source in _FILES.items()}
 
 
-@click.group()
-def new() -> None:
-    """Start something of your own."""
-
-
-@new.command("learner", cls=Guarded)
+@click.command(cls=Guarded)
+@click.argument("kind", type=click.Choice(["learner"]))
 @click.argument("name")
 @click.option("--directory", type=click.Path(file_okay=False),
               help="Where to write it; must not exist or be empty [default: NAME, here].")
 @format_option
-def new_learner(name: str, directory: str | None, format_: str) -> None:
+def new(kind: str, name: str, directory: str | None, format_: str) -> None:
     """Write a plugin package: a tiny learner that works, its entry point, its tests."""
     made = written(name)
     root = Path(directory if directory is not None else name)
@@ -76,7 +72,7 @@ def new_learner(name: str, directory: str | None, format_: str) -> None:
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(content, encoding="utf-8")
-    result = {"name": name, "directory": str(root), "files": sorted(made)}
+    result = {"kind": kind, "name": name, "directory": str(root), "files": sorted(made)}
 
     def render(out: Console) -> None:
         out.print(text(f"{name}: a learner that works, with its tests", GREEN))
