@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 import privledger
+from privledger.cli.auditing import audit
 from privledger.cli.checking import check, verify
 from privledger.cli.correcting import correct
 from privledger.cli.demo import demo
@@ -23,6 +24,7 @@ from privledger.cli.overlapping import overlap
 from privledger.cli.planning import plan
 from privledger.cli.receipts import receipt
 from privledger.cli.running import run
+from privledger.cli.scaffolding import new
 from privledger.cli.showing import record, show
 from privledger.cli.windowing import window
 from privledger.reports.ci import FORMATS
@@ -81,6 +83,6 @@ def main() -> None:
 
 
 COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, check,
-            overlap, window, learners)
+            overlap, window, learners, audit, new)
 for command in COMMANDS:
     main.add_command(command)

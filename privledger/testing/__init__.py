@@ -5,17 +5,28 @@ Checks have stable ids; `parametrize_with_learner_checks` makes one pytest case 
 
 from privledger.testing.checks import (
     CHECKS,
-    LearnerCheckFailed,
     check_learner,
     parametrize_with_learner_checks,
+    parametrize_with_sklearn_checks,
 )
-from privledger.testing.watched import WatchedTable, example_table
+from privledger.testing.distinguishing import Evidence, distinguish
+from privledger.testing.examples import Example, example_schema, example_table
+from privledger.testing.failing import LearnerCheckFailed
+from privledger.testing.trials import Trial, empirical_epsilon
+from privledger.testing.watched import WatchedTable
 
 __all__ = [
     "CHECKS",
+    "Evidence",
+    "Example",
     "LearnerCheckFailed",
+    "Trial",
     "WatchedTable",
     "check_learner",
+    "distinguish",
+    "empirical_epsilon",
+    "example_schema",
     "example_table",
     "parametrize_with_learner_checks",
+    "parametrize_with_sklearn_checks",
 ]

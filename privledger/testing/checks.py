@@ -1,161 +1,32 @@
-"""Named checks for learner plugins. Each takes a learner and raises `LearnerCheckFailed`."""
+"""The rules by name, and the ways to run them."""
 
 from __future__ import annotations
 
-import copy
 import inspect
-import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from privledger.errors import BudgetExceeded, PrivledgerError
-from privledger.graph import cost_of
-from privledger.ledger import Budget
-from privledger.session import Ledger
-from privledger.testing.watched import WatchedTable, example_schema, example_table
+from privledger.testing.charging import (
+    check_crash_keeps_the_charge,
+    check_no_read_before_grant,
+    check_plan_needs_no_data,
+    check_refusal_reads_nothing,
+    check_same_plan_for_neighbouring_tables,
+    check_spend_within_plan,
+)
+from privledger.testing.copying import check_copies_never_fork_the_budget
+from privledger.testing.examples import Example
+from privledger.testing.source import check_no_sampler_of_its_own, check_public_names_only
+from privledger.testing.structure import check_bad_input_is_refused, check_structure_is_public
+from privledger.testing.taint import (
+    check_nothing_private_in_errors,
+    check_nothing_private_in_the_model,
+)
+from privledger.testing.trials import check_epsilon_holds, check_fresh_noise
 
-Check = Callable[[Any], None]
+Check = Callable[..., None]
 
-
-class LearnerCheckFailed(AssertionError):
-    """A learner breaks a rule; `check` is the rule's stable id."""
-
-    def __init__(self, check: str, message: str) -> None:
-        super().__init__(f"{check}: {message}")
-        self.check = check
-
-
-def _fail(check: str, message: str) -> None:
-    raise LearnerCheckFailed(check, message)
-
-
-def _task(learner: Any) -> str:
-    tasks = learner.info.tasks
-    return "classification" if tasks and "regression" not in tasks else "regression"
-
-
-def _fresh(learner: Any) -> Any:
-    """An unfitted copy; a plain deep copy for learners without `get_params`."""
-    if hasattr(learner, "get_params"):
-        return type(learner)(**learner.get_params(deep=False))
-    return copy.deepcopy(learner)
-
-
-def _ledger(learner: Any, factor: float = 1.0) -> Ledger:
-    epsilon, delta = float(learner.epsilon), float(getattr(learner, "delta", 0.0))
-    return Ledger.create(None, budget=Budget(epsilon * factor, delta),
-                         relation=getattr(learner, "relation", "add_remove"))
-
-
-def _watched(learner: Any, factor: float = 1.0, table: Any = None) -> WatchedTable:
-    """The example table behind the learner's own kind of ledger.
-
-    A learner whose attribute `unlabelled` is true gets one where some labels are missing.
-    """
-    return WatchedTable.build(_ledger(learner, factor), _task(learner), table,
-                              unlabelled=bool(getattr(learner, "unlabelled", False)))
-
-
-def check_plan_needs_no_data(learner: Any) -> None:
-    """`plan(schema)` gives a priced node, the same one twice, from public facts alone."""
-    schema = example_schema(_task(learner))
-    plan = _fresh(learner).plan(schema)
-    cost_of(plan, getattr(learner, "relation", "add_remove"))
-    if _fresh(learner).plan(schema) != plan:
-        _fail("plan-needs-no-data", "two plans from one schema differ")
-
-
-def check_no_read_before_grant(learner: Any) -> None:
-    """Rows are read inside releases only, and every reading release was charged."""
-    watched = _watched(learner)
-    _fresh(learner).fit(watched.data)
-    if watched.early:
-        _fail("no-read-before-grant", f"rows were read {watched.early} times outside a release")
-    charged = sum(grant.releases for grant in watched.ledger.state.grants.values())
-    if watched.vault.opened > charged:
-        _fail("no-read-before-grant", "rows were read more often than releases were charged")
-    if not watched.ledger.state.grants:
-        _fail("no-read-before-grant", "the learner fitted without asking for a grant")
-
-
-def check_refusal_reads_nothing(learner: Any) -> None:
-    """Over budget: `BudgetExceeded`, zero rows read, nothing spent."""
-    watched = _watched(learner, 0.5)
-    try:
-        _fresh(learner).fit(watched.data)
-    except BudgetExceeded:
-        pass
-    else:
-        _fail("refusal-reads-nothing", "a fit over budget was not refused")
-    if watched.early or watched.vault.opened or watched.ledger.spent:
-        _fail("refusal-reads-nothing", "a refused fit read rows or spent budget")
-
-
-def check_spend_within_plan(learner: Any) -> None:
-    """What the ledger holds after a fit is what `plan(schema)` said, and it verifies."""
-    watched = _watched(learner)
-    _fresh(learner).fit(watched.data)
-    if watched.ledger.spent > float(learner.epsilon) * (1 + 1e-9):
-        _fail("spend-within-plan", "the fit spent more than its epsilon")
-    findings = watched.ledger.verify()
-    if findings:
-        _fail("spend-within-plan", f"the ledger does not verify: {findings[0].message}")
-
-
-def check_same_plan_for_neighbouring_tables(learner: Any) -> None:
-    """One record more or less does not change what is reserved."""
-    task = _task(learner)
-    X, y = example_table(task)
-    smaller = {name: column[1:] for name, column in X.items()}, y[1:]
-    plans = []
-    for table in ((X, y), smaller):
-        watched = _watched(learner, table=table)
-        _fresh(learner).fit(watched.data)
-        plans.append([grant.body["plan"] for grant in watched.ledger.state.grants.values()])
-    if plans[0] != plans[1]:
-        _fail("same-plan-for-neighbouring-tables", "the reservation depends on the records")
-
-
-def check_crash_keeps_the_charge(learner: Any) -> None:
-    """A fit that dies after its first release has spent its whole reservation."""
-    watched = _watched(learner)
-    ledger = watched.ledger
-
-    class Crash(Exception):
-        pass
-
-    def stop(releases: int) -> None:
-        raise Crash
-
-    ledger.on_release = stop
-    try:
-        _fresh(learner).fit(watched.data)
-    except Crash:
-        pass
-    except PrivledgerError as error:
-        _fail("crash-keeps-the-charge", f"the exception was replaced by {type(error).__name__}")
-    if not ledger.spent >= float(learner.epsilon) * 0.5:
-        _fail("crash-keeps-the-charge", "a crashed fit was handed back its budget")
-
-
-def check_copies_never_fork_the_budget(learner: Any) -> None:
-    """A fitted learner pickles without guarded data; a copied one keeps the same ledger."""
-    watched = _watched(learner)
-    fitted = _fresh(learner)
-    fitted = fitted.fit(watched.data) or fitted
-    twin = copy.deepcopy(fitted)
-    for name, value in vars(twin).items():
-        if isinstance(value, Ledger) and value is not watched.ledger:
-            _fail("copies-never-fork-the-budget", f"{name} is a second ledger")
-    try:
-        text = pickle.dumps(fitted)
-    except TypeError as error:
-        _fail("copies-never-fork-the-budget", f"a fitted learner must pickle: {error}")
-    else:
-        if b"WatchedRows" in text or b"Vault" in text:
-            _fail("copies-never-fork-the-budget", "guarded data went into a pickle")
-
-
+# Names are stable: they are the ids of test cases in other people's projects.
 CHECKS: dict[str, Check] = {
     "plan-needs-no-data": check_plan_needs_no_data,
     "no-read-before-grant": check_no_read_before_grant,
@@ -164,25 +35,63 @@ CHECKS: dict[str, Check] = {
     "same-plan-for-neighbouring-tables": check_same_plan_for_neighbouring_tables,
     "crash-keeps-the-charge": check_crash_keeps_the_charge,
     "copies-never-fork-the-budget": check_copies_never_fork_the_budget,
+    "structure-is-public": check_structure_is_public,
+    "bad-input-is-refused": check_bad_input_is_refused,
+    "no-sampler-of-its-own": check_no_sampler_of_its_own,
+    "public-names-only": check_public_names_only,
+    "fresh-noise": check_fresh_noise,
+    "nothing-private-in-the-model": check_nothing_private_in_the_model,
+    "nothing-private-in-errors": check_nothing_private_in_errors,
+    "epsilon-holds": check_epsilon_holds,
 }
 
 
-def check_learner(learner: Any) -> None:
-    """Run every check on an unfitted learner; raise at the first that fails."""
+def check_learner(learner: Any, example: Example | None = None) -> None:
+    """Run every check on an unfitted learner; raise `LearnerCheckFailed` at the first that fails.
+
+    Args:
+        learner: with its epsilon and delta.
+        example: a table to fit on, for a learner that cannot use the kit's own.
+    """
     for check in CHECKS.values():
-        check(learner)
+        check(learner, example)
 
 
-def parametrize_with_learner_checks(learners: list[Any]) -> Any:
+def parametrize_with_learner_checks(learners: list[Any], *, without: tuple[str, ...] = ()) -> Any:
     """A pytest decorator: one case per learner and check, with ids such as `X-spend-within-plan`.
 
     The decorated test takes `learner` and `check` and calls `check(learner)`.
+
+    Args:
+        without: checks to leave out, for example `epsilon-holds`, which fits often, where the
+            same class is checked with other parameters already.
     """
     import pytest
 
+    unknown = set(without) - set(CHECKS)
+    if unknown:
+        raise ValueError(f"no check is called {', '.join(sorted(unknown))}")
     cases = [pytest.param(learner, check, id=f"{_name(learner)}-{name}")
-             for learner in learners for name, check in CHECKS.items()]
+             for learner in learners for name, check in CHECKS.items() if name not in without]
     return pytest.mark.parametrize(("learner", "check"), cases)
+
+
+def parametrize_with_sklearn_checks(learners: list[Any],
+                                    expected_failures: Mapping[str, str] | None = None) -> Any:
+    """scikit-learn's own checks, as a pytest decorator; the test takes `estimator` and `check`.
+
+    They fit on tables without a schema, so the learners must be in a mode that infers one
+    (`mode="simulation"`, NOT PRIVATE). That mode is for this, and never for people's data.
+
+    Args:
+        expected_failures: check name -> why it cannot hold; such a case is marked `xfail`.
+    """
+    from sklearn.utils.estimator_checks import parametrize_with_checks
+
+    reasons = dict(expected_failures or {})
+    if not all(isinstance(reason, str) and reason.strip() for reason in reasons.values()):
+        raise ValueError("each expected failure needs a reason")
+    return parametrize_with_checks(learners, expected_failed_checks=lambda learner: reasons)
 
 
 def _name(learner: Any) -> str:

@@ -4,47 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from attrs import define, field
-from numpy.typing import NDArray
 
-from privledger.data import (
-    Column,
-    Columns,
-    Dataset,
-    Rows,
-    Schema,
-    Vault,
-    encode_features,
-    encode_target,
-)
+from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.session import Ledger
-
-Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
-
-
-def example_schema(task: str) -> Schema:
-    """Two numbers and a category, one of them with missing cells; a number or two classes."""
-    target = (Column("target", "numeric", "target", 0.0, 10.0) if task == "regression"
-              else Column("target", "categorical", "target", categories=("no", "yes")))
-    return Schema("example", (
-        Column("size", "numeric", "feature", 0.0, 1.0),
-        Column("weight", "numeric", "feature", -5.0, 5.0, missing=True),
-        Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        target,
-    ))
-
-
-def example_table(task: str, rows: int = 240) -> Table:
-    """Features and target made by arithmetic, so that every run sees the same table."""
-    place = np.arange(rows)
-    size = (place * 0.61803398875) % 1.0
-    weight = ((place * 0.41421356237) % 1.0) * 10 - 5
-    weight[place % 17 == 0] = np.nan
-    colour = np.array(["red", "green", "blue"])[place % 3]
-    value = 10 * size * (0.5 + 0.5 * (colour == "red"))
-    y: NDArray[Any] = value if task == "regression" else np.where(value > 4, "yes", "no")
-    return {"size": size, "weight": weight, "colour": colour}, y
+from privledger.testing.examples import Table, example_schema, example_table
 
 
 @define(eq=False, repr=False, slots=False)
@@ -76,17 +40,14 @@ class WatchedTable:
     early: int = 0
 
     @classmethod
-    def build(cls, ledger: Ledger, task: str, table: Table | None = None, *,
-              unlabelled: bool = False) -> WatchedTable:
-        """`unlabelled` takes every third label away."""
-        schema = example_schema(task)
+    def build(cls, ledger: Ledger, task: str, table: Table | None = None,
+              schema: Schema | None = None, *, unlabelled: bool = False) -> WatchedTable:
+        """Guard `table`, the example's own if it is None."""
+        schema = example_schema(task) if schema is None else schema
         X, y = example_table(task) if table is None else table
-        if unlabelled:
-            y = y.astype(object)
-            y[::3] = None
         columns: Columns = encode_features(X, schema)
-        target = encode_target(y, schema, unlabelled=unlabelled)
-        rows = WatchedRows(columns, target, ledger._source)
+        rows = WatchedRows(columns, encode_target(y, schema, unlabelled=unlabelled),
+                           ledger._source)
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
                       public_features=ledger.relation == "replace_label",
                       unlabelled=unlabelled)

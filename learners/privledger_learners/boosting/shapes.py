@@ -116,7 +116,7 @@ class Shapes:
         bins = self.features[j].bins
         if self.rng.random() >= ordered:
             return self.rng.random(bins) < 0.5
-        order = np.argsort(self.profile(j) + 1e-9 * self.rng.normal(size=bins))
+        order = np.argsort(self.profile(j) + 1e-9 * self.rng.random(bins))  # ties fall by chance
         reach = np.searchsorted(np.cumsum(self.density(j)[order]), self.rng.uniform(0.05, 0.95))
         side = np.zeros(bins, dtype=bool)
         side[order[int(np.clip(reach, 0, bins - 2)) + 1 :]] = True

@@ -1,0 +1,156 @@
+"""Checks of the order of things: price, grant, reading; and of what a failure costs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from privledger.errors import BudgetExceeded, PrivledgerError
+from privledger.graph import cost_of
+from privledger.testing.examples import Example, examples_for, neighbours_of
+from privledger.testing.failing import fail
+from privledger.testing.fitting import (
+    delta_of,
+    fitted_on,
+    fresh,
+    ledger_for,
+    protect,
+    relation_of,
+    watch,
+)
+
+NEARLY = 1e-9  # of a charge: two ways to add up the same floats
+
+
+def price_of(learner: Any, given: Example) -> float:
+    """What a ledger of (epsilon, delta) charges for the plan alone; infinity if it is refused."""
+    ledger = ledger_for(learner)
+    data = protect(ledger, given)
+    try:
+        with ledger.request(fresh(learner).plan(given.schema), data, delta=delta_of(learner)):
+            return ledger.spent
+    except BudgetExceeded:
+        return math.inf
+
+
+def check_plan_needs_no_data(learner: Any, example: Example | None = None) -> None:
+    """`plan(schema)` gives a priced node, the same one twice, from public facts alone."""
+    for given in examples_for(learner, example):
+        plan = fresh(learner).plan(given.schema)
+        cost_of(plan, relation_of(learner))
+        if fresh(learner).plan(given.schema) != plan:
+            fail("plan-needs-no-data", "two plans from one schema differ")
+
+
+def check_no_read_before_grant(learner: Any, example: Example | None = None) -> None:
+    """Rows are read inside releases only, and every reading release was charged."""
+    for given in examples_for(learner, example):
+        watched = watch(ledger_for(learner), given)
+        fresh(learner).fit(watched.data)
+        if watched.early:
+            fail("no-read-before-grant", f"rows were read {watched.early} times outside a release")
+        grants = watched.ledger.state.grants.values()
+        if watched.vault.opened > sum(grant.releases for grant in grants):
+            fail("no-read-before-grant", "rows were read more often than releases were charged")
+        if not grants:
+            fail("no-read-before-grant", "the learner fitted without asking for a grant")
+
+
+def check_refusal_reads_nothing(learner: Any, example: Example | None = None) -> None:
+    """Over budget: `BudgetExceeded`, zero rows read, nothing spent."""
+    for given in examples_for(learner, example):
+        watched = watch(ledger_for(learner, 0.5), given)
+        try:
+            fresh(learner).fit(watched.data)
+        except BudgetExceeded:
+            pass
+        else:
+            fail("refusal-reads-nothing", "a fit over budget was not refused")
+        if watched.early or watched.vault.opened or watched.ledger.spent:
+            fail("refusal-reads-nothing", "a refused fit read rows or spent budget")
+
+
+def check_spend_within_plan(learner: Any, example: Example | None = None) -> None:
+    """A fit charges what `plan(schema)` costs, however much is left, and no more than epsilon."""
+    for given in examples_for(learner, example):
+        price = price_of(learner, given)
+        if not price <= float(learner.epsilon) * (1 + NEARLY):
+            fail("spend-within-plan", "the plan costs more than its epsilon")
+        for factor in (1.0, 4.0):  # the second leaves room for a learner that asks again
+            watched = watch(ledger_for(learner, factor), given)
+            fresh(learner).fit(watched.data)
+            if factor == 1.0:
+                if abs(watched.ledger.spent - price) > NEARLY * price:
+                    fail("spend-within-plan", "the fit was charged another sum than its plan costs")
+            elif len(watched.ledger.state.grants) != 1:
+                fail("spend-within-plan", "the fit asked for more than one grant")
+            findings = watched.ledger.verify()
+            if findings:
+                fail("spend-within-plan", f"the ledger does not verify: {findings[0].message}")
+
+
+def check_same_plan_for_neighbouring_tables(learner: Any, example: Example | None = None) -> None:
+    """One record more, less or another does not change what is reserved."""
+    for given in examples_for(learner, example):
+        plans = {}
+        tables = {"itself": given} | neighbours_of(given, relation_of(learner))
+        for name, table in tables.items():
+            ledger = ledger_for(learner)
+            fresh(learner).fit(protect(ledger, table))
+            plans[name] = [grant.body["plan"] for grant in ledger.state.grants.values()]
+        for name, plan in plans.items():
+            if plan != plans["itself"]:
+                fail("same-plan-for-neighbouring-tables", f"another reservation with a {name}")
+
+
+class Crash(Exception):
+    """What the kit throws into a fit."""
+
+
+def _places(releases: int) -> list[int]:
+    """The first, a middle and the last release; 1, 2, ..., `releases`."""
+    return sorted({1, (releases + 1) // 2, releases})
+
+
+def check_crash_keeps_the_charge(learner: Any, example: Example | None = None) -> None:
+    """A fit that dies after a release has spent its whole reservation, and says how it died."""
+    given = examples_for(learner, example)[0]
+    calm = ledger_for(learner)
+    fresh(learner).fit(protect(calm, given))
+    releases = sum(grant.releases for grant in calm.state.grants.values())
+    kinds: tuple[type[BaseException], ...] = (Crash, KeyboardInterrupt, SystemExit)
+    for turn, place in enumerate(_places(releases)):
+        for kind in kinds if turn == 0 else kinds[turn % 3:][:1]:
+            _crash(learner, given, place, kind, price_of(learner, given))
+
+
+def _crash(learner: Any, given: Example, place: int, kind: type[BaseException],
+           price: float) -> None:
+    ledger = ledger_for(learner)
+    ledger.on_release = _stopping(place, kind)
+    rule, where = "crash-keeps-the-charge", f"{kind.__name__} at release {place}"
+    try:
+        fitted_on(fresh(learner), protect(ledger, given))
+    except kind:
+        pass
+    except PrivledgerError as error:
+        fail(rule, f"{where} was replaced by {type(error).__name__}")
+    except Exception as error:
+        fail(rule, f"{where} was replaced by {type(error).__name__}")
+    else:
+        # A private learner may need fewer releases this time: then nothing was thrown.
+        if sum(grant.releases for grant in ledger.state.grants.values()) >= place:
+            fail(rule, f"{where} was swallowed")
+        return
+    if not ledger.spent >= price * (1 - NEARLY):
+        fail(rule, f"after {where} part of the charge was handed back")
+    left = [grant for grant in ledger.state.grants.values() if grant.status not in ("settled",)]
+    if left:
+        fail(rule, f"after {where} a grant was left open")
+
+
+def _stopping(place: int, kind: type[BaseException]) -> Any:
+    def stop(releases: int) -> None:
+        if releases >= place:
+            raise kind("the kit stopped this fit")
+    return stop

@@ -1,0 +1,179 @@
+"""Tables that the checks fit on: made by arithmetic, so that every run sees the same ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from privledger.data import Column, Schema
+from privledger.errors import SchemaError, UnsupportedNode
+
+Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
+
+_TARGETS = {
+    "regression": Column("target", "numeric", "target", 0.0, 10.0),
+    "classification": Column("target", "categorical", "target", categories=("no", "yes")),
+    "several classes": Column("target", "categorical", "target",
+                              categories=("no", "yes", "perhaps", "unknown")),
+}
+_NUMBERS = (Column("size", "numeric", "feature", 0.0, 1.0),
+            Column("weight", "numeric", "feature", -5.0, 5.0))
+_COLOURS = ("red", "green", "blue")
+
+
+@frozen(eq=False)
+class Example:
+    """Public facts and a table that fits them.
+
+    Attributes:
+        X: columns by name, each of shape (n_records,). y: the target, shape (n_records,).
+        unlabelled: whether targets may be missing (None, or NaN).
+    """
+
+    schema: Schema
+    X: dict[str, NDArray[Any]]
+    y: NDArray[Any]
+    unlabelled: bool = False
+
+    @property
+    def n_records(self) -> int:
+        return len(self.y)
+
+    def take(self, places: Any) -> Example:
+        """The records at `places`, in that order."""
+        return evolve(self, X={name: column[places] for name, column in self.X.items()},
+                      y=self.y[places])
+
+    def with_target(self, place: int, value: Any) -> Example:
+        """The same records but for one target."""
+        y = self.y.copy()
+        y[place] = value
+        return evolve(self, y=y)
+
+    def with_column(self, name: str, values: Any) -> Example:
+        """The same records but for one column."""
+        return evolve(self, X={**self.X, name: np.asarray(values)})
+
+
+def example_schema(task: str, *, numbers_only: bool = False) -> Schema:
+    """Two numbers and a category, one of them with missing cells; a number or classes.
+
+    Args:
+        task: `regression`, `classification` (two classes) or `several classes` (four).
+        numbers_only: for learners that take complete numeric features only.
+    """
+    size, weight = _NUMBERS
+    features = (_NUMBERS if numbers_only else
+                (size, evolve(weight, missing=True),
+                 Column("colour", "categorical", "feature", categories=_COLOURS)))
+    return Schema("example", (*features, _TARGETS[task]))
+
+
+def example_table(task: str, rows: int = 240) -> Table:
+    """Features and target for `example_schema(task)`."""
+    place = np.arange(rows)
+    size = (place * 0.61803398875) % 1.0
+    weight = ((place * 0.41421356237) % 1.0) * 10 - 5
+    weight[place % 17 == 0] = np.nan
+    colour = np.array(_COLOURS)[place % 3]
+    value = 10 * size * (0.5 + 0.5 * (colour == "red"))
+    if task == "regression":
+        return {"size": size, "weight": weight, "colour": colour}, value
+    labels = np.array(_TARGETS[task].categories)
+    code = (np.where(value > 4, 1, 0) if len(labels) == 2 else
+            np.minimum(value / 2.5, len(labels) - 1).astype(int))
+    return {"size": size, "weight": weight, "colour": colour}, labels[code]
+
+
+def example(schema: Schema, task: str, rows: int = 240) -> Example:
+    """A table of the example for `schema`, which may lack the category."""
+    X, y = example_table(task, rows)
+    if len(schema.features) == 2:
+        X = {"size": X["size"], "weight": np.nan_to_num(X["weight"], nan=0.0)}
+    return Example(schema, X, y)
+
+
+def without_some(table: Example) -> Example:
+    """The same records, every third one without its label."""
+    y: NDArray[Any] = table.y.astype(object if table.y.dtype.kind == "U" else float)
+    y[::3] = None
+    return evolve(table, y=y, unlabelled=True)
+
+
+def tasks_of(learner: Any) -> tuple[str, ...]:
+    """The kinds of target to try: of a learner that says nothing, a number."""
+    tasks = learner.info.tasks
+    if not tasks or "regression" in tasks:
+        return ("regression",) if "classification" not in tasks else (
+            "regression", "classification", "several classes")
+    return ("classification", "several classes")
+
+
+def examples_for(learner: Any, given: Example | None = None) -> tuple[Example, ...]:
+    """One example per kind of target that the learner can plan for, mixed features first.
+
+    A learner may refuse a schema that it cannot use with `SchemaError` or `UnsupportedNode`;
+    any other failure is its own.
+    """
+    if given is not None:
+        return (given,)
+    found = []
+    for task in tasks_of(learner):
+        for numbers_only in (False, True):
+            schema = example_schema(task, numbers_only=numbers_only)
+            try:
+                learner.plan(schema)
+            except (SchemaError, UnsupportedNode):
+                continue
+            made = example(schema, task)
+            # A learner may say that it is for tables where some labels are missing.
+            found.append(without_some(made) if getattr(learner, "unlabelled", False) else made)
+            break
+    if not found:
+        learner.plan(example_schema(tasks_of(learner)[0]))  # raises, and says why
+    return tuple(found)
+
+
+def extremes(schema: Schema) -> tuple[Any, Any]:
+    """Two targets as far apart as the schema allows."""
+    target = schema.target
+    if target.kind == "numeric":
+        return target.lower, target.upper
+    return target.categories[0], target.categories[-1]
+
+
+def same_records(base: Example, count: int, target: Any) -> Example:
+    """`count` copies of one record with this target: nothing hides another one beside them."""
+    copies = base.take(np.zeros(count, dtype=int))
+    y: NDArray[Any] = np.full(count, target, dtype=base.y.dtype)
+    return evolve(copies, y=y)
+
+
+def worst_pair(base: Example, relation: str, count: int = 8) -> tuple[Example, Example]:
+    """Neighbouring tables: equal records, and beside them one with the farthest target."""
+    low, high = extremes(base.schema)
+    first = same_records(base, count, low)
+    if relation == "add_remove":
+        return first, same_records(base, count + 1, low).with_target(count, high)
+    return first, first.with_target(count - 1, high)
+
+
+def neighbours_of(base: Example, relation: str) -> dict[str, Example]:
+    """Tables one record away from `base`, by what was done to the record."""
+    low, high = extremes(base.schema)
+    # Which records have a label is public where labels alone are private, so a labelled one.
+    place = 1 if base.unlabelled else 0
+    other = high if base.y[place] == low else low
+    places = np.arange(base.n_records)
+    if relation == "replace_label":
+        return {"label replaced": base.with_target(place, other)}
+    swapped = places.copy()
+    swapped[0] = 1
+    replaced = base.take(swapped).with_target(0, other)
+    if relation == "replace_one":
+        return {"record replaced": replaced}
+    return {"record removed": base.take(places[1:]),
+            "record added": base.take(np.append(places, 0)), "record replaced": replaced}

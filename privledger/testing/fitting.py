@@ -1,0 +1,130 @@
+"""Fresh learners, their ledgers and their fits: what every check begins with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.data import Dataset
+from privledger.ledger import Budget
+from privledger.session import Ledger
+from privledger.testing.examples import Example
+from privledger.testing.watched import WatchedTable
+
+
+def relation_of(learner: Any) -> Any:
+    """The learner's neighbouring relation; the first it supports, if it has no choice."""
+    found = getattr(learner, "relation", None)
+    return found if isinstance(found, str) else learner.info.relations[0]
+
+
+def delta_of(learner: Any) -> float:
+    """The learner's delta; zero, if it has none."""
+    return float(getattr(learner, "delta", 0.0))
+
+
+def fresh(learner: Any, **changes: Any) -> Any:
+    """An unfitted copy with some parameters changed; a deep copy without `get_params`.
+
+    A change of a parameter that the learner does not have is left out.
+    """
+    if hasattr(learner, "get_params"):
+        held = learner.get_params(deep=False)
+        return type(learner)(**held | {k: v for k, v in changes.items() if k in held})
+    twin = copy.deepcopy(learner)
+    for name, value in changes.items():
+        if hasattr(twin, name):
+            setattr(twin, name, value)
+    return twin
+
+
+def ledger_for(learner: Any, factor: float = 1.0) -> Ledger:
+    """A ledger in memory for `factor` fits of the learner, under its own relation."""
+    delta = min(delta_of(learner) * max(1.0, factor), 0.5)
+    return Ledger.create(None, budget=Budget(float(learner.epsilon) * factor, delta),
+                         relation=relation_of(learner))
+
+
+def watch(ledger: Ledger, given: Example) -> WatchedTable:
+    """The example behind a guard that notices every early reading."""
+    return WatchedTable.build(ledger, given.schema.task, (given.X, given.y), given.schema,
+                              unlabelled=given.unlabelled)
+
+
+def protect(ledger: Ledger, given: Example) -> Dataset:
+    """The example behind the ledger's own guard."""
+    return ledger.protect(given.X, given.y, given.schema,
+                          public_features=ledger.relation == "replace_label",
+                          unlabelled=given.unlabelled)
+
+
+def fitted_on(learner: Any, data: Dataset) -> Any:
+    """What a fit returns; the learner itself, where it returns nothing."""
+    found = learner.fit(data)
+    return learner if found is None else found
+
+
+def outputs(fitted: Any, probes: Any) -> NDArray[np.float64]:
+    """All that a fitted learner says about public probe points, as one vector.
+
+    Probabilities where it has them, else predictions (classes by position); the support of a
+    selector.
+    """
+    if hasattr(fitted, "get_support"):
+        return np.asarray(fitted.get_support(), dtype=np.float64).ravel()
+    if hasattr(fitted, "predict_proba"):
+        return np.asarray(fitted.predict_proba(probes), dtype=np.float64).ravel()
+    if hasattr(fitted, "predict"):
+        found = np.asarray(fitted.predict(probes)).ravel()
+        return found.astype(np.float64) if found.dtype.kind in "fiub" else _codes(fitted, found)
+    if hasattr(fitted, "transform"):
+        return np.asarray(fitted.transform(probes), dtype=np.float64).ravel()
+    raise TypeError(f"{type(fitted).__name__} has none of get_support, predict_proba, predict, "
+                    "transform: nothing to compare")
+
+
+def _codes(fitted: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Labels as numbers. A label that is no class still gets one of its own."""
+    known = [str(label) for label in getattr(fitted, "classes_", ())]
+    places = [known.index(text) if text in known else -1.0 - sum(text.encode())
+              for text in map(str, labels)]
+    return np.asarray(places, dtype=np.float64)
+
+
+class Requests:
+    """Every grant that was asked for while `recording`, in any ledger."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Any] = []
+
+    @property
+    def unsettled(self) -> int:
+        """Grants that nobody settled."""
+        return sum(session.receipt is None for session in self.sessions)
+
+    @property
+    def touched(self) -> int:
+        """Grants under which rows were read."""
+        return sum(bool(session._touched) for session in self.sessions)
+
+
+@contextmanager
+def recording() -> Iterator[Requests]:
+    """Notice every session that a ledger of this process opens."""
+    found, real = Requests(), Ledger._request
+
+    def request(self: Ledger, *given: Any, **named: Any) -> Any:
+        session = real(self, *given, **named)
+        found.sessions.append(session)
+        return session
+
+    Ledger._request = request  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        Ledger._request = real  # type: ignore[method-assign]

@@ -1,0 +1,161 @@
+"""Checks of a learner's own source: no samplers, no insides of privledger. Nothing is run.
+
+A scan reads names; whoever hides a name passes it. The other checks look at what happens.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from privledger.testing.examples import Example
+from privledger.testing.failing import fail
+
+SAMPLER, NAMES = "no-sampler-of-its-own", "public-names-only"
+
+# Draws that noise is made of. A seeded generator may still make public choices: `integers`,
+# `choice`, `permutation`, `random`, `uniform` of numpy's Generator.
+NOISE = frozenset({
+    "laplace", "normal", "gauss", "normalvariate", "standard_normal", "multivariate_normal",
+    "gumbel", "exponential", "standard_exponential", "expovariate", "logistic", "geometric",
+    "poisson", "binomial", "negative_binomial", "gamma", "standard_gamma", "gammavariate",
+    "standard_t", "standard_cauchy", "lognormal", "lognormvariate", "rvs", "triangular", "vonmises",
+    "randn", "betavariate", "weibull", "pareto",
+})
+_SEEDED = frozenset({"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64"})
+_GENERATORS = frozenset({"rng", "random", "generator", "random_state", "prng", "rand", "gen"})
+_INSIDES = frozenset({"_vault", "_history", "_source", "_meter", "_spends", "_state", "_touched",
+                      "_log", "_request", "_filters", "_samples", "_Vault__rows"})
+_OTHERS = frozenset({"privledger", "sklearn", "builtins", "abc", "typing"})
+
+
+def modules_of(learner: Any) -> tuple[ModuleType, ...]:
+    """The modules of the learner's classes, and what they import from their own package."""
+    kind = learner if inspect.isclass(learner) else type(learner)
+    queue = [base.__module__ for base in kind.__mro__
+             if base.__module__.partition(".")[0] not in _OTHERS]
+    found: dict[str, ModuleType] = {}
+    while queue:
+        name = queue.pop()
+        module = sys.modules.get(name)
+        if name in found or module is None or getattr(module, "__file__", None) is None:
+            continue
+        found[name] = module
+        package = name.partition(".")[0]
+        queue += [other for other in _imported(tree_of(module)) if _loaded(other, package)]
+    return tuple(found.values())
+
+
+def _loaded(name: str, package: str) -> bool:
+    """Whether `name` is a module of `package`; it is imported to find out."""
+    if name.partition(".")[0] != package or package == "__main__":
+        return False
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def tree_of(module: ModuleType) -> ast.Module:
+    """The module's source, parsed."""
+    return ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Dotted names of every import; `from a import b` gives a and a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _dotted(node: ast.AST) -> tuple[str, ...]:
+    """`a.b.c` as ("a", "b", "c"); calls and subscripts in between are left out."""
+    if isinstance(node, ast.Attribute):
+        return (*_dotted(node.value), node.attr)
+    if isinstance(node, ast.Call):
+        return _dotted(node.func)
+    return (node.id,) if isinstance(node, ast.Name) else ()
+
+
+def samplers_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of everything that looks like a draw of noise."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if _is_sampler((*(node.module or "").split("."), alias.name)):
+                    yield node.lineno, f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Attribute) and _is_sampler(_dotted(node)):
+            yield node.lineno, ".".join(_dotted(node))
+
+
+def _is_sampler(path: tuple[str, ...]) -> bool:
+    last, before = path[-1], path[:-1]
+    if last == "rvs":
+        return True
+    if before[:1] == ("secrets",) or path == ("os", "urandom"):
+        return True
+    if before in (("np", "random"), ("numpy", "random")):
+        return last not in _SEEDED  # the global generator, whatever it draws
+    if before == ("random",):
+        return last[:1].islower()  # Python's own; its classes are caught where they draw
+    named = any(part.lstrip("_").lower() in _GENERATORS or part in _SEEDED for part in before)
+    return named and last in NOISE
+
+
+def inside_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of every use of what privledger does not offer."""
+    # The package itself is there already; importing it here would turn the layers around.
+    public = {*sys.modules["privledger"].__all__, "__version__", "testing"}
+    ours = {"privledger"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                ours |= {alias.asname} if alias.name == "privledger" and alias.asname else set()
+                if alias.name.startswith("privledger.") and not _testing(alias.name):
+                    yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module.startswith("privledger.") and not _testing(node.module):
+                yield node.lineno, node.module
+            elif node.module == "privledger":
+                yield from ((node.lineno, alias.name) for alias in node.names
+                            if alias.name not in public)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        if node.attr in _INSIDES and _dotted(node.value)[:1] != ("self",):
+            yield node.lineno, node.attr
+        if isinstance(node.value, ast.Name) and node.value.id in ours and node.attr not in public:
+            yield node.lineno, f"{node.value.id}.{node.attr}"
+
+
+def _testing(module: str) -> bool:
+    return module == "privledger.testing" or module.startswith("privledger.testing.")
+
+
+def _scan(rule: str, learner: Any, look: Any, what: str) -> None:
+    modules = modules_of(learner)
+    if not modules:
+        fail(rule, f"the source of {type(learner).__name__} cannot be read")
+    for module in modules:
+        for line, name in look(tree_of(module)):
+            fail(rule, f"{module.__name__}, line {line}: {name} {what}")
+
+
+def check_no_sampler_of_its_own(learner: Any, example: Example | None = None) -> None:
+    """The learner's modules draw no noise: that is the ledger's, exact and unseeded."""
+    _scan(SAMPLER, learner, samplers_in, "draws noise; noise comes from session.release only")
+
+
+def check_public_names_only(learner: Any, example: Example | None = None) -> None:
+    """The learner's modules use what `privledger` offers, and nothing behind the guard."""
+    _scan(NAMES, learner, inside_names, "is not a public name of privledger")

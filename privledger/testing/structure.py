@@ -1,0 +1,182 @@
+"""Checks that public structure never comes from records, and of tables nobody should give."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+from privledger.errors import PrivledgerError
+from privledger.graph import IndividualFilter, Node, OneOf, to_json
+from privledger.testing.copying import takes_tables
+from privledger.testing.examples import (
+    Example,
+    example_schema,
+    examples_for,
+    extremes,
+    same_records,
+)
+from privledger.testing.examples import (
+    example as table_for,
+)
+from privledger.testing.failing import fail
+from privledger.testing.fitting import (
+    fitted_on,
+    fresh,
+    ledger_for,
+    outputs,
+    protect,
+    recording,
+    relation_of,
+    watch,
+)
+
+STRUCTURE, BAD = "structure-is-public", "bad-input-is-refused"
+
+
+def variants_of(given: Example, relation: str) -> dict[str, Example]:
+    """Tables of the same schema with little in them; under `replace_label`, other labels only."""
+    low, _ = extremes(given.schema)
+    y = given.y.copy()
+    y[np.array([value is not None and value == value for value in y])] = low
+    order = np.argsort((np.arange(given.n_records) * 97) % 241)
+    found = {"one class or value only": evolve(given, y=y)}
+    if relation == "replace_label":
+        return found
+    return found | {
+        "permuted rows": given.take(order), "one row": given.take(np.arange(1)),
+        "constant columns": same_records(given, given.n_records, low),
+        "half of the rows": given.take(np.arange(given.n_records // 2)),
+    }
+
+
+def _public_side(learner: Any, table: Example) -> dict[str, Any]:
+    """What must not depend on records, of a fit on `table`."""
+    ledger = ledger_for(learner)
+    fitted = fitted_on(fresh(learner), protect(ledger, table))
+    plan = fresh(learner).plan(table.schema)
+    found: dict[str, Any] = {
+             "plan": to_json(fitted.plan(table.schema)),
+             "shape of the outputs": outputs(fitted, table_probes(table)).shape}
+    for name in ("classes_", "n_features_in_", "feature_names_in_", "n_outputs_"):
+        if hasattr(fitted, name):
+            found[name] = np.asarray(getattr(fitted, name)).tolist()
+    if not _open_ended(plan):
+        found["number of releases"] = sum(g.releases for g in ledger.state.grants.values())
+    return found
+
+
+def table_probes(table: Example) -> dict[str, Any]:
+    """Probe points from the schema alone: every corner of a small grid, shape (n_probes,)."""
+    axes = []
+    for column in table.schema.features:
+        axes.append(np.linspace(column.lower, column.upper, 3) if column.kind == "numeric"
+                    else np.array(column.categories, dtype=object))
+    size = max(len(axis) for axis in axes) * 2
+    return {column.name: axis[(np.arange(size) * (place + 1)) % len(axis)]
+            for place, (column, axis) in enumerate(zip(table.schema.features, axes, strict=True))}
+
+
+def _open_ended(node: Node) -> bool:
+    """Whether the plan leaves the number of releases open until answers are there."""
+    if isinstance(node, OneOf | IndividualFilter):
+        return True
+    inside = [*getattr(node, "nodes", ())]
+    single = getattr(node, "node", None)
+    return any(_open_ended(part) for part in [*inside, *([] if single is None else [single])])
+
+
+def check_structure_is_public(learner: Any, example: Example | None = None) -> None:
+    """Classes, features, plan and number of releases are the same whatever the records are."""
+    for given in examples_for(learner, example):
+        usual = _public_side(learner, given)
+        for name, table in variants_of(given, relation_of(learner)).items():
+            for what, value in _public_side(learner, table).items():
+                if value != usual.get(what):
+                    fail(STRUCTURE, f"with {name}, the {what} is another")
+
+
+def bad_tables(given: Example) -> dict[str, tuple[Any, Any]]:
+    """Tables that do not fit the schema, or hardly."""
+    first = given.schema.features[0].name
+    category = next((c.name for c in given.schema.features if c.kind == "categorical"), None)
+
+    def with_cells(name: str, value: Any, everywhere: bool = False) -> tuple[Any, Any]:
+        column = given.X[name].astype(object if isinstance(value, str) else float)
+        column[slice(None) if everywhere else slice(0, 1)] = value
+        return given.X | {name: column}, given.y
+
+    stranger: Any = given.y.astype(object)
+    stranger[0] = "a class that the schema does not list"
+    tables = {
+        "no rows": (given.take(np.arange(0)).X, given.y[:0]),
+        "one row": (given.take(np.arange(1)).X, given.y[:1]),
+        "a column of missing cells": with_cells(first, np.nan, everywhere=True),
+        "NaN": with_cells(first, np.nan), "infinity": with_cells(first, np.inf),
+        "a column too few": ({n: c for n, c in given.X.items() if n != first}, given.y),
+        "a target of another length": (given.X, given.y[:-1]),
+        "no target": (given.X, None), "a stranger in the target": (given.X, stranger),
+    }
+    if category is not None:
+        tables["an unknown category"] = with_cells(category, "a colour nobody listed")
+    return tables
+
+
+def check_bad_input_is_refused(learner: Any, example: Example | None = None) -> None:
+    """A table that does not fit: a clear PrivledgerError, or a whole fit; every grant settled."""
+    for given in examples_for(learner, example):
+        for name, (X, y) in bad_tables(given).items():
+            for fit in _ways(learner, given, X, y):
+                _bad_fit(name, fit)
+    _wrong_schema(learner)
+
+
+def _ways(learner: Any, given: Example, X: Any, y: Any) -> list[Any]:
+    """By a ledger of ours; and where the learner takes tables, by its own."""
+
+    def guarded() -> Any:
+        ledger = ledger_for(learner)
+        data = ledger.protect(X, y, given.schema,
+                              public_features=ledger.relation == "replace_label",
+                              unlabelled=given.unlabelled and y is not None)
+        return fitted_on(fresh(learner), data)
+
+    def plain() -> Any:
+        twin = fresh(learner, schema=given.schema)
+        return twin.fit(X, y)
+
+    return [guarded, plain] if takes_tables(learner) else [guarded]
+
+
+def _bad_fit(name: str, fit: Any) -> None:
+    with recording() as asked, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fit()
+        except PrivledgerError:
+            pass
+        except Exception as error:
+            fail(BAD, f"with {name}: {type(error).__name__} instead of a PrivledgerError")
+    if asked.unsettled:
+        fail(BAD, f"with {name}: a grant was left open")
+
+
+def _wrong_schema(learner: Any) -> None:
+    """A target of a kind that the learner does not do is refused before anything is read."""
+    tasks = learner.info.tasks
+    for task in ("regression", "classification"):
+        if not tasks or task in tasks or not {"regression", "classification"} & set(tasks):
+            continue
+        watched = watch(ledger_for(learner), table_for(example_schema(task), task))
+        try:
+            fresh(learner).fit(watched.data)
+        except PrivledgerError:
+            pass
+        except Exception as error:
+            fail(BAD, f"a target for {task}: {type(error).__name__} instead of a PrivledgerError")
+        else:
+            fail(BAD, f"a target for {task} was taken by a learner that does {', '.join(tasks)}")
+        if watched.early or watched.vault.opened:
+            fail(BAD, f"a target for {task} was refused after rows were read")

@@ -1,0 +1,10 @@
+"""Imports an inside of the package, for nothing."""
+
+from __future__ import annotations
+
+from cheats.honest import NoisyMean
+from privledger.session.ledger import MODES
+
+
+class UsesInsides(NoisyMean):
+    modes = MODES

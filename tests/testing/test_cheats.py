@@ -1,0 +1,71 @@
+"""Every check catches the learner that breaks its rule, and no other check does."""
+
+from __future__ import annotations
+
+import pytest
+from cheats import breaking
+from cheats.honest import NoisyMean
+from cheats.inside import UsesInsides
+from cheats.sampling import OwnNoise
+
+from privledger.testing import CHECKS, LearnerCheckFailed, check_learner
+
+CHEATS = {
+    breaking.PlansDiffer: "plan-needs-no-data",
+    breaking.ReadsEarly: "no-read-before-grant",
+    breaking.AsksForLess: "refusal-reads-nothing",
+    breaking.AsksAgain: "spend-within-plan",
+    breaking.PlansByRows: "same-plan-for-neighbouring-tables",
+    breaking.SwallowsCrashes: "crash-keeps-the-charge",
+    breaking.HandsBack: "crash-keeps-the-charge",
+    breaking.ForksItsLedger: "copies-never-fork-the-budget",
+    breaking.PicklesRows: "copies-never-fork-the-budget",
+    breaking.LearnsItsClasses: "structure-is-public",
+    breaking.StumblesOnTables: "bad-input-is-refused",
+    OwnNoise: "no-sampler-of-its-own",
+    UsesInsides: "public-names-only",
+    breaking.SeedsItsNoise: "fresh-noise",
+    breaking.KeepsACell: "nothing-private-in-the-model",
+    breaking.KeepsTheCount: "nothing-private-in-the-model",
+    breaking.PicklesACell: "nothing-private-in-the-model",
+    breaking.QuotesACell: "nothing-private-in-errors",
+    breaking.TooLittleNoise: "epsilon-holds",
+}
+
+
+def failing(learner):
+    found = set()
+    for name, check in CHECKS.items():
+        try:
+            check(learner)
+        except LearnerCheckFailed as caught:
+            assert caught.check == name
+            found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+def test_a_cheat_fails_its_check_and_no_other(cheat):
+    assert failing(cheat(epsilon=1.0)) == {CHEATS[cheat]}
+
+
+def test_every_check_has_its_cheat():
+    assert set(CHEATS.values()) == set(CHECKS)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_the_learner_they_are_made_from_is_honest(relation):
+    check_learner(NoisyMean(epsilon=0.5, relation=relation))
+
+
+@pytest.mark.slow
+def test_two_thousand_fits_tell_half_of_the_noise_from_all_of_it():
+    """Of the honest one, an accusation has probability at most 1e-6."""
+    CHECKS["epsilon-holds"](breaking.LessNoise(epsilon=1.0), fits=2000)
+    with pytest.raises(LearnerCheckFailed, match="is proved at delta 0"):
+        CHECKS["epsilon-holds"](breaking.HalfTheNoise(epsilon=1.0), fits=2000)
+
+
+def test_a_plan_over_epsilon_is_said_to_be_one():
+    with pytest.raises(LearnerCheckFailed, match="costs more than its epsilon"):
+        CHECKS["spend-within-plan"](breaking.CostsMore(epsilon=1.0))
