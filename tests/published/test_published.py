@@ -85,6 +85,14 @@ def test_every_median_that_competes_is_paid_for(left, candidates, loss):
     assert charged(pl.Sequential([em, pl.Exponential(1.0, (-1, 0))])) >= max(found)
 
 
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(1e-6, 0.999), st.integers(1, 8))
+def test_the_price_of_competing_medians_holds_everywhere(left, right, t, candidates):
+    """K medians of range 1, and a one-sided error of range 1/2: what the ledger charges."""
+    first = trees.bad_cut(left, right, t, candidates)
+    second = trees.bad_cut(left, right + 1, t, candidates)
+    assert abs(math.log(first / second)) <= candidates + 0.5 + 1e-9
+
+
 def test_a_drawn_attribute_makes_the_other_medians_free():
     """The base algorithm draws the attribute blindly: drawing it first is the same law."""
     ledger, data = guarded(delta=0.0, epsilon=1.0)
