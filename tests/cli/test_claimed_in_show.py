@@ -97,3 +97,22 @@ def test_learners_record_the_total_that_plan_shows(learner):
     learner.fit(data)
     (grant,) = ledger.state.grants.values()
     assert grant.body.get("claimed") == learner.claimed(schema)[-1].claimed
+
+
+def every_kind():
+    from privledger_learners import DPBoostClassifier, SGBDTClassifier
+    from privledger_learners.dpsis import DPSISTwoStage
+
+    yield from learners()
+    yield SGBDTClassifier(0.5, 1e-6, CLASSES, n_trees=3)
+    yield DPBoostClassifier(1.0, 0.0, CLASSES, n_trees=2, depth=2)
+    yield DPSISTwoStage(1.0, schema=CLASSES, k=1)
+
+
+@pytest.mark.parametrize("learner", every_kind(), ids=lambda each: type(each).__name__)
+def test_every_learner_has_both_columns(learner):
+    """The last step is the whole plan, and its sound figure is within what was asked for."""
+    last = learner.claimed(learner.schema)[-1]
+    assert last.step == "everything"
+    assert last.sound <= learner.epsilon * (1 + 1e-6)
+    assert last.claimed is None or last.ratio > 0

@@ -73,7 +73,7 @@ def f12() -> Row:
     # One public lattice for every count: no output tells which table it came from.
     assert all((each * 2**20).is_integer() for each in outputs)
     return Row("F12", "Laplace noise by inversion in floating point",
-               "any of the five, run as NumPy prints it", 1.0, math.inf,
+               "no paper names a sampler; the usual one", 1.0, math.inf,
                f"noise of one's own {words}", "integer noise on a public grid", charged(node),
                shortfall=unreachable_mass())
 
