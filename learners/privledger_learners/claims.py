@@ -47,7 +47,8 @@ def published_epsilon(rate: float, mu_squared: float, rounds: int, delta: float)
 
 
 def sgbdt_total(priced: Priced, delta: float) -> float:
-    """What Algorithm 7 would report for this plan's own noise."""
+    """What Algorithm 7 would report for this plan's own noise: for the trees, as the printed
+    initial score has no price to add."""
     rule = priced.rule
     mu_squared = 1 / rule.tree_node(priced.noise).noise_multiplier ** 2
     return published_epsilon(rule.sampling_rate, mu_squared, rule.trees, delta)
@@ -71,7 +72,9 @@ def sgbdt_claims(priced: Priced, delta: float, relation: str) -> tuple[pl.ClaimS
             "a noisy sum and a noisy count here"))
     steps.append(pl.ClaimStep(
         "everything", "Theorem 11", claimed, pl.epsilon(priced.plan, delta, relation), delta,
-        "one plan, priced as a whole"))
+        "one plan, priced as a whole" + (
+            "; claimed for the trees alone, as the printed initial score has no price"
+            if start else "")))
     return tuple(steps)
 
 
