@@ -103,6 +103,18 @@ def test_a_drawn_attribute_makes_the_other_medians_free():
     assert ledger.spent == pytest.approx(1.0)
 
 
+def test_without_a_policy_a_vouched_for_mean_is_marked_for_ever():
+    """The honest limit of F2, F6 and F13: it runs, at what was asserted, and says so."""
+    ledger, data = guarded(delta=0.0)
+    mean = data.custom(lambda table: table["y"] / len(table["y"]), 0.1, "mean over N records")
+    with ledger.request(pl.Laplace(0.1, 0.1), data) as session:
+        session.release(pl.Laplace(0.1, 0.1), mean)
+    asked = [words for entry in ledger._history.store.read()
+             for words in entry.body.get("questions", [])]
+    assert asked == ["asserted: custom query (mean over N records)"]
+    assert ledger.spent == pytest.approx(1.0)
+
+
 @given(st.floats(0.01, 20), st.floats(0.01, 1e6))
 def test_a_mean_with_a_private_denominator_passes_every_bound(epsilon, bound):
     far = 2 * (bound + math.log(2)) / epsilon * 1.01
