@@ -46,12 +46,19 @@ def published_epsilon(rate: float, mu_squared: float, rounds: int, delta: float)
     return best
 
 
+def sgbdt_total(priced: Priced, delta: float) -> float:
+    """What Algorithm 7 would report for this plan's own noise: for the trees, as the printed
+    initial score has no price to add."""
+    rule = priced.rule
+    mu_squared = 1 / rule.tree_node(priced.noise).noise_multiplier ** 2
+    return published_epsilon(rule.sampling_rate, mu_squared, rule.trees, delta)
+
+
 def sgbdt_claims(priced: Priced, delta: float, relation: str) -> tuple[pl.ClaimStep, ...]:
     """Step by step: initial score, trees, everything, at this plan's own noise."""
     rule, noise = priced.rule, priced.noise
     trees = pl.Repeat(rule.round_node(noise), rule.trees)
-    mu_squared = 1 / rule.tree_node(noise).noise_multiplier ** 2
-    claimed = published_epsilon(rule.sampling_rate, mu_squared, rule.trees, delta)
+    claimed = sgbdt_total(priced, delta)
     steps = [pl.ClaimStep(
         "trees", "Algorithm 7, line 6; Theorem 18", claimed, pl.epsilon(trees, delta, relation),
         delta, "the printed conversion drops the divergence's own order; priced here by Gaussian "
@@ -65,8 +72,24 @@ def sgbdt_claims(priced: Priced, delta: float, relation: str) -> tuple[pl.ClaimS
             "a noisy sum and a noisy count here"))
     steps.append(pl.ClaimStep(
         "everything", "Theorem 11", claimed, pl.epsilon(priced.plan, delta, relation), delta,
-        "one plan, priced as a whole"))
+        "one plan, priced as a whole" + (
+            "; claimed for the trees alone, as the printed initial score has no price"
+            if start else "")))
     return tuple(steps)
+
+
+def dpboost_total(priced: GainPriced, delta: float, relation: str) -> float | None:
+    """The printed arithmetic for everything: pure epsilon only, and without an initial score.
+
+    Trees on disjoint parts count once for each round of parts.
+    """
+    rule, noise = priced.rule, priced.noise
+    shape = rule.shapes[-1]
+    leaves = pl.Sequential(rule.leaf_nodes(shape, noise, 0))
+    if rule.start_nodes(noise) or delta:
+        return None
+    one = shape.depth * rule.split_node(shape, noise).epsilon + pl.epsilon(leaves, 0.0, relation)
+    return one * shape.trees / rule.parts
 
 
 def dpboost_claims(priced: GainPriced, delta: float, relation: str) -> tuple[pl.ClaimStep, ...]:
@@ -90,17 +113,15 @@ def dpboost_claims(priced: GainPriced, delta: float, relation: str) -> tuple[pl.
                      pl.epsilon(leaves, delta, relation), delta,
                      "a noisy count and a noisy sum here, in place of a quotient with noise"),
     ]
-    everything = None
     if start:
         node = pl.Sequential(start)
         steps.insert(0, pl.ClaimStep(
             "initial score", "Algorithm 6; Theorem 20", None, pl.epsilon(node, delta, relation),
             delta, "printed noise divides by the private number of records: no finite epsilon; "
             "a noisy sum and a noisy count here"))
-    elif claimed_leaves is not None:
-        everything = (claimed_splits + claimed_leaves) * shape.trees / rule.parts
     steps.append(pl.ClaimStep(
-        "everything", "section V-B", everything, pl.epsilon(priced.plan, delta, relation), delta,
+        "everything", "section V-B", dpboost_total(priced, delta, relation),
+        pl.epsilon(priced.plan, delta, relation), delta,
         "parts by a coin per record; equal parts of a shuffled table are not covered by "
         "parallel composition"))
     return tuple(steps)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 import privledger as pl
 from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
-from privledger_learners.claims import dpboost_claims
+from privledger_learners.claims import dpboost_claims, dpboost_total
 from privledger_learners.gain.params import check_params, make_rule, make_shaping
 from privledger_learners.gain.rule import Priced, price
 from privledger_learners.gain.train import train
@@ -98,7 +98,9 @@ class _DPBoost(Boosted, BaseEstimator):
         priced = self._priced(schema)
         shaping, bins = make_shaping(self, schema), data.bins(self.numeric_bins)
         with data.ledger.request(priced.plan, data, learner=self.info.name,
-                                 delta=self.delta) as session:
+                                 delta=self.delta,
+                                 claimed=dpboost_total(priced, self.delta,
+                                                       self.relation)) as session:
             self.model_ = train(session, data, priced, shaping, bins)
         self.receipt_ = session.receipt
         self.ledger_ = data.ledger

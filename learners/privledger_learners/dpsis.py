@@ -48,7 +48,8 @@ class _Selector(SelectorMixin, BaseEstimator):
         """
         data, schema = guard(self, X, y)
         plan, draw = self._plan(schema)
-        with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta) as session:
+        with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta,
+                                 claimed=float(self.epsilon)) as session:
             choice = data.features_by(self._score(schema))
             if isinstance(draw, pl.TopK):
                 chosen = session.release(draw, choice).tolist()

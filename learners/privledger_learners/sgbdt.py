@@ -17,7 +17,7 @@ from privledger_learners.boosting.params import check_params, make_rule, make_sh
 from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
 from privledger_learners.boosting.rule import Priced, price
 from privledger_learners.boosting.train import Model, train
-from privledger_learners.claims import sgbdt_claims
+from privledger_learners.claims import sgbdt_claims, sgbdt_total
 from privledger_learners.guarding import guard
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
@@ -168,8 +168,9 @@ class _SGBDT(Boosted, BaseEstimator):
         shaping = make_shaping(self, schema)
         bins = model.bins if model is not None else data.bins(self.numeric_bins)
         rng = np.random.default_rng(self.random_state)
+        claimed = sgbdt_total(priced, self.delta) if scope is None else None
         with data.ledger.request(priced.plan, data, learner=self.info.name, delta=self.delta,
-                                 scope=scope) as session:
+                                 scope=scope, claimed=claimed) as session:
             handle = data
             if scope is not None:
                 handle = session.filtered()

@@ -75,11 +75,12 @@ class BrokeredLedger:
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
                 scope: Scope | None = None, labels: Mapping[str, str] | None = None,
-                lease: float | None = None) -> BrokeredSession:
+                lease: float | None = None,
+                claimed: float | None = None) -> BrokeredSession:
         """As `Ledger.request`; the other process decides, and its own word names the learner."""
         reply = self._ask("request", plan=to_json(plan), data=self._describer.handle(data),
                           delta=float(delta), scope=None if scope is None else scope.name,
-                          labels=dict(labels or {}), lease=lease)
+                          labels=dict(labels or {}), lease=lease, claimed=claimed)
         return BrokeredSession(plan, text(reply, "grant"), reply["session"], data, self)
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,

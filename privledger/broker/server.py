@@ -100,6 +100,7 @@ class Server:
         if len(self._sessions) >= MOST_SESSIONS:
             raise NotGranted("too many grants for one learner; nothing was read")
         scope, lease = message.get("scope"), message.get("lease")
+        claimed = message.get("claimed")
         if scope is not None and scope not in self._scopes:
             raise NotGranted("a scope that this learner did not open; nothing was read")
         session = self._ledger._request(
@@ -107,7 +108,7 @@ class Server:
             self._reader.object(message.get("data"), Dataset), self.learner,
             number("delta", message.get("delta")),
             None if scope is None else self._scopes[scope], table(message.get("labels")),
-            lease, ISOLATION)
+            lease, ISOLATION, None if claimed is None else number("claimed", claimed))
         self._sessions.append(session)
         return {"grant": session.grant, "session": len(self._sessions) - 1}
 

@@ -113,6 +113,8 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
     who = " ".join(part for part in (grant.learner, f"on {grant.data}" if grant.data else "")
                    if part)
     line = text(f"{grant.name}  {who}  epsilon {figure(grant.epsilon)}  ")
+    if grant.learner:
+        line.append_text(claim(grant))
     line.append_text(text(grant.status, RED if grant.status == "crashed" else ""))
     if grant.isolation:
         line.append_text(text(f"  {grant.isolation}", "dim"))
@@ -129,6 +131,14 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
                           YELLOW if item.asserted else ""))
         if len(grant.lines) > MOST_LINES:
             done.add(text(f"... and {len(grant.lines) - MOST_LINES} more kinds", "dim"))
+
+
+def claim(grant: GrantReport) -> Text:
+    """What the paper states for the plan beside what was charged; "-" where nothing is known."""
+    ratio = "-" if grant.ratio is None else f"{figure(grant.ratio)} x"
+    worse = grant.ratio is not None and grant.ratio > 1.0005
+    claimed = "-" if grant.claimed is None else figure(grant.claimed)
+    return text(f"claimed {claimed}, ratio {ratio}  ", RED if worse else "dim")
 
 
 def render_refusals(out: Console, report: LedgerReport) -> None:

@@ -44,6 +44,9 @@ class GrantReport:
         epsilon: what its charge alone certifies, at the budget's delta.
         isolation: `guarded` (in the owner's process) or `brokered` (in a confined one without
             rows); empty for a scope.
+        claimed: epsilon that a paper states for the plan, by the learner's word; None where
+            none was recorded.
+        ratio: `epsilon` over `claimed`, where both are stated at one delta; else None.
     """
 
     name: str
@@ -58,6 +61,8 @@ class GrantReport:
     lines: tuple[ReleaseLine, ...] = ()
     mechanisms: tuple[str, ...] = ()
     isolation: str = ""
+    claimed: float | None = None
+    ratio: float | None = None
 
 
 @frozen
@@ -218,14 +223,31 @@ def _grant_report(state: State, grant: GrantState,
     if grant.corrections:
         note = "; ".join([*([note] if note else []), *(f"corrected: {entry['why']}"
                                                        for entry in grant.corrections)])
+    epsilon = state.rule.epsilon_of(units) if state.rule else 0.0
+    claimed, ratio = _claimed(state, body, epsilon)
     return GrantReport(
         name=grant.grant, status=status, note=note, learner=str(body.get("learner", "")),
-        data=str(body.get("data", "")), time=str(body.get("time", "")),
-        epsilon=state.rule.epsilon_of(units) if state.rule else 0.0,
+        data=str(body.get("data", "")), time=str(body.get("time", "")), epsilon=epsilon,
         releases=grant.releases, plan=outline(plan), lines=lines,
         mechanisms=tuple(sorted(kinds | {type(leaf).__name__ for leaf in leaves(plan)})),
-        isolation=str(body.get("isolation", "guarded")),
+        isolation=str(body.get("isolation", "guarded")), claimed=claimed, ratio=ratio,
     )
+
+
+def _claimed(state: State, body: dict[str, Any],
+             epsilon: float) -> tuple[float | None, float | None]:
+    """The paper's epsilon as it was recorded, and what was charged over it.
+
+    A claim at another delta than the charge's is another statement: no ratio.
+    """
+    claimed = body.get("claimed")
+    if isinstance(claimed, bool) or not isinstance(claimed, int | float) or claimed < 0:
+        return None, None
+    basic = state.rule is not None and state.rule.kind == "basic"
+    assert state.budget is not None
+    same = basic or body.get("delta") == state.budget.delta
+    comparable = same and claimed > 0 and not body.get("scope")
+    return float(claimed), epsilon / claimed if comparable else None
 
 
 def _scope_report(state: State, name: str) -> GrantReport:

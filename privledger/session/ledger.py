@@ -40,7 +40,7 @@ from privledger.ledger.holder import this_process
 from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
-from privledger.rounding import positive, probability
+from privledger.rounding import non_negative, positive, probability
 from privledger.session.identity import Identities, declared, fingerprint
 from privledger.session.policing import check_creation, keep, policy_caps, refuse_forbidden
 from privledger.session.records import RecordSpend, record_spend
@@ -272,7 +272,7 @@ class Ledger:
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
                 labels: Mapping[str, str] | None = None,
-                lease: float | None = None) -> Session:
+                lease: float | None = None, claimed: float | None = None) -> Session:
         """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
 
         Args:
@@ -286,17 +286,19 @@ class Ledger:
             lease: seconds after which whoever opens the ledger may record the holder as gone,
                 for holders on other hosts. The charge stays either way, and a holder that is
                 alive may still settle.
+            claimed: epsilon that a paper states for this plan at `delta`, or None where it
+                states none. Kept beside the charge for readers; never charged or trusted.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.
             PolicyViolation: the ledger's own policy forbids it.
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
-        return self._request(plan, data, learner, delta, scope, labels, lease, "guarded")
+        return self._request(plan, data, learner, delta, scope, labels, lease, "guarded", claimed)
 
     def _request(self, plan: Node, data: Dataset, learner: str, delta: float,
                  scope: Scope | None, labels: Mapping[str, str] | None, lease: float | None,
-                 isolation: str) -> Session:
+                 isolation: str, claimed: float | None = None) -> Session:
         """`request` by a caller that vouches for how the learner is kept from the rows."""
         checked = probability("delta", delta, zero=True)
         check_node("plan", plan)
@@ -311,6 +313,8 @@ class Ledger:
             "lease": None if lease is None else positive("lease", lease),
             "isolation": isolation,
         }
+        if claimed is not None:
+            body["claimed"] = non_negative("claimed", claimed)
         # Of the table as it was protected: a handle can be made with another schema.
         refuse_forbidden(self._history, body, plan, data._vault.schema.public_rows)
         if scope is None:

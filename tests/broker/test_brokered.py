@@ -111,6 +111,9 @@ def test_the_command_line_from_end_to_end(pay):
     book = pay.with_suffix(".ledger")
     shown = json.loads(call("show", book, "--format", "json").stdout)
     assert [grant["isolation"] for grant in shown["grants"]] == ["brokered"]
+    claims = json.loads(call("plan", pay, "--ledger", pay.with_suffix(".new"), "--format",
+                             "json").stdout)["claims"]
+    assert [grant["claimed"] for grant in shown["grants"]] == [claims[-1]["claimed"]]
     assert "brokered" in call("show", book).stdout
     assert call("verify", book).exit_code == 0
 

@@ -140,6 +140,8 @@ NUMBERS = {
         pl.IndividualFilter("gdp", 0.1), delta=v), DELTA),
     "Ledger.record.row": (lambda b, d, v: b.record(v), WHOLE),
     "Ledger.request.delta": (lambda b, d, v: b.request(G, d, delta=v), DELTA),
+    "Ledger.request.claimed": (lambda b, d, v: b.request(G, d, claimed=v),
+                               unless_none(AT_LEAST_ZERO)),
     "Ledger.request.lease": (lambda b, d, v: b.request(G, d, lease=v), unless_none(POSITIVE)),
     "PermuteAndFlip.epsilon": (lambda b, d, v: pl.PermuteAndFlip(v), POSITIVE),
     "PoissonSample.rate": (lambda b, d, v: pl.PoissonSample(v, G), RATE),

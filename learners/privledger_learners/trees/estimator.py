@@ -71,7 +71,8 @@ class TreeLearner(BaseEstimator):
         recipe = self._recipe(self._known(schema))
         rng = np.random.default_rng(self.random_state)
         with data.ledger.request(recipe.plan, data, learner=self.info.name,
-                                 delta=self.delta) as session:
+                                 delta=self.delta,
+                                 claimed=recipe.claimed()[-1].claimed) as session:
             self.forest_ = recipe.train(session, data, rng)
         self.receipt_ = session.receipt
         self.ledger_ = data.ledger
