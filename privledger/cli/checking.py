@@ -22,16 +22,13 @@ from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerError, RelationMismatch, UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
-from privledger.ledger import Budget, Entry, State, asserted_kinds, fixed_filter, folded
-from privledger.ledger.history import receipt_of
+from privledger.ledger import Budget, State, Store, asserted_kinds, fixed_filter
 from privledger.reports import (
-    LedgerReport,
-    audited,
-    head_is_in_history,
+    Past,
+    Survey,
     leaves,
-    ledger_report,
     load_receipt,
-    receipt_is_in_history,
+    survey,
 )
 from privledger.reports.advice import what_fits
 from privledger.reports.per_table import table_spends
@@ -69,14 +66,16 @@ class Witness:
     def present(self) -> bool:
         return self.receipt is not None or self.head is not None
 
-    def compare(self, entries: Sequence[Entry]) -> list[Finding]:
-        """Everything about `entries` that the witness contradicts."""
+    def survey(self, store: Store) -> Survey:
+        """Audit `store`, and take down what `compare` needs."""
+        return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
+
+    def compare(self, past: Past) -> list[Finding]:
+        """Everything about a history that the witness contradicts."""
         found = []
         if self.receipt is not None:
-            found += [*self._signature(self.receipt), *receipt_is_in_history(entries, self.receipt)]
-        if self.head is not None:
-            found += head_is_in_history(entries, self.head)
-        return found
+            found += [*self._signature(self.receipt), *past.receipt_is_there(self.receipt)]
+        return [*found, *past.head_is_there()]
 
     def _signature(self, receipt: dict[str, Any]) -> list[Finding]:
         """A receipt that should be signed, and is not, by this key."""
@@ -117,10 +116,10 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     """
     known = witness(receipt, None, key_file, public_key)
     with reading_store(ledger) as store:
-        entries, findings = audited(store)
-    head = None if findings else receipt_of(folded(entries)).as_dict()
-    if entries or not findings:
-        findings = known.compare(entries) + findings
+        seen = known.survey(store)
+    findings, entries = list(seen.findings), seen.past.entries
+    if entries:
+        findings = known.compare(seen.past) + findings
 
     def render(out: Console) -> None:
         if findings:
@@ -128,10 +127,10 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
             out.print(findings_table(findings))
         else:
             more = " and the receipt is in it" if receipt else ""
-            out.print(text(f"clean: {len(entries)} entries re-read and re-priced{more}", GREEN))
+            out.print(text(f"clean: {entries} entries re-read and re-priced{more}", GREEN))
 
-    emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": len(entries),
-                   "compared_with": receipt, "receipt": head,
+    emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": entries,
+                   "compared_with": receipt, "receipt": seen.receipt,
                    "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
@@ -217,7 +216,7 @@ def check_ledger(path: str, policy: Policy, known: Witness) -> Verdict:
     report = _trusted(path, known)
     if isinstance(report, Verdict):
         return report
-    if not _live(report):
+    if not report.live:
         return Verdict(NOTHING, "nothing to check: the ledger has no grant", None, (),
                        receipt=report.receipt)
     missing = _missing_receipt(policy, known)
@@ -225,16 +224,17 @@ def check_ledger(path: str, policy: Policy, known: Witness) -> Verdict:
     return evolve(result, receipt=report.receipt)
 
 
-def _trusted(path: str, known: Witness) -> LedgerReport | Verdict:
-    """The report of a ledger without a fault, or the verdict that there is none."""
+def _trusted(path: str, known: Witness) -> Survey | Verdict:
+    """A ledger without a fault, summed up; or the verdict that it has one."""
     named: list[Finding] = []
     try:
         with reading_store(path) as store:
-            entries, findings = audited(store)
-            if known.present and (entries or not findings):
-                named = known.compare(entries)
-            if not findings and not named:
-                return ledger_report(store, folded(entries), (entries, ()))
+            seen = known.survey(store)
+        if known.present and seen.past.entries:
+            named = known.compare(seen.past)
+        if seen.trusted and not named:
+            return seen
+        findings = list(seen.findings)
     except LedgerError as error:
         note(str(error))
         findings = [Finding("history-can-be-read", -1, str(error))]
@@ -251,27 +251,13 @@ def _missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
                     "was cut off is not noticed"),)
 
 
-def _live(report: LedgerReport) -> bool:
-    """Whether anything was granted and not handed back."""
-    return any(grant.status != "aborted" or not grant.note.startswith("handed back")
-               for grant in report.grants)
-
-
-def ledger_facts(report: LedgerReport) -> Facts:
+def ledger_facts(seen: Survey) -> Facts:
     """What was spent or reserved, by whom and by which means."""
-    granted = [grant for grant in report.grants if grant.status != "scope"]
-    asserted = [f"{line.mechanism}: {line.question}" for grant in report.grants
-                for line in grant.lines if line.asserted]
-    asserted += [f"{kind} in the plan of {grant.name}" for grant in report.grants
-                 for kind in asserted_kinds(grant.mechanisms)]
     return Facts(
-        epsilon=report.spent, delta=report.spent_delta, relation=report.relation,
-        learners=tuple(dict.fromkeys(grant.learner for grant in granted)),
-        mechanisms=tuple(dict.fromkeys(name for grant in report.grants
-                                       for name in grant.mechanisms)),
-        asserted=tuple(dict.fromkeys(asserted)), simulated=not report.private,
-        isolation=tuple(dict.fromkeys(grant.isolation for grant in granted)),
-        windows=report.windows, budget_delta=report.delta, data=report.tables,
+        epsilon=seen.spent, delta=seen.spent_delta, relation=seen.relation,
+        learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
+        simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
+        budget_delta=seen.delta, data=seen.tables,
     )
 
 
