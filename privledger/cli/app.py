@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import privledger
+
 INTERRUPTED, CLOSED_PIPE = 130, 141
 FORMATS = ("json", "sarif", "junit", "github")
 
@@ -25,7 +26,7 @@ COMMANDS = {
     "record": "showing:record",
     "correct": "correcting:correct",
     "receipt": "receipts:receipt",
-    "verify": "checking:verify",
+    "verify": "verifying:verify",
     "export": "exporting:export",
     "check": "checking:check",
     "overlap": "overlapping:overlap",

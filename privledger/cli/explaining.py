@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import RELATIONS, check_relation
+from privledger.cli.opening import data_option
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.planning import data_option, prepare
+from privledger.cli.planning import prepare
 from privledger.cli.render import text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, explain, from_json

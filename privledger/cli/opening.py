@@ -28,6 +28,12 @@ class LedgerPlace(click.Path):
         return value if is_url(value) else super().convert(value, param, ctx)
 
 
+ledger_argument = click.argument("ledger", metavar="LEDGER", type=LedgerPlace())
+data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=False),
+                           help="Folder that the run file's data paths are relative to "
+                                "[default: $PRIVLEDGER_DATA, else the run file's folder].")
+
+
 @contextmanager
 def reading(path: str | Path) -> Iterator[Ledger]:
     """A ledger opened read-only. A history that cannot be folded is a corrupt one."""
