@@ -17,6 +17,14 @@ SCHEMA = pl.Schema.from_dict({"name": "t", "public_rows": 20, "columns": [
 X = {"x": np.linspace(0, 1, 20)}
 
 
+def fail(ledger, data):
+    """A learner that breaks after it has touched data."""
+    noise = pl.Gaussian(5.0)
+    with ledger.request(noise, data, learner="bad") as session:
+        session.release(noise, data.count())
+        raise ZeroDivisionError
+
+
 def ledger_with_everything(path):
     """Grants of every fate, a scope, an asserted query, a correction, two tables."""
     ledger = pl.Ledger.create(path, budget=pl.Budget(50.0, 1e-6), filter="gdp",
@@ -29,9 +37,8 @@ def ledger_with_everything(path):
             session.release(noise, first.count())
     ledger.request(noise, second, learner="handed back").close()
     ledger.open_window("2027")
-    with pytest.raises(ZeroDivisionError), ledger.request(noise, second, learner="bad") as session:
-        session.release(noise, second.count())
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        fail(ledger, second)
     cap = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(pl.Gaussian(20.0), 3))
     with ledger.request(cap, first, learner="sums") as session:
         handle = session.filtered(cap)
