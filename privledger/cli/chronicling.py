@@ -25,8 +25,10 @@ if TYPE_CHECKING:
               help="Only entries of this kind; may be repeated.")
 @click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,
               help="Only entries from position N on; a receipt's `entries` is such an N.")
+@click.option("--asserted", is_flag=True,
+              help="Only plans and releases that rest on somebody's word.")
 @format_option
-def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int,
+def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asserted: bool,
         format_: str) -> None:
     """The entries in order, one line each. Nothing is verified here: `verify` does that."""
     with reading_store(ledger) as store:
@@ -34,6 +36,7 @@ def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int,
         entries = (entry for row in store.rows() for entry in entries_of([row], store.location))
         found = [event for event in events(entries)
                  if event.position >= since and (not kinds or event.kind in kinds)
+                 and (event.asserted or not asserted)
                  and (grant is None or event.grant.startswith(grant))]
     emit(format_, {"ledger": shown(ledger), "entries": found,
                    "receipt": receipt_or_none(ledger) if format_ == "json" else None},

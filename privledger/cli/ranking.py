@@ -12,6 +12,7 @@ from privledger.cli.render import RED, YELLOW, figure, grid, text
 from privledger.cli.showing import CONFIDENTIAL
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
+from privledger.reports.chronicle import asserted_releases
 from privledger.reports.ranking import ASPECTS, Rank, RecordRank, highest_records, ranking
 from privledger.storage import shown
 
@@ -38,7 +39,8 @@ def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, format_
         findings = audit(store)
         receipt, simulated = opened.receipt.as_dict(), opened.mode != "private"
         wanted = () if findings else (aspects or ASPECTS)
-        found = {aspect: ranking(state, aspect)[:most] for aspect in wanted}
+        vouched = asserted_releases(store.rows()) if wanted else set()
+        found = {aspect: ranking(state, aspect, vouched)[:most] for aspect in wanted}
         rows = highest_records(store, state, most) if records and not findings else []
         unit = state.rule.unit if state.rule else ""
     if records:

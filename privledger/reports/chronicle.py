@@ -10,9 +10,13 @@ from attrs import frozen
 from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.graph import from_json, label
-from privledger.ledger import Entry, FilterRule, State
+from privledger.ledger import Entry, FilterRule, State, asserted_kinds
+from privledger.ledger.entries import parse_body
+from privledger.ledger.origins import recorded_kinds
+from privledger.ledger.store import Row
 
 MOST_QUESTIONS = 3
+_MARK = "asserted:"
 
 
 @frozen
@@ -23,6 +27,7 @@ class Event:
         grant: the grant or scope it is about; empty if none.
         time: as it was written down, for information; empty if it was not.
         text: what happened.
+        asserted: a plan or a release that rests on somebody's word.
     """
 
     position: int
@@ -31,6 +36,7 @@ class Event:
     time: str
     text: str
     hash: str
+    asserted: bool = False
 
 
 def events(entries: Iterable[Entry]) -> Iterator[Event]:
@@ -51,7 +57,28 @@ def events(entries: Iterable[Entry]) -> Iterator[Event]:
             text = "malformed"
         name = body.get("grant") or (body.get("scope") if entry.kind == "scope" else "") or ""
         yield Event(entry.position, str(entry.kind), str(name), str(body.get("time", "")), text,
-                    str(entry.hash))
+                    str(entry.hash), _is_asserted(body))
+
+
+def asserted_releases(rows: Iterable[Row]) -> set[str]:
+    """Grants that released an answer whose sensitivity somebody merely vouches for."""
+    found = set()
+    for _, kind, text, _, _ in rows:
+        if kind == "released" and _MARK in text:
+            body = parse_body(text)
+            if any(str(question).startswith(_MARK) for question in body["questions"]):
+                found.add(str(body["grant"]))
+    return found
+
+
+def _is_asserted(body: dict[str, Any]) -> bool:
+    try:
+        asked = [str(question) for question in body.get("questions", ())]
+        plan = body.get("plan")
+        return (any(question.startswith(_MARK) for question in asked)
+                or (isinstance(plan, dict) and bool(asserted_kinds(list(recorded_kinds(plan))))))
+    except (PrivledgerError, KeyError, TypeError, AttributeError):
+        return False  # malformed, and said to be
 
 
 def _cost(body: dict[str, Any], rule: FilterRule | None) -> str:
@@ -76,8 +103,12 @@ def _scope(body: dict[str, Any], rule: FilterRule | None) -> str:
 
 
 def _refused(body: dict[str, Any], rule: FilterRule | None) -> str:
-    return (f"{body.get('learner') or 'nobody named'}: asked {body.get('asked')}, left "
-            f"{body.get('left')} {body.get('unit', '')}; nothing was read")
+    return (f"{body.get('learner') or 'nobody named'}: asked {_figure(body.get('asked'))}, left "
+            f"{_figure(body.get('left'))} {body.get('unit', '')}; nothing was read")
+
+
+def _figure(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else "?"
 
 
 def _released(body: dict[str, Any], rule: FilterRule | None) -> str:

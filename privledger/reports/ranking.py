@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,14 @@ class RecordRank:
     cap: float
 
 
-def ranking(state: State, aspect: str) -> list[Rank]:
+def ranking(state: State, aspect: str, vouched: Set[str] = frozenset()) -> list[Rank]:
     """Highest first. A grant with several mechanisms counts for each of them in full.
 
     What a grant took from a filter scope was paid when the scope was opened: it stands as a line
     of its own.
+
+    Args:
+        vouched: grants with a release whose sensitivity is asserted.
     """
     of: dict[str, Callable[[GrantState, tuple[str, ...]], Sequence[str]]] = {
         "learner": lambda grant, kinds: [str(grant.body.get("learner") or "nobody named")],
@@ -58,25 +61,25 @@ def ranking(state: State, aspect: str) -> list[Rank]:
     }
     found: dict[str, tuple[int, int, bool]] = {}
 
-    def add(name: str, units: int, kinds: Sequence[str]) -> None:
-        total, grants, vouched = found.get(name, (0, 0, False))
-        found[name] = total + units, grants + 1, vouched or bool(asserted_kinds(kinds))
+    def add(name: str, units: int, asserted: bool) -> None:
+        total, grants, before = found.get(name, (0, 0, False))
+        found[name] = total + units, grants + 1, before or asserted
 
     for grant in state.grants.values():
         if grant.status == "aborted" and not grant.touched and not grant.corrections:
             continue
         kinds = kinds_of(grant.plan)
         for name in of[aspect](grant, kinds):
-            add(name, grant.charged[0], kinds)
+            add(name, grant.charged[0], bool(asserted_kinds(kinds)) or grant.grant in vouched)
     for scope in state.scopes.values():
         kinds = kinds_of(scope.body["plan"])
         names = kinds if aspect == "mechanism" else [f"scope {scope.scope}"]
         for name in names:
-            add(name, int(scope.body["units"]), kinds)
+            add(name, int(scope.body["units"]), bool(asserted_kinds(kinds)))
     rule = state.rule
     ranked = [Rank(name, rule.epsilon_of(units) if rule else 0.0,
-                   units / rule.cap_units if rule and rule.cap_units else 0.0, grants, vouched)
-              for name, (units, grants, vouched) in found.items()]
+                   units / rule.cap_units if rule and rule.cap_units else 0.0, grants, asserted)
+              for name, (units, grants, asserted) in found.items()]
     return sorted(ranked, key=lambda rank: -rank.epsilon)
 
 
