@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "verifying:verify",
     "export": "exporting:export",
     "check": "checking:check",
+    "serve": "serving:serve",
     "overlap": "overlapping:overlap",
     "window": "windowing:window",
     "learners": "listing:learners",
