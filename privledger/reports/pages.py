@@ -105,12 +105,18 @@ def grant_page(state: State, position: int, token: str) -> str | None:
         ("table", text(grant.body.get("data", ""))), ("epsilon", _epsilon(state, grant)),
         ("status", text(grant.status)), ("releases", str(grant.releases)),
         ("time", text(grant.body.get("time", "")))])
-    nodes: list[str] = []
     if grant.plan is None:
-        nodes.append('<p class="bad">corrected: nothing is promised for it</p>')
+        plan = '<p class="bad">corrected: nothing is promised for it</p>'
     else:
-        _nodes(outline(from_json(grant.plan)), nodes)
-    return page(grant.grant, facts + "<h2>plan</h2>" + "".join(nodes) + _home(token))
+        plan = plan_list(outline(from_json(grant.plan)))
+    return page(grant.grant, facts + "<h2>plan</h2>" + plan + _home(token))
+
+
+def plan_list(line: Outline) -> str:
+    """A plan as nested lists, up to `MOST_NODES` lines."""
+    found: list[str] = []
+    _nodes(line, found)
+    return "".join(found)
 
 
 def record_page(spend: Any, unit: str, token: str) -> str:
@@ -131,8 +137,11 @@ def message_page(title: str) -> str:
 
 
 def _nodes(line: Outline, out: list[str]) -> None:
-    """Nested lists, up to `MOST_NODES` lines."""
-    if len(out) > 3 * MOST_NODES:
+    if len(out) >= 2 * MOST_NODES:
+        return
+    if len(out) >= 2 * MOST_NODES - 2:
+        out.append("<p>... and more</p>")
+        out.append("")
         return
     many = f"{line.members} x " if line.members > 1 else ""
     times = f" ({line.times} times in all)" if line.times > 1 and not line.children else ""

@@ -39,12 +39,13 @@ def served(book):
     """Address parts of a running page."""
     ledger = pl.Ledger.open(book, read_only=True)
     server = _Server(Site(ledger, "right-token", verify=True), "right-token", 0)
+    server.timeout = 0.05
     thread = threading.Thread(target=server.serve_until_idle, args=(60.0,), daemon=True)
     thread.start()
     yield server
-    server.serve_until_idle = None
     server.last = -1e9
     thread.join(5)
+    assert not thread.is_alive()
     server.server_close()
     ledger.close()
 
