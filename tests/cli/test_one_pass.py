@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import attrs
 import numpy as np
 import pytest
@@ -25,6 +27,12 @@ def fail(ledger, data):
         raise ZeroDivisionError
 
 
+def hand_back(ledger, data):
+    """A learner that breaks before it has touched data."""
+    with ledger.request(pl.Gaussian(4.0), data, learner="handed back"):
+        raise ZeroDivisionError
+
+
 def ledger_with_everything(path):
     """Grants of every fate, a scope, an asserted query, a correction, two tables."""
     ledger = pl.Ledger.create(path, budget=pl.Budget(50.0, 1e-6), filter="gdp",
@@ -35,7 +43,9 @@ def ledger_with_everything(path):
     for number in range(4):
         with ledger.request(noise, first, learner=f"count{number % 2}") as session:
             session.release(noise, first.count())
-    ledger.request(noise, second, learner="handed back").close()
+    ledger.request(noise, second, learner="nothing released").close()
+    with pytest.raises(ZeroDivisionError):
+        hand_back(ledger, second)
     ledger.open_window("2027")
     with pytest.raises(ZeroDivisionError):
         fail(ledger, second)
@@ -45,6 +55,8 @@ def ledger_with_everything(path):
         session.release(pl.Gaussian(20.0), handle.sum("x"))
     asserted = pl.Asserted(1e-3, "somebody says so")
     ledger.request(asserted, second, learner="vouched").close()
+    with ledger.request(noise, first, learner="custom") as session:
+        session.release(noise, first.custom(lambda columns: columns["x"], 1.0, "so they say"))
     left = ledger.request(noise, first, learner="open")
     return ledger, left
 
@@ -103,6 +115,17 @@ def test_a_simulation_is_not_private_in_one_pass():
     assert not survey(ledger._history.store).live
 
 
+def test_what_was_only_handed_back_is_nothing_to_check():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-6), filter="gdp")
+    data = ledger.protect(X, SCHEMA, name="one")
+    with pytest.raises(ZeroDivisionError):
+        hand_back(ledger, data)
+    assert not survey(ledger._history.store).live
+    assert survey(ledger._history.store).tables == ()
+    ledger.request(pl.Gaussian(9.0), data).close()
+    assert survey(ledger._history.store).live
+
+
 def test_receipts_of_every_moment_are_in_the_past(tmp_path):
     ledger, _ = ledger_with_everything(tmp_path / "all.ledger")
     store = ledger._history.store
@@ -159,3 +182,13 @@ def test_opening_without_a_checkpoint_names_the_fault(tmp_path):
         History(store).refresh()
     again = store_at(tmp_path / "all.ledger", read_only=True)
     assert History(again, writable=False).refresh().position == ledger.receipt.entries - 1
+
+
+def test_what_cannot_be_summed_up_is_not_trusted(monkeypatch, tmp_path):
+
+    ledger, _ = ledger_with_everything(tmp_path / "all.ledger")
+    watch = sys.modules["privledger.reports.survey"]._Watch  # the name is a function's, too
+    monkeypatch.setattr(watch, "on_released", lambda self, line, state: 1 / 0)
+    found = survey(ledger._history.store)
+    assert [finding.rule for finding in found.findings] == ["can-be-summed-up"]
+    assert found.receipt is None and audit(ledger._history.store) == []
