@@ -28,6 +28,7 @@ Messages name columns, parameters and rules. They never carry a record's value.
 from __future__ import annotations
 
 import sys
+from html import escape
 
 _KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pandas", "sqlite3"})
 
@@ -107,6 +108,14 @@ class BudgetExceeded(PrivledgerError):
         super().__init__(f"{text}; {fits}" if fits else text)
         self.asked, self.spent, self.left = asked, spent, left
         self.unit, self.fits, self.scope = unit, fits, scope
+
+    def _repr_html_(self) -> str:
+        """For notebooks. A scope may be a label from outside: everything is escaped."""
+        rows = (("asked", f"{self.unit} {self.asked:.6g}"), ("left", f"{self.left:.6g}"),
+                ("of", self.scope), ("spent", f"{self.spent:.6g}"), ("instead", self.fits))
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>"
+                        for name, value in rows if value)
+        return f"<p><strong>refused</strong>, nothing was read</p><table>{cells}</table>"
 
     def __reduce__(self) -> tuple[object, ...]:
         fields = {name: getattr(self, name) for name in

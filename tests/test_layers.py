@@ -14,7 +14,8 @@ ROOT = Path(privledger.__file__).parent
 LEARNERS = ROOT.parent / "learners" / "privledger_learners"
 LAYERS = (
     "errors", "findings", "rounding", "accounting", "mechanisms", "graph", "noise", "ledger",
-    "storage", "data", "session", "plugins", "broker", "testing", "reports", "gate", "runs", "cli",
+    "storage", "data", "session", "plugins", "broker", "testing", "reports", "gate", "runs",
+    "notebook", "plot", "cli",
     "pytest_plugin",
 )
 ALONE = "standalone"

@@ -6,34 +6,67 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
 
 import privledger
-from privledger.cli.auditing import audit
-from privledger.cli.checking import check, verify
-from privledger.cli.correcting import correct
-from privledger.cli.demo import demo
-from privledger.cli.explaining import explain_command
-from privledger.cli.exporting import export
-from privledger.cli.listing import learners
-from privledger.cli.output import say_failure
-from privledger.cli.overlapping import overlap
-from privledger.cli.planning import plan
-from privledger.cli.receipts import receipt
-from privledger.cli.running import run
-from privledger.cli.scaffolding import new
-from privledger.cli.showing import record, show
-from privledger.cli.windowing import window
-from privledger.reports.ci import FORMATS
 
 INTERRUPTED, CLOSED_PIPE = 130, 141
+FORMATS = ("json", "sarif", "junit", "github")
+
+COMMANDS = {
+    "demo": "demo:demo",
+    "plan": "planning:plan",
+    "explain": "explaining:explain_command",
+    "run": "running:run",
+    "show": "showing:show",
+    "record": "showing:record",
+    "log": "chronicling:log",
+    "top": "ranking:top",
+    "diff": "comparing:diff",
+    "whatif": "supposing:whatif",
+    "correct": "correcting:correct",
+    "receipt": "receipts:receipt",
+    "verify": "verifying:verify",
+    "export": "exporting:export",
+    "check": "checking:check",
+    "serve": "serving:serve",
+    "overlap": "overlapping:overlap",
+    "window": "windowing:window",
+    "learners": "listing:learners",
+    "audit": "auditing:audit",
+    "new": "scaffolding:new",
+}
+"""Name of a command -> module below `privledger.cli`, and the name in it. Loaded when called."""
+
+
+class _Loaded(Mapping[str, click.Command]):
+    """`COMMANDS`, each imported when somebody asks for it."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, _, attribute = COMMANDS[name].partition(":")
+        found: click.Command = getattr(import_module(f"privledger.cli.{module}"), attribute)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
 
 
 class Commands(click.Group):
-    """The group, with one way out for usage errors, interruption and closed pipes."""
+    """The group, with one way out for usage errors, interruption and closed pipes.
+
+    The module of a command is imported when the command is called, so that each starts fast.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands = _Loaded()  # type: ignore[assignment]
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None,
              complete_var: str | None = None, standalone_mode: bool = True,
@@ -60,8 +93,10 @@ class Commands(click.Group):
 def _said(given: list[str], kind: str, message: str, code: int,
           error: click.ClickException | None = None) -> int:
     text = " ".join(given)
-    for format_ in ("json", *FORMATS):
+    for format_ in FORMATS:
         if f"--format {format_}" in text or f"--format={format_}" in text:
+            from privledger.cli.output import say_failure
+
             say_failure(format_, kind, message, code)
     if error is not None:
         error.show()
@@ -81,8 +116,3 @@ def main() -> None:
             with contextlib.suppress(ValueError, OSError):
                 stream.reconfigure(errors="replace")
 
-
-COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, check,
-            overlap, window, learners, audit, new)
-for command in COMMANDS:
-    main.add_command(command)

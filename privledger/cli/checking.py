@@ -1,153 +1,21 @@
-"""`privledger verify` and `privledger check`: can the history be trusted, is it allowed."""
+"""`privledger check`: is a ledger, or a run that has not happened yet, allowed."""
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
-from privledger.cli.opening import LedgerPlace, reading_store
-from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.planning import Prepared, data_option, prepare, priced
-from privledger.cli.render import GREEN, RED, findings_table, text
-from privledger.cli.running import default_name
-from privledger.cli.showing import ledger_argument
+from privledger.cli.opening import LedgerPlace, data_option, reading_store
+from privledger.cli.output import Guarded, note
 from privledger.cli.verdicts import Verdict, check_format_option, find_policy, show_verdict
-from privledger.data import Schema
-from privledger.errors import InvalidPlan, LedgerError, RelationMismatch, UnsupportedNode
+from privledger.cli.witness import Witness, key_option, public_option, witness
+from privledger.errors import LedgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
-from privledger.ledger import Budget, Entry, State, asserted_kinds, fixed_filter, folded
-from privledger.ledger.history import receipt_of
-from privledger.reports import (
-    LedgerReport,
-    audited,
-    head_is_in_history,
-    leaves,
-    ledger_report,
-    load_receipt,
-    receipt_is_in_history,
-)
-from privledger.reports.advice import what_fits
-from privledger.reports.per_table import table_spends
-from privledger.reports.pricing import rule_for
-from privledger.reports.receipt import RULE as IN_HISTORY
-from privledger.reports.signing import (
-    check_signature,
-    check_signed_with,
-    read_key,
-    read_public_key,
-)
-from privledger.runs import RunFile
+from privledger.reports import Survey
 from privledger.storage import is_url, shown
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_key_option = click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
-                           help="The receipt must be signed with the secret in this file.")
-_public_option = click.option(
-    "--public-key", type=click.Path(exists=True, dir_okay=False),
-    help="The receipt must be signed with the Ed25519 key whose public half (PEM) this is.")
-
-
-@frozen
-class Witness:
-    """What somebody kept elsewhere about a history: a receipt, a head, or nothing."""
-
-    receipt: dict[str, Any] | None = None
-    head: str | None = None
-    key_file: str | None = None
-    public_key: str | None = None
-
-    @property
-    def present(self) -> bool:
-        return self.receipt is not None or self.head is not None
-
-    def compare(self, entries: Sequence[Entry]) -> list[Finding]:
-        """Everything about `entries` that the witness contradicts."""
-        found = []
-        if self.receipt is not None:
-            found += [*self._signature(self.receipt), *receipt_is_in_history(entries, self.receipt)]
-        if self.head is not None:
-            found += head_is_in_history(entries, self.head)
-        return found
-
-    def _signature(self, receipt: dict[str, Any]) -> list[Finding]:
-        """A receipt that should be signed, and is not, by this key."""
-        public = read_public_key(self.public_key) if self.public_key else None
-        secret = read_key(self.key_file) if self.key_file else None
-        try:
-            if public is not None:
-                check_signed_with(receipt, public)
-            if secret is not None:
-                check_signature(receipt, secret)
-        except InvalidPlan as error:
-            return [Finding("receipt-is-signed", -1, str(error))]
-        return []
-
-
-def witness(receipt: str | None, head: str | None, key_file: str | None,
-            public_key: str | None) -> Witness:
-    """Read what the options name; a key without a receipt would check nothing."""
-    if (key_file or public_key) and receipt is None:
-        raise click.UsageError("a key needs --receipt: nothing else is signed")
-    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
-        raise click.UsageError("--expect-head takes 64 hexadecimal digits")
-    return Witness(load_receipt(receipt) if receipt else None, head, key_file, public_key)
-
-
-@click.command(cls=Guarded)
-@ledger_argument
-@click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
-              help="A receipt that was released with a model: finds a cut tail or an old copy.")
-@_key_option
-@_public_option
-@format_option
-def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: str | None,
-           format_: str) -> None:
-    """Read the whole history again, price every plan again, trust no total.
-
-    Exit code 0 if clean, 3 if the ledger cannot be trusted.
-    """
-    known = witness(receipt, None, key_file, public_key)
-    with reading_store(ledger) as store:
-        entries, findings = audited(store)
-    head = None if findings else receipt_of(folded(entries)).as_dict()
-    if entries or not findings:
-        findings = known.compare(entries) + findings
-
-    def render(out: Console) -> None:
-        if findings:
-            out.print(text(f"NOT TRUSTED: {len(findings)} findings", RED))
-            out.print(findings_table(findings))
-        else:
-            more = " and the receipt is in it" if receipt else ""
-            out.print(text(f"clean: {len(entries)} entries re-read and re-priced{more}", GREEN))
-
-    emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": len(entries),
-                   "compared_with": receipt, "receipt": head,
-                   "findings": findings}, render)
-    if findings:
-        click.get_current_context().exit(NOT_TRUSTED)
-
-
-@frozen
-class Sketch:
-    """A learner that nobody wrote a run file for, priced from its schema alone."""
-
-    learner: str | None
-    schema: str | None
-    epsilon: float | None
-    delta: float
-    relation: str
-    params: tuple[str, ...]
-    isolation: str
 
 
 @click.command(cls=Guarded)
@@ -161,8 +29,8 @@ class Sketch:
 @click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
               help="A receipt that was kept elsewhere: finds a cut tail or an old copy.")
 @click.option("--expect-head", metavar="HASH", help="An entry with this hash must be there.")
-@_key_option
-@_public_option
+@key_option
+@public_option
 @click.option("--learner", help="Price this learner, before there is a run file or any data.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
@@ -182,6 +50,9 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
     5 nothing to check. Anything that cannot be read fails.
     """
+    from privledger.cli.check_plans import Sketch, check_plan, sketched
+    from privledger.cli.planning import prepare
+
     plan = Sketch(**sketch)
     if (subject is None) == (plan.learner is None):
         raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
@@ -214,27 +85,28 @@ def is_run_file(path: str) -> bool:
 
 def check_ledger(path: str, policy: Policy, known: Witness) -> Verdict:
     """Trust first, then limits."""
-    report = _trusted(path, known)
+    report = trusted(path, known)
     if isinstance(report, Verdict):
         return report
-    if not _live(report):
+    if not report.live:
         return Verdict(NOTHING, "nothing to check: the ledger has no grant", None, (),
                        receipt=report.receipt)
-    missing = _missing_receipt(policy, known)
-    result = _decide(ledger_facts(report), policy, report.policy, missing)
+    missing = missing_receipt(policy, known)
+    result = decided(ledger_facts(report), policy, report.policy, missing)
     return evolve(result, receipt=report.receipt)
 
 
-def _trusted(path: str, known: Witness) -> LedgerReport | Verdict:
-    """The report of a ledger without a fault, or the verdict that there is none."""
+def trusted(path: str, known: Witness) -> Survey | Verdict:
+    """A ledger without a fault, summed up; or the verdict that it has one."""
     named: list[Finding] = []
     try:
         with reading_store(path) as store:
-            entries, findings = audited(store)
-            if known.present and (entries or not findings):
-                named = known.compare(entries)
-            if not findings and not named:
-                return ledger_report(store, folded(entries), (entries, ()))
+            seen = known.survey(store)
+        if known.present and seen.past.entries:
+            named = known.compare(seen.past)
+        if seen.trusted and not named:
+            return seen
+        findings = list(seen.findings)
     except LedgerError as error:
         note(str(error))
         findings = [Finding("history-can-be-read", -1, str(error))]
@@ -243,7 +115,7 @@ def _trusted(path: str, known: Witness) -> LedgerReport | Verdict:
     return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, tuple(named))
 
 
-def _missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
+def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
     if not policy.require_receipt or known.present:
         return ()
     return (Finding("receipt-missing", -1,
@@ -251,125 +123,17 @@ def _missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
                     "was cut off is not noticed"),)
 
 
-def _live(report: LedgerReport) -> bool:
-    """Whether anything was granted and not handed back."""
-    return any(grant.status != "aborted" or not grant.note.startswith("handed back")
-               for grant in report.grants)
-
-
-def ledger_facts(report: LedgerReport) -> Facts:
+def ledger_facts(seen: Survey) -> Facts:
     """What was spent or reserved, by whom and by which means."""
-    granted = [grant for grant in report.grants if grant.status != "scope"]
-    asserted = [f"{line.mechanism}: {line.question}" for grant in report.grants
-                for line in grant.lines if line.asserted]
-    asserted += [f"{kind} in the plan of {grant.name}" for grant in report.grants
-                 for kind in asserted_kinds(grant.mechanisms)]
     return Facts(
-        epsilon=report.spent, delta=report.spent_delta, relation=report.relation,
-        learners=tuple(dict.fromkeys(grant.learner for grant in granted)),
-        mechanisms=tuple(dict.fromkeys(name for grant in report.grants
-                                       for name in grant.mechanisms)),
-        asserted=tuple(dict.fromkeys(asserted)), simulated=not report.private,
-        isolation=tuple(dict.fromkeys(grant.isolation for grant in granted)),
-        windows=report.windows, budget_delta=report.delta, data=report.tables,
+        epsilon=seen.spent, delta=seen.spent_delta, relation=seen.relation,
+        learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
+        simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
+        budget_delta=seen.delta, data=seen.tables,
     )
 
 
-def sketched(plan: Sketch) -> Prepared:
-    """A learner as `--learner` names it, against a fresh budget of what it asks for."""
-    if plan.schema is None or plan.epsilon is None:
-        raise click.UsageError("--learner needs --schema and --epsilon")
-    value = {"run": {"learner": plan.learner}, "params": _params(plan.params),
-             "data": {"schema": plan.schema, "table": "none yet"},
-             "budget": {"epsilon": plan.epsilon, "delta": plan.delta},
-             "ledger": {"relation": plan.relation}}
-    return priced(RunFile.from_dict(value, Path("command line")), Schema.load(plan.schema), None)
-
-
-def _params(given: Sequence[str]) -> dict[str, Any]:
-    try:
-        return tomllib.loads("\n".join(given))
-    except ValueError:
-        raise click.UsageError("--param takes NAME=VALUE, with VALUE as TOML writes it") from None
-
-
-def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
-               isolation: str) -> Verdict:
-    """Price a plan, on top of what its ledger has spent already, before any data is opened."""
-    try:
-        prepared = make()
-    except RelationMismatch as error:
-        return Verdict(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
-    except UnsupportedNode as error:
-        found = Finding("over-epsilon", -1, f"no finite epsilon is proved: {error}")
-        return Verdict(REFUSED, "refused", None, (found,))
-    except LedgerError as error:
-        found = Finding("ledger-not-trusted", -1, str(error))
-        return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
-    before: Facts | None = None
-    own: Policy | None = None
-    receipt, missing = None, _missing_receipt(policy, known) if prepared.exists else ()
-    if prepared.exists:
-        report = _trusted(str(prepared.ledger), known)
-        if isinstance(report, Verdict):
-            return report
-        before, receipt, own = ledger_facts(report), report.receipt, report.policy
-    elif known.present:
-        gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
-                                       "moved or deleted")
-        return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
-    result = _decide(run_facts(prepared, before, isolation), policy, own, missing)
-    fits = "" if result.code == WITHIN else _fits(prepared, policy)
-    return evolve(result, receipt=receipt, fits=fits)
-
-
-def _fits(prepared: Prepared, policy: Policy) -> str:
-    """What the plan would have to be, to keep to the budget and to the policy."""
-    run, state = prepared.run, prepared.state or State()
-    budget = state.budget or run.budget
-    relation = state.relation or run.relation
-    rule = state.rule or rule_for(prepared.node, budget, relation, run.filter)
-    if not policy.max_epsilon > 0:
-        return "nothing fits"
-    most = fixed_filter(rule.kind, Budget(policy.max_epsilon, budget.delta),
-                        rule.order if rule.kind == "rdp" else None)
-    return what_fits(prepared.node, relation, rule, most.cap_units, state).text
-
-
-def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarded") -> Facts:
-    """The plan, and what is already in the ledger that it would continue."""
-    price, run = prepared.price, prepared.run
-    kinds = tuple(type(leaf).__name__ for leaf in leaves(prepared.node))
-    asserted = tuple(f"{leaf}" for leaf in leaves(prepared.node)
-                     if asserted_kinds([type(leaf).__name__]))
-    earlier = before or Facts(0.0, 0.0, price.relation, (), ())
-    state = prepared.state or State()
-    budget = state.budget or run.budget
-    known = with_rule(state, prepared)
-    return Facts(
-        epsilon=price.total, delta=price.total_delta, relation=price.relation,
-        learners=tuple(dict.fromkeys((*earlier.learners, run.learner))),
-        mechanisms=tuple(dict.fromkeys((*earlier.mechanisms, *kinds))),
-        asserted=(*earlier.asserted, *asserted), simulated=earlier.simulated,
-        refusal=price.refusal or "",
-        isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
-        windows=earlier.windows, budget_delta=budget.delta,
-        data=table_spends(known, (run.data_name or default_name(run), price.charge.units,
-                                  price.charge.delta_units, prepared.schema.public_rows)),
-    )
-
-
-def with_rule(state: State, prepared: Prepared) -> State:
-    """The state with the filter that the plan would fix, if none is fixed yet."""
-    if state.rule is not None:
-        return state
-    run = prepared.run
-    rule = rule_for(prepared.node, state.budget or run.budget, state.relation or run.relation,
-                    run.filter)
-    return evolve(state, rule=rule)
-
-
-def _decide(facts: Facts, policy: Policy, own: Policy | None,
+def decided(facts: Facts, policy: Policy, own: Policy | None,
             more: tuple[Finding, ...]) -> Verdict:
     findings = (*compare(facts, policy), *more)
     if own is not None:  # the ledger would refuse: its own policy counts as well

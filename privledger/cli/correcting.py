@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.cli.explaining import read_node
+from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, text
-from privledger.cli.showing import ledger_argument
 from privledger.session import Ledger
 from privledger.storage import shown
 

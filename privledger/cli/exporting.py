@@ -13,9 +13,10 @@ import click
 from privledger.cli.opening import LedgerPlace, reading_store, receipt_or_none
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.render import text
-from privledger.errors import LedgerCorrupt
+from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
-from privledger.ledger import Entry, Store
+from privledger.ledger import Entry, Store, folded
+from privledger.reports.formats import FORMATS, written
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -30,41 +31,59 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
 @click.command(cls=Guarded)
 @click.argument("ledger", metavar="LEDGER", type=LedgerPlace(), required=False)
 @click.option("-o", "--output", metavar="FILE", help="Where to write the history; - for stdout.")
+@click.option("--as", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True,
+              help="Lines of the history; or for other tools: entries as one JSON list or as CSV, "
+                   "the plans as GraphML, Graphviz or events of dp_accounting.")
 @click.option("--include-records", is_flag=True,
               help="Append the per-record vectors. CONFIDENTIAL: for auditors.")
 @click.option("--verifier", metavar="FILE",
               help="Write the stand-alone verifier, with or without a LEDGER.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @format_option
-def export(ledger: str | None, output: str | None, include_records: bool, verifier: str | None,
-           force: bool, format_: str) -> None:
+def export(ledger: str | None, output: str | None, kind: str, include_records: bool,
+           verifier: str | None, force: bool, format_: str) -> None:
     """Write the whole history as JSON lines, one entry per line exactly as it was hashed.
+
+    Or, with --as, for other tools; only the lines can be verified afterwards.
 
     The stand-alone verifier checks such a file with Python's standard library alone. Nothing is
     verified here. Per-record vectors stay out unless they are asked for.
     """
     _check_usage(ledger, output, include_records, verifier, force, format_)
+    if kind != "jsonl" and include_records:
+        raise click.UsageError("--include-records goes with the lines only")
     value: dict[str, Any] = {
-        "ledger": None if ledger is None else shown(ledger), "output": output, "entries": None,
-        "head": None, "receipt": None, "records": include_records, "verifier": verifier,
+        "ledger": None if ledger is None else shown(ledger), "output": output, "as": kind,
+        "entries": None, "head": None, "receipt": None, "records": include_records,
+        "verifier": verifier,
     }
     if ledger is not None and output is not None:
         with reading_store(ledger) as store:
             entries = store.read()
             if not entries:
                 raise LedgerCorrupt("the history is empty: not a ledger")
-            lines = [entry_line(entry) for entry in entries]
+            lines = ([entry_line(entry) for entry in entries] if kind == "jsonl"
+                     else [_written(kind, entries)])
             if include_records:
                 lines += vector_lines(store, entries)
                 note(CONFIDENTIAL)
         value |= {"entries": len(entries), "head": entries[-1].hash,
                   "receipt": receipt_or_none(ledger)}
-        _write(output, "".join(lines).encode("ascii"), force, confidential=include_records)
+        _write(output, "".join(lines).encode("utf-8"), force, confidential=include_records)
     if verifier is not None:
         _write(verifier, (files("privledger") / "standalone" / "verify_history.py").read_bytes(),
                force)
     if STDOUT not in (output, verifier):
         emit(format_, value, lambda out: _render(out, value))
+
+
+def _written(kind: str, entries: list[Entry]) -> str:
+    try:
+        return written(kind, entries, folded(entries))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, PrivledgerError):
+            raise
+        raise LedgerCorrupt("the history cannot be understood: verify says why") from None
 
 
 def entry_line(entry: Entry) -> str:
@@ -130,5 +149,5 @@ def _render(out: Console, value: dict[str, Any]) -> None:
     if value["output"] is not None:
         out.print(text(f"{value['output']}: {value['entries']} entries, head {value['head']}"))
     if value["verifier"] is not None:
-        history = value["output"] or "HISTORY"
+        history = value["output"] if value["output"] and value["as"] == "jsonl" else "HISTORY"
         out.print(text(f"check it with: python -I {value['verifier']} {history}"))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
 from privledger.ledger import Store
-from privledger.session import Ledger
 from privledger.storage import is_url, shown, store_at
+
+if TYPE_CHECKING:
+    from privledger.session import Ledger
 
 
 class LedgerPlace(click.Path):
@@ -26,9 +28,17 @@ class LedgerPlace(click.Path):
         return value if is_url(value) else super().convert(value, param, ctx)
 
 
+ledger_argument = click.argument("ledger", metavar="LEDGER", type=LedgerPlace())
+data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=False),
+                           help="Folder that the run file's data paths are relative to "
+                                "[default: $PRIVLEDGER_DATA, else the run file's folder].")
+
+
 @contextmanager
 def reading(path: str | Path) -> Iterator[Ledger]:
     """A ledger opened read-only. A history that cannot be folded is a corrupt one."""
+    from privledger.session import Ledger  # an audit alone needs none
+
     try:
         ledger = Ledger.open(path, read_only=True)
     except LedgerError:

@@ -80,6 +80,13 @@ def emit(format_: str, value: Any, render: Callable[[Console], None]) -> None:
         render(console())
 
 
+def say_served(format_: str, value: Any, address: str) -> None:
+    """Where a page is served, at once and whole: a terminal must not wrap or delay an address."""
+    click.echo(json.dumps(plain(value), indent=2, allow_nan=False) if format_ == "json"
+               else clean(address))
+    sys.stdout.flush()
+
+
 def note(text: str) -> None:
     """A message for people, on stderr."""
     click.echo(clean(text, limit=2000), err=True)

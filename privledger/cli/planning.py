@@ -12,7 +12,7 @@ from attrs import field, frozen
 from privledger.accounting import promise
 from privledger.broker import PATIENCE
 from privledger.cli.isolating import making
-from privledger.cli.opening import reading
+from privledger.cli.opening import data_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
 from privledger.data import Schema
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 run_argument = click.argument("run_file", metavar="RUN.toml",
                               type=click.Path(exists=True, dir_okay=False))
-data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=False),
-                           help="Folder that the run file's data paths are relative to "
-                                "[default: $PRIVLEDGER_DATA, else the run file's folder].")
 
 
 @frozen

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.opening import reading
+from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.showing import ledger_argument
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import click
 from privledger.accounting import promise
 from privledger.broker import PATIENCE
 from privledger.cli.isolating import GUARDED, isolation, making
-from privledger.cli.opening import reading_store
+from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
-from privledger.cli.planning import Prepared, data_option, prepare, run_argument
+from privledger.cli.planning import Prepared, prepare, run_argument
 from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
 from privledger.cli.tables import score, split_off
 from privledger.data import Dataset, read_table

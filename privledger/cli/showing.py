@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import promise
-from privledger.cli.opening import LedgerPlace, reading
+from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import (
     GREEN,
@@ -22,18 +22,17 @@ from privledger.cli.render import (
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.reports import GrantReport, LedgerReport, ledger_report
-from privledger.session import RecordSpend
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
 
+    from privledger.session import RecordSpend
+
 MOST_LINES = 8
 MOST_REFUSALS = 5
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
-
-ledger_argument = click.argument("ledger", metavar="LEDGER", type=LedgerPlace())
 
 
 @click.command(cls=Guarded)

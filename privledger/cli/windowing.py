@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, text
-from privledger.cli.showing import ledger_argument
 from privledger.session import Ledger
 from privledger.storage import shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
@@ -24,7 +24,22 @@ from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
 
 CHAIN, STATES, CHECKPOINT = "chain-is-unbroken", "states-follow", "checkpoint-matches"
+WATCH = "can-be-summed-up"
 Check = Callable[[Line, State], Findings]
+
+
+class Watch(Protocol):
+    """Whoever goes along with an audit, so that nothing is read or parsed twice.
+
+    Beside `row`, it may have methods `on_granted` and so on, as the rules do.
+    """
+
+    @property
+    def row(self) -> Callable[[int, str], None]:
+        """Called with number and hash of every stored row, before anything is known about it."""
+
+
+W = TypeVar("W", bound=Watch)
 
 
 def audit(store: Store, rows: Sequence[Row] | None = None) -> list[Finding]:
@@ -35,18 +50,44 @@ def audit(store: Store, rows: Sequence[Row] | None = None) -> list[Finding]:
     Args:
         rows: what `store.rows()` gave, for a caller that goes on with the very same ones.
     """
-    try:
-        return _Audit(store, rows, compact=True).run()
-    except GrantIsClosed:  # a correction of what is over: keep every grant in mind
-        return _Audit(store, rows, compact=False).run()
+    return audit_along(store, _Nobody, rows)[0]
+
+
+def audit_along(store: Store, begin: Callable[[], W], rows: Sequence[Row] | None = None,
+                ) -> tuple[list[Finding], State | None, W]:
+    """As `audit`, with a watch beside it.
+
+    Args:
+        begin: makes the watch; an audit that has to start afresh makes another.
+
+    Returns:
+        The findings; the compact state at the end (None if none follows); the watch.
+    """
+    for compact in (True, False):
+        watch = begin()
+        run = _Audit(store, rows, watch, compact=compact)
+        try:
+            return run.run(), run.state, watch
+        except GrantIsClosed:  # a correction of what is over: keep every grant in mind
+            continue
+    raise AssertionError("a state that keeps every grant knows those that are over")
+
+
+class _Nobody:
+    """No watch."""
+
+    def row(self, index: int, digest: str) -> None:
+        """Nobody looks."""
 
 
 class _Audit:
     """The pass. A rule that fails for good is left out from there on."""
 
-    def __init__(self, store: Store, rows: Sequence[Row] | None, *, compact: bool) -> None:
+    def __init__(self, store: Store, rows: Sequence[Row] | None, watch: Watch, *,
+                 compact: bool) -> None:
         self._store, self._rows = store, rows
-        self._state: State | None = State(compact=compact)
+        self._look = None if isinstance(watch, _Nobody) else watch.row
+        self.state: State | None = State(compact=compact)
         self._reader = LineReader()
         self._previous, self._expected = GENESIS, 0
         self._kinds: dict[str, str] = {}
@@ -54,11 +95,11 @@ class _Audit:
         rules: tuple[Any, ...] = (self._prices, ReleasesAreGranted(), ScopesArePaid(),
                                   PolicyIsKept(), VectorsMatch(store))
         self._checks: dict[str, list[tuple[str, Check]]] = {}
-        for rule in rules:
+        for title, rule in [*((rule.name, rule) for rule in rules), (WATCH, watch)]:
             for name in dir(rule):
                 if name.startswith("on_"):
-                    self._checks.setdefault(name[3:], []).append((rule.name, getattr(rule, name)))
-        order = (CHAIN, STATES, *(rule.name for rule in rules), CHECKPOINT)
+                    self._checks.setdefault(name[3:], []).append((title, getattr(rule, name)))
+        order = (CHAIN, STATES, *(rule.name for rule in rules), CHECKPOINT, WATCH)
         self._found: dict[str, list[Finding]] = {name: [] for name in order}
         self._kept = store.checkpoint()
 
@@ -69,13 +110,16 @@ class _Audit:
             return [Finding(CHAIN, -1, "the history is empty: not a ledger")]
         if self._kept is not None and self._kept[0].position >= self._expected:
             self._tell(CHECKPOINT, self._kept[0].position, "a checkpoint behind the last entry")
-        return [finding for found in self._found.values() for finding in found]
+        failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too
+        return [finding for found in self._found.values() for finding in found] or failed
 
     def _tell(self, rule: str, position: int, text: str) -> None:
         self._found[rule].append(Finding(rule, position, text))
 
     def _row(self, row: Row) -> None:
         position, kind, text, previous, digest = row
+        if self._look is not None:
+            self._look(self._expected, digest)
         fault = ""
         if position != self._expected or previous != self._previous:
             fault = f"entry {position} does not follow the one before"
@@ -110,7 +154,7 @@ class _Audit:
         return hashlib.sha256(whole).hexdigest() == digest
 
     def _fold(self, line: Line, digest: str, fault: str) -> None:
-        state = self._state
+        state = self.state
         if state is None:
             return
         try:
@@ -124,21 +168,21 @@ class _Audit:
             self._lose(line.position, str(error))
         except Exception as error:  # an edited entry can make a rule raise anything
             self._fail(STATES, error)
-            self._state = None
+            self.state = None
 
     def _lose(self, position: int, why: str) -> None:
         """From here on there is no state: what needs one stops."""
-        if self._state is not None:
+        if self.state is not None:
             self._tell(STATES, position, why)
             self._tell(self._prices.name, position, f"cannot be priced: {why}")
-            self._state = None
+            self.state = None
 
     def _check(self, name: str, check: Check, line: Line) -> None:
         prices = name == self._prices.name
-        if prices and self._state is None:
+        if prices and self.state is None:
             return
         try:
-            for finding in check(line, self._state):  # type: ignore[arg-type]
+            for finding in check(line, self.state):  # type: ignore[arg-type]
                 self._found[name].append(finding)  # what came before a failure counts
         except (PrivledgerError, KeyError, TypeError, ValueError) as error:
             if prices:
@@ -164,7 +208,7 @@ class _Audit:
 
     def _compare(self, kept: Checkpoint, names: str) -> None:
         """A checkpoint is what the entries up to its position fold to."""
-        state = self._state
+        state = self.state
         if state is None or (kept.sound and is_later(kept)):
             return
         try:

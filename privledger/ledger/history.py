@@ -17,6 +17,7 @@ from attrs import asdict, define, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, restore, take
 from privledger.ledger.entries import Entry, chain_hash, make_entry
+from privledger.ledger.folding import fold_rows
 from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.ledger.queue import CommitQueue, Decision, Line, Ticket
 from privledger.ledger.state import GrantIsClosed, State
@@ -115,16 +116,23 @@ class History:
         found = None if kept is None else restore(*kept)
         self._mark.broken = kept is not None
         if found is None:
-            return
+            return self._load_all()
         state, names = found
         entries = self.store.read(state.position - 1)
         if not entries or not _is_head(state, entries[0]):
-            return
+            return self._load_all()
         self._follow(state, entries[1:])
         with self._lock:
             if self.state.position < 0:
                 self._draft = None
                 self.state, self._mark = state, _Mark(entries[0].position, names)
+
+    def _load_all(self) -> None:
+        """Fold everything, if nothing is wrong; `refresh` goes on from wherever this got."""
+        state = fold_rows(self.store.rows(), compact=True)
+        with self._lock:
+            if state is not None and self.state.position < 0:
+                self._draft, self.state = None, state
 
     def _follow(self, state: State, entries: Sequence[Entry]) -> None:
         """Fold entries that `state` does not know yet."""
@@ -143,7 +151,8 @@ class History:
 
     def full(self) -> State:
         """Every grant, folded afresh from the whole history: a copy of the caller's own."""
-        return _folded(self.store.read())
+        state = fold_rows(self.store.rows(), compact=False)
+        return _folded(self.store.read()) if state is None else state
 
     def look(self, at: Callable[[State], T]) -> T:
         """What `at` says of the newest durable state, which nobody changes meanwhile."""

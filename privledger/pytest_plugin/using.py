@@ -9,7 +9,7 @@ from typing import Any
 import privledger as pl
 from privledger.cli.checking import ledger_facts
 from privledger.gate import Policy, compare
-from privledger.reports import Outline, ledger_report, outline
+from privledger.reports import Outline, ledger_report, outline, survey
 
 Marked = tuple[Sequence[Any], Mapping[str, Any]]
 
@@ -75,7 +75,8 @@ def complaints(ledger: pl.Ledger, policy: str | None, test: str) -> str:
     lines = [f"{found.rule}: {found.message}" for found in report.findings]
     if policy is not None:
         lines += [f"{found.rule}: {found.message}"
-                  for found in compare(ledger_facts(report), load_policy(policy))]
+                  for found in compare(ledger_facts(survey(ledger._history.store)),
+                                   load_policy(policy))]
     if not lines:
         return ""
     spent = [f"  {grant.name} ({grant.learner or 'no learner'}): epsilon {grant.epsilon:.4g}, "

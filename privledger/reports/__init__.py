@@ -3,18 +3,21 @@
 from privledger.reports.outline import Outline, leaves, outline, release_count
 from privledger.reports.plain import clean, plain
 from privledger.reports.pricing import Price, price_plan
-from privledger.reports.receipt import head_is_in_history, load_receipt, receipt_is_in_history
-from privledger.reports.spend import GrantReport, LedgerReport, ReleaseLine, audited, ledger_report
+from privledger.reports.receipt import Past, load_receipt, receipt_is_in_history
+from privledger.reports.released import ReleaseLine
+from privledger.reports.spend import GrantReport, LedgerReport, audited, ledger_report
+from privledger.reports.survey import Survey, survey
 
 __all__ = [
     "GrantReport",
     "LedgerReport",
     "Outline",
+    "Past",
     "Price",
     "ReleaseLine",
+    "Survey",
     "audited",
     "clean",
-    "head_is_in_history",
     "leaves",
     "ledger_report",
     "load_receipt",
@@ -23,4 +26,5 @@ __all__ = [
     "price_plan",
     "receipt_is_in_history",
     "release_count",
+    "survey",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from privledger.ledger import State
@@ -44,6 +46,12 @@ def table_spends(state: State, more: tuple[str, int, int, int | None] | None = N
         total[0] += units
         total[1] += delta_units
         rows[name] = declared
+    return spends(state, {name: (units, delta) for name, (units, delta) in totals.items()}, rows)
+
+
+def spends(state: State, totals: Mapping[str, tuple[int, int]],
+           rows: Mapping[str, int | None]) -> tuple[TableSpend, ...]:
+    """Tables from the units and delta units of their own grants."""
     shared = [sum(int(scope.body[key]) for scope in state.scopes.values())
               for key in ("units", "delta_units")]
     return tuple(_spend(state, name, total[0] + shared[0], total[1] + shared[1], rows.get(name))

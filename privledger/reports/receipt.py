@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import define
+
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Entry
@@ -38,39 +40,77 @@ def load_receipt(path: str | Path) -> dict[str, Any]:
     return value
 
 
-def head_is_in_history(entries: Sequence[Entry], head: str) -> Iterator[Finding]:
-    """An entry with this hash is in the history: everything up to it is unchanged."""
-    if not any(entry.hash == head for entry in entries):
-        yield Finding(RULE, len(entries) - 1,
-                      "the expected head is not in the history: a tail was cut off, an old copy "
-                      "came back, or it is another ledger")
+@define
+class Past:
+    """What of a history can be compared with a receipt or a head. Fill it in one pass.
+
+    Attributes:
+        at: number of entries that the receipt saw; 0 for no receipt.
+        head: a hash that should be there; None for nothing.
+        entries: how many there are. uuid: of the first one, if it names any.
+        hash_at: hash of entry number `at`. moves_at: how often the totals had moved by then.
+        has_head: whether an entry has the hash `head`.
+    """
+
+    at: int = 0
+    head: str | None = None
+    entries: int = 0
+    uuid: Any = None
+    hash_at: str | None = None
+    moves_at: int = 0
+    has_head: bool = False
+
+    def row(self, index: int, digest: str) -> None:
+        """Take note of the next entry, before its kind."""
+        self.entries = index + 1
+        if self.entries == self.at:
+            self.hash_at = digest
+        if digest == self.head:
+            self.has_head = True
+
+    def created(self, body: Any) -> None:
+        if self.entries == 1 and isinstance(body, dict):
+            self.uuid = body.get("uuid")
+
+    def moved(self) -> None:
+        """The entry that was noted last moves the totals, as `Receipt.counter` counts."""
+        if self.entries <= self.at:
+            self.moves_at += 1
+
+    def head_is_there(self) -> Iterator[Finding]:
+        """An entry with the hash is in the history: everything up to it is unchanged."""
+        if self.head is not None and not self.has_head:
+            yield Finding(RULE, self.entries - 1,
+                          "the expected head is not in the history: a tail was cut off, an old "
+                          "copy came back, or it is another ledger")
+
+    def receipt_is_there(self, receipt: dict[str, Any]) -> Iterator[Finding]:
+        """Same ledger, and the receipt's last entry is still where it was."""
+        if not self.entries:
+            yield Finding(RULE, -1, "the history is empty")
+        elif self.uuid != receipt["uuid"]:
+            yield Finding(RULE, 0, "the receipt is of another ledger")
+        elif self.entries < self.at:
+            yield Finding(RULE, self.entries - 1,
+                          f"{self.entries} entries, the receipt saw {self.at}: "
+                          "a tail was cut off, or this is an old copy")
+        elif self.hash_at != receipt["head"]:
+            yield Finding(RULE, self.at - 1,
+                          "another entry stands where the receipt's last one was: "
+                          "the history was rewritten, or it forked from a copy")
+        elif "counter" in receipt and receipt["counter"] != self.moves_at:
+            yield Finding(RULE, self.at - 1, "the receipt's counter is not that of this history: "
+                                             "the receipt was edited")
 
 
 def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> Iterator[Finding]:
-    """Same ledger, and the receipt's last entry is still where it was."""
-    if not entries:
-        yield Finding(RULE, -1, "the history is empty")
-        return
-    body = entries[0].body
-    if not isinstance(body, dict) or body.get("uuid") != receipt["uuid"]:
-        yield Finding(RULE, 0, "the receipt is of another ledger")
-        return
-    expected = receipt["entries"]
-    if len(entries) < expected:
-        yield Finding(RULE, len(entries) - 1,
-                      f"{len(entries)} entries, the receipt saw {expected}: "
-                      "a tail was cut off, or this is an old copy")
-    elif entries[expected - 1].hash != receipt["head"]:
-        yield Finding(RULE, expected - 1,
-                      "another entry stands where the receipt's last one was: "
-                      "the history was rewritten, or it forked from a copy")
-    elif "counter" in receipt and receipt["counter"] != _moves(entries[:expected]):
-        yield Finding(RULE, expected - 1, "the receipt's counter is not that of this history: "
-                                          "the receipt was edited")
-
-
-def _moves(entries: Sequence[Entry]) -> int:
-    """How often the totals moved; `Receipt.counter` of that history."""
-    return sum(entry.kind in ("scope", "granted", "corrected")
-               or (entry.kind == "aborted" and entry.body.get("touched") is False)
-               for entry in entries)
+    """As `Past.receipt_is_there`, for entries in memory."""
+    past = Past(receipt["entries"])
+    for index, entry in enumerate(entries):
+        past.row(index, entry.hash)
+        if not index:
+            past.created(entry.body)
+        if entry.kind in ("scope", "granted", "corrected") or (
+                entry.kind == "aborted" and entry.body.get("touched") is False):
+            past.moved()
+    yield from past.receipt_is_there(receipt)

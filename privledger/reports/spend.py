@@ -9,28 +9,17 @@ from attrs import field, frozen
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import Node, PostProcess, from_json, label
+from privledger.graph import Node, PostProcess, from_json
 from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.reports.outline import Outline, leaves, outline
 from privledger.reports.per_table import TableSpend, table_spends
+from privledger.reports.released import NOT_PRIVATE, ReleaseLine, lines_of, total_delta
 from privledger.storage.rows import entries_of
 
-NOT_PRIVATE = "NOT PRIVATE"
 DEAD = "crashed: the whole reservation stays spent"
 OVERDUE = "unfinished: its lease is over"
-
-
-@frozen
-class ReleaseLine:
-    """Equal releases under one grant: how often, and what they asked."""
-
-    mechanism: str
-    question: str
-    count: int
-    cells: int
-    asserted: bool
 
 
 @frozen
@@ -147,7 +136,7 @@ def ledger_report(store: Store, state: State,
         epsilon=budget.epsilon, delta=budget.delta,
         spent=rule.epsilon_of(state.units) if rule else 0.0,
         left=rule.epsilon_of(max(0, rule.cap_units - state.units)) if rule else budget.epsilon,
-        spent_delta=_spent_delta(state), filter=rule.kind if rule else state.filter_asked,
+        spent_delta=total_delta(state), filter=rule.kind if rule else state.filter_asked,
         theorem=rule.theorem if rule else "fixed by the first plan", noise=noise,
         entries=len(entries), head=state.head, refusals=state.refusals,
         grants=tuple(sorted(grants, key=lambda grant: order[grant.name])),
@@ -166,15 +155,6 @@ def _verdict(findings: Sequence[Finding], simulated: bool) -> str:
     return NOT_PRIVATE if simulated else "within budget"
 
 
-def _spent_delta(state: State) -> float:
-    rule = state.rule
-    if rule is None or state.units == 0:
-        return 0.0
-    if rule.kind != "basic":
-        return rule.budget.delta
-    return rule.budget.delta * (state.delta_units / max(1, rule.delta_cap_units))
-
-
 def _noise(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Where the noise came from: the creation's word, then what releases really used."""
     found = [str(entry.body.get("noise", "")) for entry in entries
@@ -190,32 +170,12 @@ def _released(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _lines(bodies: Sequence[dict[str, Any]]) -> tuple[tuple[ReleaseLine, ...], set[str]]:
-    counts: dict[tuple[str, str, int], int] = {}
-    kinds: set[str] = set()
-    for body in bodies:
-        names = []
-        for node in body["nodes"]:
-            leaf = from_json(node["leaf"])
-            kinds.add(type(leaf).__name__)
-            under = " > ".join(str(step["kind"]) for step in node["under"])
-            names.append(f"{label(leaf)} under {under}" if under else label(leaf))
-        for node, question, cells in body["items"]:
-            key = (names[node], str(body["questions"][question]), int(cells))
-            counts[key] = counts.get(key, 0) + 1
-    lines = tuple(
-        ReleaseLine(mechanism, question, many, cells, question.startswith("asserted:"))
-        for (mechanism, question, cells), many in counts.items()
-    )
-    return lines, kinds
-
-
 def _grant_report(state: State, grant: GrantState,
                   bodies: Sequence[dict[str, Any]]) -> GrantReport:
     body = grant.body
     plan = _plan({"plan": grant.plan})
     try:
-        lines, kinds = _lines(bodies)
+        lines, kinds = lines_of(bodies)
     except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
         lines, kinds = (), set()  # the audit has its own finding for this
     status, note = _status(grant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -432,6 +433,19 @@ class Ledger:
         budget = self.budget
         return (f"Ledger({self.path}, epsilon {self.spent:.4g} of {budget.epsilon:g} at delta "
                 f"{budget.delta:g}, {promise(self.relation)}{mark})")
+
+    def _repr_html_(self) -> str:
+        """For notebooks. Names from outside are escaped."""
+        budget = self.budget
+        mode = ("private" if self.mode == "private"
+                else "<strong>simulation, NOT PRIVATE</strong>")
+        rows = (("ledger", escape(self.path)),
+                ("budget", f"epsilon {budget.epsilon:g}, delta {budget.delta:g}, "
+                           f"{escape(promise(self.relation))}"),
+                ("spent", f"epsilon {self.spent:.4g} (reservations included)"),
+                ("left", f"epsilon {self.left:.4g}"), ("mode", mode))
+        return "<table>" + "".join(f"<tr><th>{name}</th><td>{cell}</td></tr>"
+                                   for name, cell in rows) + "</table>"
 
     def __copy__(self) -> Ledger:
         return self

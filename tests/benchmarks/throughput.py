@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import multiprocessing
 import os
+import resource
 import secrets
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +27,7 @@ from privledger.graph import cost_of
 from privledger.ledger import audit
 from privledger.ledger.holder import this_process
 from privledger.ledger.log import ReleaseLog, node_body
+from privledger.reports import survey
 from privledger.storage import store_at
 
 SCHEMA = pl.Schema("numbers", (pl.Column("x", "numeric", "feature", 0, 1),
@@ -256,8 +260,11 @@ def size_rows(folder: str) -> list[list[str]]:
     store = store_at(place, read_only=True)
     findings: list[pl.Finding] = []
     took = _both(lambda: findings.extend(audit(store)), 2)
-    store.close()
     rows.append([f"verify {entries:,} entries (clean: {not findings})", took, "5 s", load()])
+    took = _both(lambda: findings.extend(survey(store).findings), 2)
+    store.close()
+    rows.append([f"the same with all that `check` sums up (clean: {not findings})", took, "6 s",
+                 load()])
     connection = sqlite3.connect(place)
     connection.execute("DROP TABLE checkpoint")
     connection.commit()
@@ -297,9 +304,40 @@ def fit_rows(folder: str, total: int = 100_000) -> list[list[str]]:
             ["hot columns, for each release", f"{bytes_each:.0f} bytes", "64 bytes", ""]]
 
 
+def _command(code: str) -> str:
+    """CPU seconds of a fresh process that runs `code`."""
+    took = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return f"CPU {spread(took)} s"
+
+
+def start_rows(folder: str, nodes: int = 10_000) -> list[list[str]]:
+    """What commands cost before they read anything, and on a plan of many different nodes."""
+    plan, place = Path(folder) / "plan.json", Path(folder) / "small.ledger"
+    plan.write_text(json.dumps(pl.to_json(
+        pl.Sequential([pl.Gaussian(1000.0 + number) for number in range(nodes)]))),
+        encoding="utf-8")
+    _create(str(place))
+    call = "from privledger.cli import main; main({})"
+    return [
+        ["start: `import privledger.cli`", _command("import privledger.cli"), "0.25 s", load()],
+        ["start: what `verify` needs", _command("import privledger.cli.verifying"), "", load()],
+        ["start: what `check` of a ledger needs", _command("import privledger.cli.checking"), "",
+         load()],
+        [f"price a plan of {nodes:,} different nodes on a ledger (`whatif --plan`), process "
+         "included", _command(call.format(["whatif", str(place), "--plan", str(plan)])), "1 s",
+         load()],
+    ]
+
+
 def report(_: object = None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         rows = sqlite_rows(folder) + postgres_rows() + fit_rows(folder) + size_rows(folder)
+        rows += start_rows(folder)
     return ("## Throughput and size of the ledger\n\nReservations are durable when they are "
             "counted. The raw rates are of the same run: one conditional UPDATE per commit, "
             "without a ledger. A fit leaves three entries.\n\n"

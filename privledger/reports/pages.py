@@ -1,0 +1,160 @@
+"""HTML of `privledger serve`: a fixed set of small pages. Everything from a ledger is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from privledger.accounting import promise
+from privledger.graph import from_json
+from privledger.ledger import GrantState, State
+from privledger.reports.outline import Outline, outline
+from privledger.reports.plain import clean
+from privledger.reports.released import total_delta
+
+PER_PAGE = 100
+MOST_NODES = 500
+STYLE = ("body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
+         "table{border-collapse:collapse}td,th{border-bottom:1px solid #ccc;padding:.2rem .7rem;"
+         "text-align:left;vertical-align:top}.bad{color:#b00020;font-weight:bold}"
+         ".good{color:#1b6e2c}form{margin:1rem 0}")
+
+
+def text(value: object) -> str:
+    """Inert text."""
+    return escape(clean(value), quote=True)
+
+
+def page(title: str, body: str) -> str:
+    """A whole document, without scripts."""
+    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{text(title)}'
+            f"</title><style>{STYLE}</style></head><body><h1>{text(title)}</h1>{body}</body></html>")
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells are HTML already."""
+    head = "".join(f"<th>{text(header)}</th>" for header in headers)
+    lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
+                    for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def totals_page(state: State, location: str, findings: int | None, token: str) -> str:
+    """The promise and what was spent; links to the grants, and a form for one record."""
+    rule, budget = state.rule, state.budget
+    assert budget is not None
+    spent = rule.epsilon_of(state.units) if rule else 0.0
+    rows = [
+        ("ledger", text(location)),
+        ("budget", f"epsilon {budget.epsilon:g}, delta {budget.delta:g}, "
+                   f"{text(promise(state.relation))}"),
+        ("spent", f"epsilon {spent:.4g}, delta {total_delta(state):g}"),
+        ("filter", text(f"{rule.kind}: {rule.theorem}" if rule else "not fixed yet")),
+        ("mode", text(state.mode) if state.mode == "private"
+         else '<span class="bad">simulation, NOT PRIVATE</span>'),
+        ("grants", str(len(state.grants))), ("refused", str(state.refusals)),
+        ("history", f"{state.position + 1} entries, head {text(state.head[:16])}"),
+    ]
+    verdict = {None: "<p>not verified here: run privledger verify</p>",
+               0: '<p class="good">every entry re-read and re-priced</p>'}.get(
+        findings, f'<p class="bad">NOT TRUSTED: {findings} findings; nothing here is certain</p>')
+    form = (f'<form action="/record" method="get"><input type="hidden" name="token" '
+            f'value="{text(token)}"><label>record (CONFIDENTIAL) <input name="row" size="9" '
+            f'inputmode="numeric"></label> <label>of table <select name="data">'
+            + "".join(f'<option value="{number}">{text(name)}</option>'
+                      for number, name in enumerate(tables(state)))
+            + "</select></label> <button>what it lost</button></form>")
+    return page("privledger", verdict + table(("", ""), rows)
+                + f'<p><a href="/grants?token={text(token)}&amp;page=0">grants</a></p>' + form)
+
+
+def tables(state: State) -> list[str]:
+    """Names of tables that grants were given for, in order."""
+    return list(dict.fromkeys(str(grant.body.get("data", "")) for grant in state.grants.values()))
+
+
+def grants_page(state: State, number: int, token: str) -> str | None:
+    """One page of grants, the last first; None if there is no such page."""
+    grants = list(state.grants.values())[::-1]
+    first = number * PER_PAGE
+    if number and first >= len(grants):
+        return None
+    shown = grants[first : first + PER_PAGE]
+    here = f"/grant?token={text(token)}&amp;at="
+    rows = [(f'<a href="{here}{grant.position}">{text(grant.grant)}</a>',
+             text(grant.body.get("learner", "")), text(grant.body.get("data", "")),
+             _epsilon(state, grant), text(grant.status), str(grant.releases)) for grant in shown]
+    links = [f'<a href="/grants?token={text(token)}&amp;page={to}">{word}</a>'
+             for to, word, there in ((number - 1, "newer", number > 0),
+                                     (number + 1, "older", first + PER_PAGE < len(grants)))
+             if there]
+    return page("grants", table(("grant", "learner", "table", "epsilon", "status", "releases"),
+                                rows) + f"<p>{' '.join(links)}</p>" + _home(token))
+
+
+def grant_page(state: State, position: int, token: str) -> str | None:
+    """One grant and the nodes of its plan; None if no grant is at that entry."""
+    for grant in state.grants.values():
+        if grant.position == position:
+            break
+    else:
+        return None
+    facts = table(("", ""), [
+        ("learner", text(grant.body.get("learner", ""))),
+        ("table", text(grant.body.get("data", ""))), ("epsilon", _epsilon(state, grant)),
+        ("status", text(grant.status)), ("releases", str(grant.releases)),
+        ("time", text(grant.body.get("time", "")))])
+    if grant.plan is None:
+        plan = '<p class="bad">corrected: nothing is promised for it</p>'
+    else:
+        plan = plan_list(outline(from_json(grant.plan)))
+    return page(grant.grant, facts + "<h2>plan</h2>" + plan + _home(token))
+
+
+def plan_list(line: Outline) -> str:
+    """A plan as nested lists, up to `MOST_NODES` lines."""
+    found: list[str] = []
+    _nodes(line, found)
+    return "".join(found)
+
+
+def record_page(spend: Any, unit: str, token: str) -> str:
+    """What one record lost. CONFIDENTIAL."""
+    rows = [(text(line.grant), text(line.learner), f"{line.amount:.4g}", f"{line.cap:.4g}",
+             "all" if line.rounds is None else str(line.rounds), text(line.basis))
+            for line in spend.lines]
+    return page(f"record {spend.row} of {spend.data}",
+                '<p class="bad">CONFIDENTIAL: a record\'s spend depends on private data</p>'
+                f"<p>{spend.total:.4g} {text(unit)} spent</p>"
+                + table(("grant", "learner", "amount", "cap", "rounds", "basis"), rows)
+                + _home(token))
+
+
+def message_page(title: str) -> str:
+    """A few words of our own."""
+    return page(title, "")
+
+
+def _nodes(line: Outline, out: list[str]) -> None:
+    if len(out) >= 2 * MOST_NODES:
+        return
+    if len(out) >= 2 * MOST_NODES - 2:
+        out.append("<p>... and more</p>")
+        out.append("")
+        return
+    many = f"{line.members} x " if line.members > 1 else ""
+    times = f" ({line.times} times in all)" if line.times > 1 and not line.children else ""
+    mark = ' class="bad"' if line.kind.startswith("Asserted") else ""
+    out.append(f"<ul><li{mark}>{many}{text(line.label)}{times}")
+    for child in line.children:
+        _nodes(child, out)
+    out.append("</li></ul>")
+
+
+def _epsilon(state: State, grant: GrantState) -> str:
+    return f"{state.rule.epsilon_of(grant.charged[0]):.4g}" if state.rule else "-"
+
+
+def _home(token: str) -> str:
+    return f'<p><a href="/?token={text(token)}">totals</a></p>'

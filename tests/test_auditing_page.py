@@ -1,0 +1,44 @@
+"""docs/auditing.md: its blocks run in order, and every command prints what the page shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from privledger.cli import main
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "auditing.md"
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CODES = {"edited": 3, "cut.ledger --receipt": 3, "over.ledger\n": 3, "replace_one": 1}
+
+
+def same_for_all(text: str) -> list[str]:
+    """Lines without what differs from run to run."""
+    text = re.sub(r"grant-[0-9a-f]{12}", "grant-NAME", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "TIME", text)
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def test_every_answer_is_the_tools_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    scope: dict[str, object] = {}
+    commands = 0
+    for kind, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        if kind == "python":
+            exec(compile(body, str(PAGE), "exec"), scope)
+            continue
+        command, shown = body.split("\n", 1)
+        arguments = command.removeprefix("$ privledger ").split()
+        if arguments[0] == "explain":
+            done = CliRunner().invoke(main, ["log", "study.ledger", "--kind", "granted"])
+            arguments[-1] = re.findall(r"grant-[0-9a-f]{12}", done.output)[0]
+        done = CliRunner().invoke(main, arguments)
+        assert same_for_all(done.output) == same_for_all(shown), command
+        expected = next((code for part, code in CODES.items() if part in f"{command}\n"
+                         and "log" not in command), 0)
+        assert done.exit_code == expected, command
+        commands += 1
+    assert commands == 15
