@@ -22,6 +22,7 @@ from privledger.cli.output import say_failure
 from privledger.cli.overlapping import overlap
 from privledger.cli.planning import plan
 from privledger.cli.receipts import receipt
+from privledger.cli.reporting import report
 from privledger.cli.running import run
 from privledger.cli.showing import record, show
 from privledger.cli.windowing import window
@@ -80,7 +81,7 @@ def main() -> None:
                 stream.reconfigure(errors="replace")
 
 
-COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, check,
-            overlap, window, learners)
+COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, report,
+            check, overlap, window, learners)
 for command in COMMANDS:
     main.add_command(command)
