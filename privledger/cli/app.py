@@ -81,7 +81,7 @@ def main() -> None:
                 stream.reconfigure(errors="replace")
 
 
-COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export, report,
-            check, overlap, window, learners)
+COMMANDS = (demo, plan, explain_command, run, show, record, correct, receipt, verify, export,
+            report, check, overlap, window, learners)
 for command in COMMANDS:
     main.add_command(command)

@@ -9,16 +9,18 @@ from attrs import define, field, frozen
 from privledger.reports.page.nodes import NodeRow
 
 MOST_DRAWN = 500
-ALIKE = 4
+ALIKE = (24, 12, 8, 4)
+"""Alike siblings that are drawn by themselves: the most with which everything fits."""
 WIDE, HIGH = 190, 26
 
 
 @frozen
 class Root:
-    """One plan at the top: a grant or a scope. `row` is its node."""
+    """One plan at the top: a grant or a scope. `row` is its node, `learner` who asked."""
 
     name: str
     row: int
+    learner: str = ""
 
 
 @frozen
@@ -61,46 +63,65 @@ class _Part:
     parts: list[_Part] = field(factory=list)
 
 
+@frozen
+class _Member:
+    row: int
+    many: int
+    path: str
+    who: str = ""
+    name: str = ""
+
+
 def drawing(rows: Sequence[NodeRow], roots: Sequence[Root]) -> Drawing:
-    """Breadth first, so that every level is begun before one is shown in full."""
-    top = _Part("history", f"everything paid for: {len(roots)} plans", "", None)
-    drawn = 1
-    level = _children(top, [(root.row, 1, str(place), root.name)
-                            for place, root in enumerate(roots)], rows)
-    queue = [(top, level)]
-    while queue:
-        parent, parts = queue.pop(0)
-        if drawn + len(parts) > MOST_DRAWN:
-            parent.folded = True
-            continue
-        parent.parts = parts
-        drawn += len(parts)
-        for part in parts:
-            if part.row is None or not rows[part.row].below:
-                continue
-            below = [(row, many, f"{part.path}/{place}", "")
-                     for place, (row, many) in enumerate(rows[part.row].below)]
-            queue.append((part, _children(part, below, rows)))
+    """The history as a tree of at most `MOST_DRAWN` boxes."""
+    for alike in ALIKE:
+        top, whole = _grown(rows, roots, alike)
+        if whole:
+            break
     boxes: list[Box] = []
     height = _place(top, 0, 0, -1, boxes)
     width = max(box.x for box in boxes) + WIDE
     return Drawing(tuple(boxes), width, height, 1 + sum(rows[root.row].size for root in roots))
 
 
-def _children(parent: _Part, members: list[tuple[int, int, str, str]],
-              rows: Sequence[NodeRow]) -> list[_Part]:
+def _grown(rows: Sequence[NodeRow], roots: Sequence[Root], alike: int) -> tuple[_Part, bool]:
+    """Breadth first, so that every level is begun before one is shown in full.
+
+    Returns the tree, and whether nothing had to be left out of it.
+    """
+    top = _Part("history", f"everything paid for: {len(roots)} plans", "", None)
+    drawn, whole = 1, True
+    queue = [(top, _children([_Member(root.row, 1, str(place), root.learner, root.name)
+                              for place, root in enumerate(roots)], rows, alike))]
+    for parent, parts in queue:
+        if drawn + len(parts) > MOST_DRAWN:
+            parent.folded, whole = True, False
+            continue
+        parent.parts = parts
+        drawn += len(parts)
+        for part in parts:
+            if part.row is not None and rows[part.row].below:
+                below = [_Member(row, many, f"{part.path}/{place}")
+                         for place, (row, many) in enumerate(rows[part.row].below)]
+                queue.append((part, _children(below, rows, alike)))
+    return top, whole
+
+
+def _children(members: list[_Member], rows: Sequence[NodeRow], most: int) -> list[_Part]:
     """The first few of each type by themselves, the others of it in one box."""
     shown: list[_Part] = []
-    kinds: dict[str, list[tuple[int, int, str, str]]] = {}
+    kinds: dict[str, list[_Member]] = {}
     for member in members:
-        kinds.setdefault(rows[member[0]].kind, []).append(member)
+        kinds.setdefault(rows[member.row].kind, []).append(member)
     for kind, alike in kinds.items():
-        single = alike if len(alike) <= ALIKE + 1 else alike[:ALIKE]
-        for row, many, path, name in single:
-            times = f"{many} × " if many > 1 else ""
-            more = " ".join(part for part in (name, kind, rows[row].parameters) if part)
-            shown.append(_Part(f"{times}{kind}{_count(rows[row])}", times + more, path, row))
-        rest = sum(many for _, many, _, _ in alike[len(single):])
+        single = alike if len(alike) <= most + 1 else alike[:most]
+        for one in single:
+            times = f"{one.many} × " if one.many > 1 else ""
+            who = f"{one.who}: " if one.who else ""
+            more = " ".join(part for part in (one.name, kind, rows[one.row].parameters) if part)
+            shown.append(_Part(f"{who}{times}{kind}{_count(rows[one.row])}",
+                               f"{who}{times}{more}", one.path, one.row))
+        rest = sum(one.many for one in alike[len(single):])
         if rest:
             shown.append(_Part(f"… {rest} more {kind}", f"{rest} more {kind}, in the tree below",
                                "", None, folded=True))

@@ -87,7 +87,8 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         report = published(report)
     charges = _charges(state, report, {name: table.add(plan) for name, plan in plans.items()})
     rows = table.rows(rule, state.relation)
-    roots = [Root(clean(one.report.name, 40), one.row) for one in charges]
+    roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
+             for one in charges]
     seen = moves(entries, state)
     if publishable:
         seen = tuple(evolve(move, time="") for move in seen)

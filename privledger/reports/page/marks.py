@@ -9,6 +9,7 @@ from attrs import frozen
 
 from privledger.reports.page.nodes import short
 from privledger.reports.page.past import Move
+from privledger.reports.plain import clean
 
 WIDTH, LEFT, RIGHT, TOP = 440, 52, 12, 12
 
@@ -59,7 +60,7 @@ def burn_down(moves: Sequence[Move]) -> Chart | None:
     ys = [_scale(low, 1, bottom, TOP, left) for left in (1.0, *(move.left for move in moves))]
     steps = "".join(f"H{x:g}V{y:g}" for x, y in zip(xs[1:], ys[1:], strict=True))
     dots = tuple(
-        Dot(x, y, f"entry {move.position} {move.time} {move.what}: {percent(move.left)} left, "
+        Dot(x, y, f"entry {move.position} {moment(move.time)} {move.what}: {percent(move.left)} left, "
                   f"epsilon {short(move.spent)} spent")
         for x, y, move in zip(xs[1:], ys[1:], moves, strict=True)) if last <= 60 else ()
     across = (Tick(xs[0], "start"), Tick(xs[-1], f"entry {moves[-1].position}"))
@@ -116,3 +117,13 @@ def percent(share: float) -> str:
     """A share, with digits enough to see a small one."""
     value = 100 * share
     return f"{value:.1f} %" if abs(value) >= 1 or value == 0 else f"{value:.2g} %"
+
+
+def moment(time: object) -> str:
+    """A time of the history, for people: without the T, and in UTC as it is kept.
+
+    >>> moment("2026-11-20T18:29:10+00:00")
+    '2026-11-20 18:29:10 UTC'
+    """
+    text = clean(time, 40)
+    return text.replace("T", " ", 1).replace("+00:00", " UTC") if text[4:5] == "-" else text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from privledger.accounting import promise
 from privledger.graph import canonical
 from privledger.reports.page.facts import Charge, Page
-from privledger.reports.page.marks import burn_down, compact, delta_curve, histogram, percent
+from privledger.reports.page.marks import burn_down, compact, delta_curve, histogram, moment, percent
 from privledger.reports.page.nodes import row_values, short
 from privledger.reports.page.people import People
 from privledger.reports.plain import clean
@@ -76,7 +76,7 @@ def _environment() -> Environment:
                        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                        finalize=_plain_text)
     made.filters |= {"number": number, "percent": percent, "compact": compact,
-                     "histogram": histogram}
+                     "histogram": histogram, "moment": moment}
     return made
 
 
@@ -117,7 +117,7 @@ def _charge_values(charge: Charge, words: _Words) -> list[Any]:
     lines = [[words(line.mechanism), words(line.question), line.count, line.cells,
               int(line.asserted)] for line in report.lines[:MOST_LINES]]
     return [clean(report.name, 60), charge.position, words(report.learner), words(report.data),
-            clean(report.time, 40), words(report.status), words(report.note),
+            moment(report.time), words(report.status), words(report.note),
             words(report.isolation), short(charge.share), short(report.epsilon), charge.row,
             report.releases, words(charge.asked), charge.drew_on, lines]
 

@@ -293,7 +293,7 @@
       button.type = "button";
       button.addEventListener("click", () => follow(String(grant)));
       name.append(button);
-      line.append(name, element("td", book.words[entry[2]]), element("td", entry[4]),
+      line.append(name, element("td", book.words[entry[2]]), element("td", entry[4], "t"),
         element("td", number(amount), "n"), element("td", percent(cap ? amount / cap : 0), "n"),
         element("td", rounds < 0 ? "not in the table yet" : `${rounds} of ${most}`, "n"));
       body.append(line);
