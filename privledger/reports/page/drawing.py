@@ -119,7 +119,7 @@ def _children(members: list[_Member], rows: Sequence[NodeRow], most: int) -> lis
             times = f"{one.many} × " if one.many > 1 else ""
             who = f"{one.who}: " if one.who else ""
             more = " ".join(part for part in (one.name, kind, rows[one.row].parameters) if part)
-            shown.append(_Part(f"{who}{times}{kind}{_count(rows[one.row])}",
+            shown.append(_Part(f"{who}{times}{kind}{_figure(rows[one.row])}",
                                f"{who}{times}{more}", one.path, one.row))
         rest = sum(one.many for one in alike[len(single):])
         if rest:
@@ -128,8 +128,13 @@ def _children(members: list[_Member], rows: Sequence[NodeRow], most: int) -> lis
     return shown
 
 
-def _count(row: NodeRow) -> str:
-    return f" × {row.repeats}" if row.repeats > 1 else ""
+def _figure(row: NodeRow) -> str:
+    """What tells a node from its siblings in few letters: runs, members, the first parameter."""
+    if row.repeats > 1:
+        return f" × {row.repeats}"
+    many = sum(count for _, count in row.below)
+    first = row.parameters.partition(",")[0].partition("=")[2]
+    return f" of {many}" if many > 1 else f" {first[:12]}" if first else ""
 
 
 def _place(part: _Part, depth: int, y: int, parent: int, boxes: list[Box]) -> int:

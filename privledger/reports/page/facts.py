@@ -27,7 +27,7 @@ class Charge:
     """One grant or scope of the tree: what it asked, what it was granted.
 
     Attributes:
-        report: status, learner, releases. position: its entry. row: its plan in the table.
+        report: status, learner, releases. position: its entry; -1 if untold. row: its plan in the table.
         share: of the whole budget, in the filter's unit.
         asked: delta, labels and window of the request, as text.
         drew_on: place of the scope it drew on; -1 if it was paid for by itself.
@@ -91,7 +91,9 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
              for one in charges]
     seen = moves(entries, state)
     if publishable:
-        seen = tuple(evolve(move, time="") for move in seen)
+        # An entry's number tells how many came before it: a fit that released nothing leaves fewer.
+        seen = tuple(evolve(move, time="", position=place) for place, move in enumerate(seen, 1))
+        charges = tuple(evolve(charge, position=-1) for charge in charges)
     wanted = Shown(totals=False) if publishable else shown or Shown()
     found = people(store, state, entries, wanted)
     return Page(

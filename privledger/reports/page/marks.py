@@ -50,8 +50,12 @@ def _scale(low: float, high: float, start: float, end: float, value: float) -> f
     return round(start + (end - start) * ((value - low) / span if span else 0.0), 1)
 
 
-def burn_down(moves: Sequence[Move]) -> Chart | None:
-    """What was left after each charge, as steps from the whole budget downwards."""
+def burn_down(moves: Sequence[Move], word: str = "entry") -> Chart | None:
+    """What was left after each charge, as steps from the whole budget downwards.
+
+    Args:
+        word: what a move's position counts.
+    """
     if not moves:
         return None
     bottom, last = 170, len(moves)
@@ -60,10 +64,10 @@ def burn_down(moves: Sequence[Move]) -> Chart | None:
     ys = [_scale(low, 1, bottom, TOP, left) for left in (1.0, *(move.left for move in moves))]
     steps = "".join(f"H{x:g}V{y:g}" for x, y in zip(xs[1:], ys[1:], strict=True))
     dots = tuple(
-        Dot(x, y, f"entry {move.position} {moment(move.time)} {move.what}: {percent(move.left)} left, "
+        Dot(x, y, f"{word} {move.position} {moment(move.time)} {move.what}: {percent(move.left)} left, "
                   f"epsilon {short(move.spent)} spent")
         for x, y, move in zip(xs[1:], ys[1:], moves, strict=True)) if last <= 60 else ()
-    across = (Tick(xs[0], "start"), Tick(xs[-1], f"entry {moves[-1].position}"))
+    across = (Tick(xs[0], "start"), Tick(xs[-1], f"{word} {moves[-1].position}"))
     up = tuple(Tick(_scale(low, 1, bottom, TOP, part), f"{100 * part:g} %")
                for part in (0.0, 0.25, 0.5, 0.75, 1.0))
     return Chart(f"M{xs[0]:g},{ys[0]:g}{steps}", dots, across, up, bottom, bottom + 42)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 from privledger.accounting import promise
 from privledger.graph import canonical
 from privledger.reports.page.facts import Charge, Page
-from privledger.reports.page.marks import burn_down, compact, delta_curve, histogram, moment, percent
+from privledger.reports.page.marks import (
+    burn_down,
+    compact,
+    delta_curve,
+    histogram,
+    moment,
+    percent,
+)
 from privledger.reports.page.nodes import row_values, short
 from privledger.reports.page.people import People
 from privledger.reports.plain import clean
@@ -41,7 +48,7 @@ def render_page(page: Page) -> str:
         style=Markup(style), script=Markup(script),
         tree=Markup(inert(tree)),
         people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
-        burn=burn_down(page.moves), curve=delta_curve(page.what_if.curve, budget.delta),
+        burn=burn_down(page.moves, "charge" if page.publishable else "entry"), curve=delta_curve(page.what_if.curve, budget.delta),
         promised=promise(budget.relation), receipt=canonical(budget.receipt),
     )
 

@@ -148,7 +148,7 @@
         from.addEventListener("click", () => follow(String(drew)));
       }
       details.append(facts([
-        ["request", `entry ${position}${time ? ", " + time : ""}; ${words[asked]}`],
+        ["request", [position < 0 ? "" : `entry ${position}`, time, words[asked]].filter(Boolean).join("; ")],
         ["asked by", words[learner] || (words[status] === "scope" ? "" : "(no name)")],
         ["data set", words[data]],
         ["charged", drew >= 0 ? from : `${percent(share)} of the budget; epsilon ${number(epsilon)} by itself at delta ${book.at}`],
