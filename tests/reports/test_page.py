@@ -241,16 +241,17 @@ def test_the_policy_allows_the_one_script_and_style_only():
         assert word not in script, word
 
 
-@given(st.integers(0, 60), st.integers(1, 30), st.integers(1, 6))
+@given(st.integers(0, 60), st.integers(1, 30), st.integers(1, 6), st.integers(1, 500))
 @settings(max_examples=40, deadline=None)
-def test_never_more_than_500_boxes_and_none_is_lost(plans, wide, kinds):
+def test_never_more_boxes_than_may_be_and_every_path_is_right(plans, wide, kinds, most):
+    assert MOST_DRAWN == 500
     table = NodeTable()
     nodes = [pl.Sequential([pl.Repeat(pl.Gaussian(5.0 + part * (place % kinds + 1)), part + 1)
                             for part in range(wide)]) for place in range(plans)]
     roots = [Root(f"grant {place}", table.add(node)) for place, node in enumerate(nodes)]
     rows = table.rows(None, "add_remove")
-    made = drawing(rows, roots)
-    assert 1 <= len(made.boxes) <= MOST_DRAWN
+    made = drawing(rows, roots, most)
+    assert 1 <= len(made.boxes) <= most
     assert made.nodes == 1 + sum(pl.view(node).number_of_nodes() for node in nodes)
     assert all(box.parent < place for place, box in enumerate(made.boxes))
     places = [(box.x, box.y) for box in made.boxes]

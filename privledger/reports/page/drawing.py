@@ -72,10 +72,10 @@ class _Member:
     name: str = ""
 
 
-def drawing(rows: Sequence[NodeRow], roots: Sequence[Root]) -> Drawing:
-    """The history as a tree of at most `MOST_DRAWN` boxes."""
+def drawing(rows: Sequence[NodeRow], roots: Sequence[Root], most: int = MOST_DRAWN) -> Drawing:
+    """The history as a tree of at most `most` boxes."""
     for alike in ALIKE:
-        top, whole = _grown(rows, roots, alike)
+        top, whole = _grown(rows, roots, alike, most)
         if whole:
             break
     boxes: list[Box] = []
@@ -84,7 +84,8 @@ def drawing(rows: Sequence[NodeRow], roots: Sequence[Root]) -> Drawing:
     return Drawing(tuple(boxes), width, height, 1 + sum(rows[root.row].size for root in roots))
 
 
-def _grown(rows: Sequence[NodeRow], roots: Sequence[Root], alike: int) -> tuple[_Part, bool]:
+def _grown(rows: Sequence[NodeRow], roots: Sequence[Root], alike: int,
+           most: int) -> tuple[_Part, bool]:
     """Breadth first, so that every level is begun before one is shown in full.
 
     Returns the tree, and whether nothing had to be left out of it.
@@ -94,7 +95,7 @@ def _grown(rows: Sequence[NodeRow], roots: Sequence[Root], alike: int) -> tuple[
     queue = [(top, _children([_Member(root.row, 1, str(place), root.learner, root.name)
                               for place, root in enumerate(roots)], rows, alike))]
     for parent, parts in queue:
-        if drawn + len(parts) > MOST_DRAWN:
+        if drawn + len(parts) > most:
             parent.folded, whole = True, False
             continue
         parent.parts = parts

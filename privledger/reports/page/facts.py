@@ -27,7 +27,8 @@ class Charge:
     """One grant or scope of the tree: what it asked, what it was granted.
 
     Attributes:
-        report: status, learner, releases. position: its entry; -1 if untold. row: its plan in the table.
+        report: status, learner, releases. position: its entry; -1 if untold.
+        row: its plan in the table.
         share: of the whole budget, in the filter's unit.
         asked: delta, labels and window of the request, as text.
         drew_on: place of the scope it drew on; -1 if it was paid for by itself.

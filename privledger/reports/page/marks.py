@@ -64,8 +64,8 @@ def burn_down(moves: Sequence[Move], word: str = "entry") -> Chart | None:
     ys = [_scale(low, 1, bottom, TOP, left) for left in (1.0, *(move.left for move in moves))]
     steps = "".join(f"H{x:g}V{y:g}" for x, y in zip(xs[1:], ys[1:], strict=True))
     dots = tuple(
-        Dot(x, y, f"{word} {move.position} {moment(move.time)} {move.what}: {percent(move.left)} left, "
-                  f"epsilon {short(move.spent)} spent")
+        Dot(x, y, f"{word} {move.position} {moment(move.time)} {move.what}: "
+                  f"{percent(move.left)} left, epsilon {short(move.spent)} spent")
         for x, y, move in zip(xs[1:], ys[1:], moves, strict=True)) if last <= 60 else ()
     across = (Tick(xs[0], "start"), Tick(xs[-1], f"{word} {moves[-1].position}"))
     up = tuple(Tick(_scale(low, 1, bottom, TOP, part), f"{100 * part:g} %")

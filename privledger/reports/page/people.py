@@ -124,50 +124,53 @@ def _people(store: Store, state: State, data: str, filtered: dict[str, int],
             shown: Shown) -> People:
     grants = grants_for(state, data)
     counting = [grant for grant in grants if grant.settled.get("vector")]
-    total, missed = np.zeros(0), np.zeros(0, dtype=bool)
-    sources: list[Source] = []
-    caps: dict[str, float] = {}
-    for grant in counting:
-        found = _counted(store, state, grant)
-        number = len(found.taken)
-        # A part of the table may have rounds of its own: never fewer than a record took part in.
-        rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
-        total, missed = _longer(total, number), _longer(missed, number)
-        total[:number] += found.amounts()
-        missed[:number] |= found.rounds < rounds
-        source = Source(grant.grant, grant.body.get("scope"), found.cap + found.outside, rounds,
-                        number)
-        caps[source.scope or source.grant] = source.cap
-        sources.append(source)
-    same, same_grants = 0.0, 0
-    for grant in grants:
-        if not grant.settled.get("vector"):
-            amount, cap, _ = charged_alike(state, grant)
-            same, same_grants = same + amount, same_grants + 1
-            caps.setdefault(grant.body.get("scope") or grant.grant, cap)
+    total, missed, sources = _added(store, state, counting, filtered)
+    caps = {source.scope or source.grant: source.cap for source in sources}
+    same, rest = 0.0, [grant for grant in grants if not grant.settled.get("vector")]
+    for grant in rest:
+        amount, cap, _ = charged_alike(state, grant)
+        same += amount
+        caps.setdefault(grant.body.get("scope") or grant.grant, cap)
     total += same
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
-    levels = FINE if len(total) * len(sources) <= MOST_FINE else COARSE
-    whole = ""
-    few = len(total) * len(sources) <= MOST_VALUES
-    if shown.vectors and not few:
-        whole = packed(total, cap, levels)
+    numbers = len(total) * len(sources)
+    few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
     top = np.argsort(-total, kind="stable")[:MOST_TOP]
     lines: list[list[tuple[float, int]]] = [[] for _ in top]
-    for place, grant in enumerate(counting):
+    for place, grant in enumerate(counting):  # once more: all at once would fill the memory
         found = _counted(store, state, grant)
         for record, row in enumerate(top):
             lines[record].append(_part(found, int(row)))
         if shown.vectors and few:
             sources[place] = evolve(
-                sources[place], took=_deflated(np.minimum(found.rounds, 65535)),
+                sources[place], took=_deflated(np.minimum(found.rounds, FINE)),
                 spent=packed(found.amounts(), sources[place].cap, levels))
     return People(
-        data, len(total), cap, same, same_grants, float(total.max(initial=0.0)),
-        float(total.mean()) if len(total) else 0.0, int(missed.sum()), _histogram(total, cap),
-        tuple(TopRecord(int(row), float(total[row]), tuple(parts))
-              for row, parts in zip(top, lines, strict=True)),
-        tuple(sources), levels, whole)
+        data=data, records=len(total), cap=cap, alike=same, alike_grants=len(rest),
+        most=float(total.max(initial=0.0)), mean=float(total.mean()) if len(total) else 0.0,
+        stopped=int(missed.sum()), counts=_histogram(total, cap),
+        top=tuple(TopRecord(int(row), float(total[row]), tuple(parts))
+                  for row, parts in zip(top, lines, strict=True)),
+        sources=tuple(sources), levels=levels,
+        total=packed(total, cap, levels) if shown.vectors and not few else "")
+
+
+def _added(store: Store, state: State, counting: Sequence[GrantState], filtered: dict[str, int],
+           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[Source]]:
+    """Spend of every record, whether it missed a round, and what each grant is."""
+    total, missed = np.zeros(0), np.zeros(0, dtype=bool)
+    sources = []
+    for grant in counting:
+        found = _counted(store, state, grant)
+        number = len(found.taken)
+        # A release that failed after its round was paid for is in no entry.
+        rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
+        total, missed = _longer(total, number), _longer(missed, number)
+        total[:number] += found.amounts()
+        missed[:number] |= found.rounds < rounds
+        sources.append(Source(grant.grant, grant.body.get("scope"), found.cap + found.outside,
+                              rounds, number))
+    return total, missed, sources
 
 
 def _counted(store: Store, state: State, grant: GrantState) -> Counted:

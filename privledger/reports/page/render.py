@@ -48,7 +48,8 @@ def render_page(page: Page) -> str:
         style=Markup(style), script=Markup(script),
         tree=Markup(inert(tree)),
         people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
-        burn=burn_down(page.moves, "charge" if page.publishable else "entry"), curve=delta_curve(page.what_if.curve, budget.delta),
+        burn=burn_down(page.moves, "charge" if page.publishable else "entry"),
+        curve=delta_curve(page.what_if.curve, budget.delta),
         promised=promise(budget.relation), receipt=canonical(budget.receipt),
     )
 
