@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 
 import privledger as pl
+from privledger.cli import main
 from tests.browser.conftest import FILTER, ROUND, SCHEMA, written
 from tests.faults.hostile import RAW, SHORT
 
@@ -151,3 +153,21 @@ def test_it_prints(visit, pages):
     assert not page.locator("form.record").first.is_visible()
     assert page.locator(".verdict").first.is_visible()
     assert len(page.pdf()) > 10_000
+
+
+def test_totals_are_right_where_single_grants_were_too_many(visit, ledger, monkeypatch, tmp_path):
+    monkeypatch.setattr("privledger.reports.page.people.MOST_VALUES", 10)
+    place = tmp_path / "totals.html"
+    done = CliRunner().invoke(main, ["report", str(ledger), "-o", str(place),
+                                     "--include-records"])
+    assert done.exit_code == 0
+    page = visit(place)
+    for row in (77, 111):
+        with pl.Ledger.open(ledger, read_only=True) as opened:
+            truth = opened.record(row, "patients")
+        page.locator("form.record input").fill(str(row))
+        page.locator("form.record button").click()
+        said = page.get_by_text(f"Record {row} of patients spent")
+        said.wait_for()
+        assert float(said.inner_text().split()[5]) == pytest.approx(truth.total, rel=1e-3)
+        assert "too many grants" in page.locator("#answer0").inner_text()
