@@ -14,7 +14,7 @@ from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.render import GREEN, RED, text
 from privledger.errors import LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger import History
+from privledger.ledger import History, folded
 from privledger.reports import audited, ledger_report
 from privledger.reports.page import Page, Shown, page_of, render_page
 from privledger.storage import shown
@@ -65,7 +65,8 @@ def read_page(ledger: str, records: Shown, publishable: bool) -> Page:
         if not entries:
             raise LedgerCorrupt("the history is empty or cannot be read: "
                                 + "; ".join(found.message for found in findings[:3]))
-        state = History(store, writable=False).full()
+        # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
+        state = History(store, writable=False).full() if findings else folded(entries)
         found = ledger_report(store, state, (entries, findings))
         return page_of(store, state, found, entries, shown=records, publishable=publishable)
 

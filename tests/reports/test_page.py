@@ -331,3 +331,51 @@ def test_what_was_handed_back_is_back():
     assert len(made.moves) == 3 and made.moves[1].left == 1.0
     assert [bar.name for bar in made.bars["learner"]] == ["stays"]
     assert made.moves[-1].spent == ledger.spent
+
+
+INNER = pl.Sequential([pl.Gaussian(30.0), pl.PostProcess("rounded"), pl.Public("known")])
+PLANS = {
+    "pure": (pl.Budget(3.0, 0.0), "add_remove", "auto",
+             pl.Parallel([pl.Repeat(pl.Laplace(10.0, 1.0), 3), pl.Exponential(0.1)])),
+    "basic": (pl.Budget(3.0, 1e-6), "add_remove", "basic",
+              pl.PoissonSample(0.05, pl.Repeat(pl.Gaussian(2.0), 1))),
+    "rdp": (pl.Budget(3.0, 1e-6), "add_remove", "rdp",
+            pl.Sequential([pl.PoissonSample(0.05, pl.Gaussian(2.0)), pl.TopK(3, 0.05)])),
+    "zcdp": (pl.Budget(3.0, 1e-6), "add_remove", "zcdp",
+             pl.OneOf([INNER, pl.DiscreteLaplace(0.1, 1)])),
+    "replaced": (pl.Budget(3.0, 1e-6), "replace_one", "gdp",
+                 pl.Sequential([pl.AsReplaceOne(INNER), pl.Gaussian(40.0)])),
+    "labels": (pl.Budget(3.0, 1e-6), "replace_label", "gdp", pl.LabelOnly(pl.Gaussian(20.0))),
+    "asserted": (pl.Budget(3.0, 1e-6), "add_remove", "basic",
+                 pl.Asserted(0.1, "somebody's word", 1e-9)),
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_every_kind_of_ledger_and_node_has_a_page(case):
+    budget, relation, filter_, plan = PLANS[case]
+    ledger = pl.Ledger.create(None, budget=budget, relation=relation, filter=filter_)
+    columns = {"stay": np.linspace(0, 60, 30)}
+    if relation == "replace_label":
+        schema = pl.Schema("stays", (*SCHEMA.columns, pl.Column(
+            "ill", "categorical", "target", categories=("no", "yes"))))
+        data = ledger.protect(columns, np.array(["no", "yes"] * 15), schema, name="patients",
+                              public_features=True)
+    else:
+        data = ledger.protect(columns, SCHEMA, name="patients")
+    ledger.request(plan, data, learner="any", delta=budget.delta / 2).close()
+    made = page(ledger)
+    text = Reader(render_page(made)).text
+    assert "Within budget" in text and "every record is charged what is spent" in text
+    assert made.bars["learner"][0].epsilon == ledger.spent
+    assert made.charges[0].report.epsilon == ledger.spent
+    priced = {row.kind: row.epsilon for row in made.rows}
+    if relation == "add_remove":
+        assert all(epsilon is not None for epsilon in priced.values())
+    assert made.rows[made.charges[0].row].epsilon is not None
+    best = made.what_if.compared[0]
+    assert best.epsilon <= ledger.spent * (1 + 1e-6)
+    assert bool(made.what_if.curve) is (filter_ not in ("auto", "basic"))
+    for delta, epsilon in made.what_if.curve:
+        if delta == budget.delta:
+            assert epsilon == ledger.spent

@@ -95,7 +95,8 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         # An entry's number tells how many came before it: a fit that released nothing leaves fewer.
         seen = tuple(evolve(move, time="", position=place) for place, move in enumerate(seen, 1))
         charges = tuple(evolve(charge, position=-1) for charge in charges)
-    wanted = Shown(totals=False) if publishable else shown or Shown()
+    # Counts that cannot be trusted, or not even be read, say nothing about anybody.
+    wanted = shown or Shown() if report.trusted and not publishable else Shown(totals=False)
     found = people(store, state, entries, wanted)
     return Page(
         name=clean(PurePath(place_shown(report.location)).name, 80) or "ledger in memory",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from privledger.errors import PrivledgerError
 from privledger.graph import from_json
 from privledger.ledger import Entry, FilterRule, State
 from privledger.reports.outline import leaves
@@ -129,7 +130,10 @@ def mechanism_names(plan: object) -> str:
     """Kinds of mechanism in a plan, as one name: a plan's price cannot be split between them."""
     if not isinstance(plan, dict):
         return "(nothing is promised any more)"
-    kinds = sorted({type(leaf).__name__ for leaf in leaves(from_json(plan))})
+    try:
+        kinds = sorted({type(leaf).__name__ for leaf in leaves(from_json(plan))})
+    except (PrivledgerError, KeyError, TypeError):
+        return "(a plan that cannot be read)"  # the audit has a finding for it
     return " + ".join(kinds) or "(nothing)"
 
 
