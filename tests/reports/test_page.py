@@ -21,7 +21,7 @@ from privledger.reports.page import Shown, page_of, render_page
 from privledger.reports.page.drawing import MOST_DRAWN, Root, drawing
 from privledger.reports.page.nodes import NodeTable, prices, short
 from privledger.reports.page.people import packed
-from privledger.reports.page.render import inert
+from privledger.reports.page.render import at_least, inert
 from tests.faults.hostile import RAW, SHORT
 
 SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
@@ -279,6 +279,11 @@ def test_many_nodes_are_never_priced_too_low(kind):
 @given(st.floats(1e-12, 1e12))
 def test_shown_numbers_are_never_too_low(value):
     assert value <= short(value) <= value * 1.0011
+
+
+@given(st.floats(1e-12, 1e12))
+def test_what_is_left_is_never_shown_as_more(value):
+    assert value * 0.998 <= float(at_least(value)) <= value * (1 + 1e-15)
 
 
 def test_nodes_show_the_other_relation_by_a_theorem():

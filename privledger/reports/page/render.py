@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import zlib
 from functools import lru_cache
 from importlib.resources import files
@@ -15,7 +16,6 @@ from privledger.graph import canonical
 from privledger.reports.page.facts import Charge, Page
 from privledger.reports.page.marks import (
     burn_down,
-    compact,
     delta_curve,
     histogram,
     moment,
@@ -83,8 +83,8 @@ def _environment() -> Environment:
     made = Environment(loader=PackageLoader("privledger.reports", "templates"), autoescape=True,
                        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                        finalize=_plain_text)
-    made.filters |= {"number": number, "percent": percent, "compact": compact,
-                     "histogram": histogram, "moment": moment}
+    made.filters |= {"number": number, "at_least": at_least, "exact": exact,
+                     "percent": percent, "histogram": histogram, "moment": moment}
     return made
 
 
@@ -99,6 +99,23 @@ def number(value: float | None) -> str:
     if found is None:
         return "–"
     return found if isinstance(found, str) else f"{found:g}"
+
+
+def at_least(value: float) -> str:
+    """Four digits, rounded down: what is left is never shown as more.
+
+    >>> at_least(1.78599), at_least(2.0), at_least(0.0)
+    ('1.785', '2', '0')
+    """
+    if not (value > 0 and math.isfinite(value)):
+        return number(value)
+    place = 3 - math.floor(math.log10(value))
+    return f"{math.floor(value * 10.0**place) / 10.0**place:.4g}"
+
+
+def exact(value: float) -> str:
+    """A number that somebody chose, as it was chosen."""
+    return f"{value:.12g}"
 
 
 class _Words:
