@@ -32,6 +32,7 @@ COMMANDS = {
     "receipt": "receipts:receipt",
     "verify": "verifying:verify",
     "export": "exporting:export",
+    "report": "reporting:report",
     "check": "checking:check",
     "serve": "serving:serve",
     "overlap": "overlapping:overlap",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
@@ -72,38 +70,76 @@ def record_spend(store: Store, state: State, row: int, data: str | None) -> Reco
     """Lines of one record; `row` is its position in the protected table, from 0."""
     place = count("row", row, least=0)
     name = _pick_data(state, data)
-    grants = [g for g in state.grants.values() if g.body["data"] == name
-              and not (g.status == "aborted" and not g.touched)]
-    lines = tuple(_line(store, state, grant, place) for grant in grants)
-    lengths = [len(unpack(store.vector(grant.settled["vector"]["name"]) or b"")[0])
-               for grant in grants if grant.settled.get("vector")]
+    lines, lengths = [], []
+    for grant in grants_for(state, name):
+        found = counted(store, state, grant)
+        lines.append(_line(state, grant, found, place))
+        lengths += [] if found is None else [len(found.taken)]
     if lengths and place >= max(lengths):
         raise DataError("no record at that position")
-    return RecordSpend(place, name, lines)
+    return RecordSpend(place, name, tuple(lines))
 
 
-def _line(store: Store, state: State, grant: GrantState, row: int) -> Line:
-    body = grant.body
-    plan = label(from_json(body["plan"]))
-    scope = body.get("scope")
+def grants_for(state: State, data: str) -> list[GrantState]:
+    """Grants that took something from the records of `data`, in order of the history."""
+    return [grant for grant in state.grants.values() if grant.body["data"] == data
+            and not (grant.status == "aborted" and not grant.touched)]
+
+
+@frozen(eq=False)
+class Counted:
+    """What one grant counted record by record.
+
+    Attributes:
+        taken: shape (n_records,), int64, in cap / 2**52. rounds: shape (n_records,), int32.
+        cap: of the filter, in its own unit. outside: what every record pays beside it.
+    """
+
+    taken: NDArray[np.int64]
+    rounds: NDArray[np.int32]
+    cap: float
+    outside: float
+
+    def amounts(self) -> NDArray[np.float64]:
+        """Shape (n_records,), in the filter's unit."""
+        return np.asarray(self.taken * (self.cap / RECORD_UNITS) + self.outside)
+
+
+def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
+    """The vector that a settled grant left; None if it left none."""
     note = grant.settled.get("vector")
-    if note is not None:
-        taken, rounds = unpack(store.vector(note["name"]) or b"")
-        late = row >= len(taken)  # it arrived after this grant and paid it nothing
-        cap = float(grant.settled["cap"])
-        outside = 0.0 if scope else _outside(state, grant, cap)
-        amount = 0.0 if late else float(taken[row]) * cap / RECORD_UNITS + outside
-        return Line(grant.grant, body["learner"], plan, amount, cap + outside,
-                    0 if late else int(rounds[row]),
-                    "not in the table yet" if late else "individual", scope)
+    if note is None:
+        return None
+    taken, rounds = unpack(store.vector(note["name"]) or b"")
+    cap = float(grant.settled["cap"])
+    return Counted(taken, rounds, cap,
+                   0.0 if grant.body.get("scope") else _outside(state, grant, cap))
+
+
+def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
+    body, scope = grant.body, grant.body.get("scope")
+    plan = label(from_json(body["plan"]))
+    if found is None:
+        amount, cap, basis = charged_alike(state, grant)
+        return Line(grant.grant, body["learner"], plan, amount, cap, None, basis, scope)
+    late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
+    amount = (0.0 if late
+              else float(found.taken[row]) * found.cap / RECORD_UNITS + found.outside)
+    return Line(grant.grant, body["learner"], plan, amount, found.cap + found.outside,
+                0 if late else int(found.rounds[row]),
+                "not in the table yet" if late else "individual", scope)
+
+
+def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
+    """Amount, cap and basis of a grant without a vector: the same for every record."""
+    scope = grant.body.get("scope")
     if scope:
         cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
-        amount = worst_units(float(body["worst"]), cap) * cap / RECORD_UNITS
-        return Line(grant.grant, body["learner"], plan, amount, cap, None,
-                    "unfinished, worst case", scope)
-    amount = from_units(int(body["units"]))
-    basis = "whole plan" if grant.status in ("settled", "aborted") else "unfinished, whole plan"
-    return Line(grant.grant, body["learner"], plan, amount, amount, None, basis)
+        amount = worst_units(float(grant.body["worst"]), cap) * cap / RECORD_UNITS
+        return amount, cap, "unfinished, worst case"
+    amount = from_units(int(grant.body["units"]))
+    over = grant.status in ("settled", "aborted")
+    return amount, amount, "whole plan" if over else "unfinished, whole plan"
 
 
 def _outside(state: State, grant: GrantState, cap: float) -> float:
@@ -128,17 +164,15 @@ class DataSpend:
 def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend | None:
     """Per-record totals where grants kept them; None if no grant did."""
     name = _pick_data(state, data)
-    total: NDArray[Any] | None = None
+    total: NDArray[np.float64] | None = None
     cap, scopes = 0.0, set()
     for grant in state.grants.values():
-        note: dict[str, Any] | None = grant.settled.get("vector")
-        if note is None or grant.body["data"] != name:
+        if grant.body["data"] != name:
             continue
-        taken, _ = unpack(store.vector(note["name"]) or b"")
-        own_cap = float(grant.settled["cap"])
-        scope = grant.body.get("scope")
-        outside = 0.0 if scope else _outside(state, grant, own_cap)
-        amounts = taken * (own_cap / RECORD_UNITS) + outside
+        found = counted(store, state, grant)
+        if found is None:
+            continue
+        amounts, scope = found.amounts(), grant.body.get("scope")
         if total is None:
             total = amounts
         else:
@@ -147,6 +181,6 @@ def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend
             longer[: len(amounts)] += amounts
             total = longer
         if scope is None or scope not in scopes:
-            cap += own_cap + outside
+            cap += found.cap + found.outside
         scopes.add(scope)
     return None if total is None else DataSpend(name, total, cap)

@@ -22,6 +22,7 @@ PARTS = {  # module: the heading of its section
     "per_record": "One round, record by record",
     "scaling": "Growth with rows and trees",
     "isolation": "Isolation",
+    "page": "The report",
 }
 TAIL = HERE / "notes.md"
 

@@ -1,0 +1,7 @@
+"""One self-contained HTML page about a ledger: facts as frozen records, then one template."""
+
+from privledger.reports.page.facts import Page, page_of
+from privledger.reports.page.people import Shown
+from privledger.reports.page.render import render_page
+
+__all__ = ["Page", "Shown", "page_of", "render_page"]

@@ -1,0 +1,177 @@
+"""Everything the page says, as one frozen record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from attrs import evolve, frozen
+
+from privledger.errors import PrivledgerError
+from privledger.graph import Node, PostProcess, Sequential, from_json
+from privledger.ledger import Entry, State, Store
+from privledger.reports.page.drawing import Drawing, Root, drawing
+from privledger.reports.page.nodes import NodeRow, NodeTable
+from privledger.reports.page.past import Bar, Move, bars, moves
+from privledger.reports.page.people import People, Shown, people
+from privledger.reports.page.whatif import WhatIf, what_if
+from privledger.reports.plain import clean
+from privledger.reports.spend import GrantReport, LedgerReport
+from privledger.rounding import from_units
+from privledger.storage import shown as place_shown
+
+
+@frozen
+class Charge:
+    """One grant or scope of the tree: what it asked, what it was granted.
+
+    Attributes:
+        report: status, learner, releases. position: its entry; -1 if untold.
+        row: its plan in the table.
+        share: of the whole budget, in the filter's unit.
+        asked: delta, labels and window of the request, as text.
+        drew_on: place of the scope it drew on; -1 if it was paid for by itself.
+    """
+
+    report: GrantReport
+    position: int
+    row: int
+    share: float
+    asked: str
+    drew_on: int
+
+
+@frozen
+class Page:
+    """What the template prints.
+
+    Attributes:
+        name: of the ledger. report: totals and findings. unit: of the filter.
+        publishable: whether everything that depends on the data was left out.
+        confidential: whether anything in it depends on the data record by record.
+        isolation: levels that grants ran under.
+    """
+
+    name: str
+    report: LedgerReport
+    unit: str
+    cap: float
+    publishable: bool
+    isolation: tuple[str, ...]
+    moves: tuple[Move, ...]
+    bars: dict[str, tuple[Bar, ...]]
+    rows: tuple[NodeRow, ...]
+    charges: tuple[Charge, ...]
+    drawing: Drawing
+    people: tuple[People, ...]
+    vectors: bool
+    what_if: WhatIf
+
+    @property
+    def confidential(self) -> bool:
+        return bool(self.people)
+
+
+def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[Entry], *,
+            shown: Shown | None = None, publishable: bool = False) -> Page:
+    """Args:
+        report: of the same entries. shown: which per-record parts go in; ignored if publishable.
+        publishable: leave out whatever may depend on the rows: per-record spends, what became of
+            a fit, how much it released, and when.
+    """
+    rule = state.rule
+    table = NodeTable()
+    plans = {name: _plan(scope.body) for name, scope in state.scopes.items()}
+    plans |= {name: _plan({"plan": grant.plan}) for name, grant in state.grants.items()}
+    if publishable:
+        report = published(report)
+    charges = _charges(state, report, {name: table.add(plan) for name, plan in plans.items()})
+    rows = table.rows(rule, state.relation)
+    roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
+             for one in charges]
+    seen = moves(entries, state)
+    if publishable:
+        # An entry's number tells how many came before it: a fit that released nothing leaves fewer.
+        seen = tuple(evolve(move, time="", position=place) for place, move in enumerate(seen, 1))
+        charges = tuple(evolve(charge, position=-1) for charge in charges)
+    # Counts that cannot be trusted, or not even be read, say nothing about anybody.
+    wanted = shown or Shown() if report.trusted and not publishable else Shown(totals=False)
+    found = people(store, state, entries, wanted)
+    return Page(
+        name=clean(PurePath(place_shown(report.location)).name, 80) or "ledger in memory",
+        report=report, unit=rule.unit if rule else "",
+        cap=_cap(state), publishable=publishable,
+        isolation=tuple(dict.fromkeys(grant.isolation for grant in report.grants
+                                      if grant.isolation)),
+        moves=seen, bars=bars(state), rows=rows, charges=charges, drawing=drawing(rows, roots),
+        people=found, vectors=wanted.vectors and bool(found),
+        what_if=what_if(state, _whole(state, plans), len(rows)),
+    )
+
+
+def published(report: LedgerReport) -> LedgerReport:
+    """Without what may depend on the rows beside what was paid for.
+
+    Refusals stay: a refusal is decided from a plan and from totals, and reads nothing. Whether a
+    fit failed or crashed, how far it came and how long it took may depend on the rows, and the
+    holder's process and the file's place are nobody's business.
+    """
+    grants = tuple(
+        evolve(grant, status=grant.status if _says_nothing(grant) else "charged in full",
+               note="; ".join(part for part in grant.note.split("; ")
+                              if part.startswith(("corrected: ", "handed back", "an individual"))),
+               time="", releases=0, lines=())
+        for grant in report.grants)
+    return evolve(report, location=PurePath(place_shown(report.location)).name, grants=grants,
+                  dead=(), refused=tuple({key: value for key, value in body.items()
+                                          if key != "time"} for body in report.refused))
+
+
+def _says_nothing(grant: GrantReport) -> bool:
+    return grant.status == "scope" or grant.note.startswith("handed back")
+
+
+def _cap(state: State) -> float:
+    return from_units(state.rule.cap_units) if state.rule else 0.0
+
+
+def _plan(body: dict[str, Any]) -> Node:
+    try:
+        return from_json(body["plan"])
+    except (PrivledgerError, KeyError, TypeError):
+        return PostProcess("no plan that anybody promises")
+
+
+def _whole(state: State, plans: dict[str, Node]) -> Node:
+    """Everything paid for, as one node."""
+    return Sequential([
+        plan for name, plan in plans.items() if name in state.scopes or not (
+            state.grants[name].body.get("scope")
+            or (state.grants[name].status == "aborted" and not state.grants[name].touched))])
+
+
+def _charges(state: State, report: LedgerReport, rows: dict[str, int]) -> tuple[Charge, ...]:
+    places = {grant.name: place for place, grant in enumerate(report.grants)}
+    cap = max(1, state.rule.cap_units) if state.rule else 1
+    found = []
+    for grant in report.grants:
+        if grant.name in state.scopes:
+            scope = state.scopes[grant.name]
+            body, position, units = scope.body, scope.position, int(scope.body["units"])
+        else:
+            known = state.grants[grant.name]
+            body, position, units = known.body, known.position, known.charged[0]
+        drew_on = places.get(str(body.get("scope")), -1) if grant.name in state.grants else -1
+        found.append(Charge(grant, position, rows[grant.name], units / cap, _asked(body), drew_on))
+    return tuple(found)
+
+
+def _asked(body: dict[str, Any]) -> str:
+    parts = [f"delta {float(body.get('delta') or 0):g}"]
+    labels = body.get("labels")
+    if isinstance(labels, dict) and labels:
+        parts.append("labels " + ", ".join(f"{key}={value}" for key, value in labels.items()))
+    if body.get("window"):
+        parts.append(f"window {body['window']}")
+    return clean("; ".join(parts), 300)

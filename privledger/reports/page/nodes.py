@@ -1,0 +1,148 @@
+"""Every node of a ledger's plans once, with its price: what the tree of the page grows from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from privledger.accounting import check_relation
+from privledger.errors import InvalidValue, PrivledgerError
+from privledger.graph import (
+    AsReplaceOne,
+    Node,
+    PostProcess,
+    Public,
+    Repeat,
+    children,
+    cost_of,
+    label,
+)
+from privledger.ledger import FilterRule
+from privledger.reports.plain import clean
+from privledger.rounding import from_units
+
+MOST_EXACT = 300
+MOST_BY_DISTRIBUTION = 60
+
+
+@frozen
+class NodeRow:
+    """One distinct node.
+
+    Attributes:
+        kind, parameters: type and its own parameters, as text.
+        below: (row, how many equal members) of the nodes directly below, in order.
+        repeats: how often what is below runs.
+        amount: cost of one run in the filter's unit, rounded up; None if it has no price alone.
+        epsilon: what one run certifies at the budget's delta by that filter; None likewise.
+        other: the same in a replace_one history, where the ledger's relation is add_remove.
+        size: nodes in the tree below and itself, equal members counted each.
+    """
+
+    kind: str
+    parameters: str
+    below: tuple[tuple[int, int], ...]
+    repeats: int
+    amount: float | None
+    epsilon: float | None
+    other: float | None
+    size: int
+
+
+@define
+class NodeTable:
+    """Distinct nodes, in the order they were first met. Filled by `add`, priced by `rows`."""
+
+    _places: dict[Node, int] = field(factory=dict)
+    _below: list[tuple[tuple[int, int], ...]] = field(factory=list)
+    _sizes: list[int] = field(factory=list)
+
+    def add(self, node: Node) -> int:
+        """The row of `node`, whatever is below it added first."""
+        place = self._places.get(node)
+        if place is not None:
+            return place
+        counts: dict[int, int] = {}
+        for child in children(node):
+            row = self.add(child)
+            counts[row] = counts.get(row, 0) + 1
+        place = self._places[node] = len(self._below)
+        self._below.append(tuple(counts.items()))
+        self._sizes.append(1 + sum(self._sizes[row] * many for row, many in counts.items()))
+        return place
+
+    def rows(self, rule: FilterRule | None, relation: str) -> tuple[NodeRow, ...]:
+        """Every node with its price. O(distinct nodes)."""
+        nodes = list(self._places)
+        none = [None] * len(nodes)
+        own = prices(nodes, rule, relation) if rule else list(zip(none, none, strict=True))
+        both = rule is not None and relation == "add_remove"
+        other = (prices([AsReplaceOne(node) for node in nodes], rule, "replace_one")
+                 if both and rule else list(zip(none, none, strict=True)))
+        return tuple(
+            NodeRow(type(node).__name__, parameters(node), below,
+                    node.count if isinstance(node, Repeat) else 1, amount, epsilon, swapped, size)
+            for node, below, (amount, epsilon), (_, swapped), size
+            in zip(nodes, self._below, own, other, self._sizes, strict=True))
+
+
+def parameters(node: Node) -> str:
+    """A node's own parameters, without its type."""
+    return clean(label(node).partition("(")[2][:-1], 200)
+
+
+def prices(nodes: Sequence[Node], rule: FilterRule,
+           relation: str) -> list[tuple[float | None, float | None]]:
+    """(amount, epsilon) of one run of each node by the ledger's filter; None where unpriced."""
+    units = [_units(node, rule, relation, place < MOST_BY_DISTRIBUTION)
+             for place, node in enumerate(nodes)]
+    epsilons = _epsilons({one for one in units if one is not None}, rule)
+    return [(None, None) if one is None else (from_units(one), epsilons[one]) for one in units]
+
+
+def _units(node: Node, rule: FilterRule, relation: str, dear: bool) -> int | None:
+    if isinstance(node, PostProcess | Public):
+        return 0
+    try:
+        cost = cost_of(node, check_relation(relation), rule.orders)
+        if rule.kind == "basic" and not dear and not cost.pure <= rule.budget.epsilon:
+            return None  # only a distribution would tell, and there are too many of them
+        return rule.price(cost, rule.budget.delta)[0]
+    except (PrivledgerError, InvalidValue, OverflowError):
+        return None
+
+
+def _epsilons(units: set[int], rule: FilterRule) -> dict[int, float]:
+    """Epsilon of every amount. Very many are put into cells, each priced at its dearest amount."""
+    if len(units) <= MOST_EXACT:
+        return {one: rule.epsilon_of(one) for one in units}
+    positive = sorted((one for one in units if one), reverse=True)
+    width = max((math.log(positive[0]) - math.log(positive[-1])) / MOST_EXACT, 1e-3)
+    found, dearest, epsilon = {0: 0.0}, math.inf, 0.0
+    for one in positive:
+        if not math.log(one) > dearest - width or dearest == math.inf:
+            dearest, epsilon = math.log(one), rule.epsilon_of(one)
+        found[one] = epsilon
+    return found
+
+
+def row_values(row: NodeRow) -> list[Any]:
+    """A row for the page's JSON; texts are looked up elsewhere."""
+    return [[part for pair in row.below for part in pair], row.repeats, short(row.amount),
+            short(row.epsilon), short(row.other), row.size]
+
+
+def short(value: float | None, digits: int = 4) -> float | str | None:
+    """Rounded up to `digits` significant digits, so that the page never says too little."""
+    if value is None or value == 0:
+        return value
+    if math.isinf(value):
+        return "infinite"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded < value:
+        place = math.floor(math.log10(abs(value))) - digits + 1
+        rounded = float(f"{rounded + 10.0**place:.{digits}g}")
+    return rounded

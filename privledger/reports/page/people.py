@@ -1,0 +1,212 @@
+"""What single records spent. CONFIDENTIAL: every number here depends on private data."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from privledger.ledger import Entry, GrantState, State, Store
+from privledger.ledger.individual import RECORD_UNITS
+from privledger.session.records import Counted, charged_alike, counted, grants_for
+
+BINS = 40
+MOST_TOP = 20
+MOST_VALUES = 1_200_000
+FINE, COARSE = 65535, 4095
+MOST_FINE = 300_000
+
+
+@frozen
+class Shown:
+    """What of the records goes into a page.
+
+    Attributes:
+        totals: histogram, the dearest records, how many the filter stopped.
+        vectors: every record's spend, too.
+    """
+
+    totals: bool = True
+    vectors: bool = False
+
+
+@frozen
+class Source:
+    """One grant that counted by record.
+
+    Attributes:
+        grant: its name. scope: the filter it drew on, if that was paid for beforehand.
+        cap: the most a record can have spent here, in the filter's unit.
+        rounds: rounds that were filtered. length: records there were at the time.
+        spent, took: every record's spend and rounds, see `packed`; empty unless they are shown.
+    """
+
+    grant: str
+    scope: str | None
+    cap: float
+    rounds: int
+    length: int
+    spent: str = ""
+    took: str = ""
+
+
+@frozen
+class TopRecord:
+    """One of the dearest records: its position, its spend, and (amount, rounds) by source.
+
+    Rounds are -1 where the record arrived after the grant.
+    """
+
+    row: int
+    total: float
+    lines: tuple[tuple[float, int], ...]
+
+
+@frozen
+class People:
+    """The records of one data set.
+
+    Attributes:
+        data: its name. records: how many. cap: the most one of them can have spent.
+        alike: what grants without counts charge to every record. alike_grants: how many such.
+        most, mean: of the spends. stopped: records that missed at least one filtered round.
+        counts: `counts[i]` records spent from `i` to `i + 1` of `len(counts)` parts of the cap.
+        top: the dearest records.
+        levels: packed numbers are in cap / levels, rounded up.
+        total: as `Source.spent`, for all sources together, where single ones were too many.
+    """
+
+    data: str
+    records: int
+    cap: float
+    alike: float
+    alike_grants: int
+    most: float
+    mean: float
+    stopped: int
+    counts: tuple[int, ...]
+    top: tuple[TopRecord, ...]
+    sources: tuple[Source, ...]
+    levels: int = FINE
+    total: str = ""
+
+
+def people(store: Store, state: State, entries: Sequence[Entry],
+           shown: Shown) -> tuple[People, ...]:
+    """Every data set for which a grant counted by record."""
+    if not shown.totals:
+        return ()
+    filtered = filtered_rounds(entries)
+    names = dict.fromkeys(str(grant.body["data"]) for grant in state.grants.values()
+                          if grant.settled.get("vector"))
+    return tuple(_people(store, state, name, filtered, shown) for name in names)
+
+
+def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
+    """How many releases of each grant went through a filter."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        if entry.kind != "released":
+            continue
+        under = [any(step["kind"] == "filter" for step in node["under"])
+                 for node in entry.body["nodes"]]
+        name = entry.body["grant"]
+        found[name] = found.get(name, 0) + sum(under[item[0]] for item in entry.body["items"])
+    return found
+
+
+def _people(store: Store, state: State, data: str, filtered: dict[str, int],
+            shown: Shown) -> People:
+    grants = grants_for(state, data)
+    counting = [grant for grant in grants if grant.settled.get("vector")]
+    total, missed, sources = _added(store, state, counting, filtered)
+    caps = {source.scope or source.grant: source.cap for source in sources}
+    same, rest = 0.0, [grant for grant in grants if not grant.settled.get("vector")]
+    for grant in rest:
+        amount, cap, _ = charged_alike(state, grant)
+        same += amount
+        caps.setdefault(grant.body.get("scope") or grant.grant, cap)
+    total += same
+    cap = max(sum(caps.values()), float(total.max(initial=0.0)))
+    numbers = len(total) * len(sources)
+    few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
+    top = np.argsort(-total, kind="stable")[:MOST_TOP]
+    lines: list[list[tuple[float, int]]] = [[] for _ in top]
+    for place, grant in enumerate(counting):  # once more: all at once would fill the memory
+        found = _counted(store, state, grant)
+        for record, row in enumerate(top):
+            lines[record].append(_part(found, int(row)))
+        if shown.vectors and few:
+            sources[place] = evolve(
+                sources[place], took=_deflated(np.minimum(found.rounds, FINE)),
+                spent=packed(found.amounts(), sources[place].cap, levels))
+    return People(
+        data=data, records=len(total), cap=cap, alike=same, alike_grants=len(rest),
+        most=float(total.max(initial=0.0)), mean=float(total.mean()) if len(total) else 0.0,
+        stopped=int(missed.sum()), counts=_histogram(total, cap),
+        top=tuple(TopRecord(int(row), float(total[row]), tuple(parts))
+                  for row, parts in zip(top, lines, strict=True)),
+        sources=tuple(sources), levels=levels,
+        total=packed(total, cap, levels) if shown.vectors and not few else "")
+
+
+def _added(store: Store, state: State, counting: Sequence[GrantState], filtered: dict[str, int],
+           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[Source]]:
+    """Spend of every record, whether it missed a round, and what each grant is."""
+    total, missed = np.zeros(0), np.zeros(0, dtype=bool)
+    sources = []
+    for grant in counting:
+        found = _counted(store, state, grant)
+        number = len(found.taken)
+        # A release that failed after its round was paid for is in no entry.
+        rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
+        total, missed = _longer(total, number), _longer(missed, number)
+        total[:number] += found.amounts()
+        missed[:number] |= found.rounds < rounds
+        sources.append(Source(grant.grant, grant.body.get("scope"), found.cap + found.outside,
+                              rounds, number))
+    return total, missed, sources
+
+
+def _counted(store: Store, state: State, grant: GrantState) -> Counted:
+    found = counted(store, state, grant)
+    assert found is not None
+    return found
+
+
+def _part(found: Counted, row: int) -> tuple[float, int]:
+    if row >= len(found.taken):
+        return 0.0, -1
+    return (float(found.taken[row]) * found.cap / RECORD_UNITS + found.outside,
+            int(found.rounds[row]))
+
+
+def _longer(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """Zeros at the end: records that arrived later."""
+    if len(values) >= length:
+        return values
+    longer = np.zeros(length, dtype=values.dtype)
+    longer[: len(values)] = values
+    return longer
+
+
+def _histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
+    counts, _ = np.histogram(np.minimum(total / cap, 1.0) if cap else total, BINS, (0.0, 1.0))
+    return tuple(int(one) for one in counts)
+
+
+def packed(values: NDArray[np.float64], cap: float, levels: int) -> str:
+    """Shares of `cap`, rounded up to 1 / levels: high bytes, then low bytes, deflated, base64."""
+    steps = np.minimum(np.ceil(values * (levels / cap * (1 - 1e-12))), levels) if cap else values
+    return _deflated(steps)
+
+
+def _deflated(values: NDArray[Any]) -> str:
+    values = values.astype(np.uint16)
+    planes = np.concatenate([(values >> 8).astype(np.uint8), (values & 255).astype(np.uint8)])
+    return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")

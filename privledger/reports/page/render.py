@@ -1,0 +1,167 @@
+"""The page's record -> one HTML text: everything escaped, nothing loaded, one script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import zlib
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from privledger.accounting import promise
+from privledger.graph import canonical
+from privledger.reports.page.facts import Charge, Page
+from privledger.reports.page.marks import (
+    burn_down,
+    delta_curve,
+    histogram,
+    moment,
+    percent,
+)
+from privledger.reports.page.nodes import row_values, short
+from privledger.reports.page.people import People
+from privledger.reports.plain import clean
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+PLAIN = 150_000
+"""A longer tree goes into the page deflated, as base64."""
+MOST_LINES = 50
+
+
+def render_page(page: Page) -> str:
+    """The whole page."""
+    from markupsafe import Markup
+
+    style, script = _asset("report.css"), _asset("report.js")
+    text = json.dumps(tree_values(page), separators=(",", ":"), ensure_ascii=True,
+                      allow_nan=False)
+    tree = text if len(text) <= PLAIN else json.dumps(
+        {"deflated": base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")})
+    budget = page.report
+    return _environment().get_template("report.html.j2").render(
+        page=page, report=budget, policy=content_policy(style, script),
+        style=Markup(style), script=Markup(script),
+        tree=Markup(inert(tree)),
+        people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
+        burn=burn_down(page.moves, "charge" if page.publishable else "entry"),
+        curve=delta_curve(page.what_if.curve, budget.delta),
+        promised=promise(budget.relation), receipt=canonical(budget.receipt),
+    )
+
+
+def content_policy(style: str, script: str) -> str:
+    """Nothing may be loaded, run or sent but the one style and the one script of the page."""
+    return ("default-src 'none'; base-uri 'none'; form-action 'none'; "
+            f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+            "require-trusted-types-for 'script'; trusted-types 'none'")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def inert(text: str) -> str:
+    """JSON that cannot end the element it stands in."""
+    return (text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+@lru_cache(maxsize=4)
+def _asset(name: str) -> str:
+    return (files("privledger.reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(loader=PackageLoader("privledger.reports", "templates"), autoescape=True,
+                       undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+                       finalize=_plain_text)
+    made.filters |= {"number": number, "at_least": at_least, "exact": exact,
+                     "percent": percent, "histogram": histogram, "moment": moment}
+    return made
+
+
+def _plain_text(value: Any) -> Any:
+    """What a template prints is a text and nothing more: no control and no reordering signs."""
+    return clean(value, 4000) if type(value) is str else value
+
+
+def number(value: float | None) -> str:
+    """Four digits, rounded up; infinity as a word."""
+    found = short(value)
+    if found is None:
+        return "–"
+    return found if isinstance(found, str) else f"{found:g}"
+
+
+def at_least(value: float) -> str:
+    """Four digits, rounded down: what is left is never shown as more.
+
+    >>> at_least(1.78599), at_least(2.0), at_least(0.0)
+    ('1.785', '2', '0')
+    """
+    if not (value > 0 and math.isfinite(value)):
+        return number(value)
+    place = 3 - math.floor(math.log10(value))
+    return f"{math.floor(value * 10.0**place) / 10.0**place:.4g}"
+
+
+def exact(value: float) -> str:
+    """A number that somebody chose, as it was chosen."""
+    return f"{value:.12g}"
+
+
+class _Words:
+    """Texts once each, by place."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        return self.places.setdefault(clean(text, 300), len(self.places))
+
+
+def tree_values(page: Page) -> dict[str, Any]:
+    """Nodes and charges, in columns of small numbers; texts are in `words`."""
+    words = _Words()
+    nodes = [[words(row.kind), words(row.parameters), *row_values(row)] for row in page.rows]
+    charges = [_charge_values(charge, words) for charge in page.charges]
+    return {"unit": page.unit, "at": f"{page.report.delta:g}", "relation": page.report.relation,
+            "nodes": nodes, "charges": charges, "words": list(words.places)}
+
+
+def _charge_values(charge: Charge, words: _Words) -> list[Any]:
+    report = charge.report
+    lines = [[words(line.mechanism), words(line.question), line.count, line.cells,
+              int(line.asserted)] for line in report.lines[:MOST_LINES]]
+    return [clean(report.name, 60), charge.position, words(report.learner), words(report.data),
+            moment(report.time), words(report.status), words(report.note),
+            words(report.isolation), short(charge.share), short(report.epsilon), charge.row,
+            report.releases, words(charge.asked), charge.drew_on, lines]
+
+
+def people_values(page: Page) -> list[dict[str, Any]]:
+    """What the script needs to answer for one record."""
+    places = {charge.report.name: place for place, charge in enumerate(page.charges)}
+    return [_people_values(one, places) for one in page.people]
+
+
+def _people_values(one: People, places: dict[str, int]) -> dict[str, Any]:
+    def largest(lines: tuple[tuple[float, int], ...]) -> list[list[Any]]:
+        kept = sorted(range(len(lines)), key=lambda place: (-lines[place][0], place))[:MOST_LINES]
+        return [[place, short(lines[place][0]), lines[place][1]] for place in sorted(kept)]
+
+    return {
+        "data": clean(one.data, 80), "records": one.records, "cap": one.cap, "alike": one.alike,
+        "alikeGrants": one.alike_grants, "levels": one.levels, "total": one.total,
+        "sources": [[places[source.grant], source.cap, source.rounds, source.length, source.spent,
+                     source.took] for source in one.sources],
+        "top": [[top.row, short(top.total), largest(top.lines)] for top in one.top],
+    }
