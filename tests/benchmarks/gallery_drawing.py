@@ -15,6 +15,7 @@ PANELS = ((62, 340), (430, 700))  # left and right edge of each
 TITLES = {"sgbdt": "S-GBDT", "dpboost": "DPBoost", "dpsis": "DP-SIS", "joint-tree": "JointTree",
           "diprime": "DiPriMe forest", "multinomial-forest": "Multinomial random forest",
           "private-ensemble": "Private ensembles", "label-private": "LabelPrivate"}
+COLOURS = (BLUE, ORANGE, GREEN, "#8a3d8f", "#b0902a", "#4a4a4a", "#c23b5a", "#2a9d9d")
 Place = Callable[[float], float]
 
 
@@ -129,12 +130,50 @@ def price_panel(entry: dict[str, Any]) -> list[str]:
 
 def figure(name: str, entry: dict[str, Any]) -> str:
     words = f"{title_of(name)} on {entry['data']}: {entry['measure']} and price against epsilon"
+    return drawing([f"<title>{escape(words)}</title>",
+                    f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+                    *score_panel(entry), *price_panel(entry)])
+
+
+def overview(entries: dict[str, dict[str, Any]]) -> str:
+    """Mean score of every learner that predicts, classifiers left and regressors right."""
+    parts = [f"<title>{escape('Every learner with its defaults: mean score against epsilon')}"
+             "</title>", f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>']
+    for panel, measure in zip(PANELS, ("accuracy", "R2"), strict=True):
+        # Learners that protect labels only have another kind of epsilon: never in one picture.
+        shown = {name: one for name, one in entries.items()
+                 if one["measure"] == measure and one["relation"] != "replace_label"}
+        if not shown:
+            continue
+        first = next(iter(shown.values()))
+        epsilons = [one["epsilon"] for one in first["points"]]
+        across = logarithmic(epsilons[0] * 0.8, epsilons[-1] * 1.25, *panel)
+        low = math.floor(first["baseline"] * 5) / 5
+        up = linear(low, 1.0, HEIGHT - BOTTOM, TOP)
+        ticks = [round(low + step * 0.2, 1) for step in range(round((1.0 - low) / 0.2) + 1)]
+        parts += heights(panel, up, ticks)
+        parts += frame(panel, f"{measure} on {first['data']}", across, epsilons)
+        best = up(first["unprotected"])
+        parts += [line(panel[0], best, panel[1], best, GREY, 'stroke-dasharray="5 4"')]
+        # The legend stands where curves do not: low for classes, high for numbers.
+        base = HEIGHT - BOTTOM - 14 * len(shown) + 4 if measure == "accuracy" else TOP + 14
+        for place, (name, entry) in enumerate(shown.items()):
+            colour = COLOURS[place % len(COLOURS)]
+            points = [(across(one["epsilon"]), up(max(statistics.mean(one["scores"]), low)))
+                      for one in entry["points"]]
+            dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+            parts += [path(points, colour), *dots,
+                      text(panel[1] - 4, base + 14 * place, "● " + title_of(name).split(",")[0],
+                           anchor="end", colour=colour)]
+        parts.append(text(panel[0] + 6, best - 5, "no protection", anchor="start", colour=GREY))
+    return drawing(parts)
+
+
+def drawing(parts: list[str]) -> str:
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}" role="img" font-family="sans-serif" font-size="12">',
-        f"<title>{escape(words)}</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-        *score_panel(entry), *price_panel(entry), "</svg>", ""])
+        *parts, "</svg>", ""])
 
 
 def number(value: float | None) -> str:
@@ -169,14 +208,18 @@ OMP_NUM_THREADS=1 python tests/benchmarks/gallery.py --data DIR
 Machine: {machine}.
 
 - **Left**: the score on rows that were held out, for five epsilons; dot and bar are mean and
-  standard deviation of {runs} fits, each with its own noise and its own random quarter of rows held out.
-  Selection of features has no held-out rows: it is compared with what LASSO finds without
-  protection. Green: gradient boosting without privacy. Grey: a guess that looks at no feature.
+  standard deviation of {runs} fits, each with its own noise and its own random quarter of rows
+  held out. Selection of features has no held-out rows: it is compared with what LASSO finds
+  without protection. Green: gradient boosting without privacy. Grey: a guess that looks at no
+  feature.
 - **Right**: the price of the same fit. *Sound* is proved and is what the ledger charges, so it lies
   on the diagonal. *Claimed* is what the paper's own arithmetic says of the same noise, where it
   says anything about the whole fit. Below the blue line it promises too much, above it too little.
   S-GBDT's is flat on the left because the printed formula cannot go below log(1/delta) over the
-  largest order tried, 200, however strong the noise. See [claimed and sound](concepts.md#claimed-and-sound).
+  largest order tried, 200, however strong the noise. See
+  [claimed and sound](concepts.md#claimed-and-sound).
+
+![Mean score of every learner against epsilon](figures/learners.svg)
 
 Few repetitions make a bar uncertain by about half its length. Nothing was tuned. Larger
 tables and more repetitions: [benchmarks](benchmarks.md).
@@ -188,6 +231,7 @@ def write(kept: dict[str, Any], docs: Path) -> None:
     entries = dict(sorted(kept.items()))
     for name, entry in entries.items():
         (docs / "figures" / f"gallery-{name}.svg").write_text(figure(name, entry), encoding="utf-8")
+    (docs / "figures" / "learners.svg").write_text(overview(entries), encoding="utf-8")
     machines = "; ".join(sorted({entry["machine"] for entry in entries.values()}))
     runs = max(len(one["scores"]) for entry in entries.values() for one in entry["points"])
     head = HEAD.format(machine=machines, runs=runs)
