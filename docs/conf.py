@@ -23,6 +23,7 @@ exclude_patterns = ["examples", "figures"]
 html_theme = "furo"
 html_title = f"privledger {release}"
 html_copy_source = False
+html_show_copyright = False
 
 myst_heading_anchors = 4
 default_role = "code"  # a name in single backticks is code, in docstrings as in Markdown
