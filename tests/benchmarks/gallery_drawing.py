@@ -215,9 +215,9 @@ Machine: {machine}.
 - **Right**: the price of the same fit. *Sound* is proved and is what the ledger charges, so it lies
   on the diagonal, or below where a learner cannot use all it may. *Claimed* is what the paper's own
   arithmetic says of the same noise, where it says anything about the whole fit. Below the blue
-  line it promises too much, above it too little. S-GBDT's is flat on the left because the printed formula cannot go below log(1/delta) over the
-  largest order tried, 200, however strong the noise. See
-  [claimed and sound](concepts.md#claimed-and-sound).
+  line it promises too much, above it too little. S-GBDT's is flat on the left
+  because the printed formula cannot go below log(1/delta) over the largest order tried, 200,
+  however strong the noise. See [claimed and sound](concepts.md#claimed-and-sound).
 
 ![Mean score of every learner against epsilon](figures/learners.svg)
 
