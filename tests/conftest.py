@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +17,10 @@ import numpy as np
 import pytest
 
 import privledger as pl
+
+# Spawned workers import `tests...` by name, and the `pytest` script does not put the root on the
+# path. At the end, so that an installed privledger still goes first.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
 
