@@ -23,8 +23,8 @@ class Line:
         share: part of the cap that this grant took from the record, 0 to 1.
         amount: the same in the filter's unit (mu squared, Renyi bound or epsilon).
         rounds: rounds the record took part in, or None if every record took part in all.
-        basis: `individual`, `whole plan`, `not in the table yet` (a late arrival), or what an
-            unfinished grant may have taken.
+        basis: `individual`, `whole plan` (`as corrected`), `not in the table yet` (a late
+            arrival), or what an unfinished grant may have taken.
     """
 
     grant: str
@@ -83,7 +83,7 @@ def record_spend(store: Store, state: State, row: int, data: str | None) -> Reco
 def grants_for(state: State, data: str) -> list[GrantState]:
     """Grants that took something from the records of `data`, in order of the history."""
     return [grant for grant in state.grants.values() if grant.body["data"] == data
-            and not (grant.status == "aborted" and not grant.touched)]
+            and (grant.corrections or not (grant.status == "aborted" and not grant.touched))]
 
 
 @frozen(eq=False)
@@ -106,9 +106,13 @@ class Counted:
 
 
 def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
-    """The vector that a settled grant left; None if it left none."""
+    """The vector that a settled grant left; None if it left none.
+
+    A corrected grant ran something else than its records were charged for, so its vector says
+    nothing about them any more.
+    """
     note = grant.settled.get("vector")
-    if note is None:
+    if note is None or grant.corrections:
         return None
     taken, rounds = unpack(store.vector(note["name"]) or b"")
     cap = float(grant.settled["cap"])
@@ -137,9 +141,13 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
         cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
         amount = worst_units(float(grant.body["worst"]), cap) * cap / RECORD_UNITS
         return amount, cap, "unfinished, worst case"
-    amount = from_units(int(grant.body["units"]))
+    units = grant.charged[0]
+    if grant.status == "aborted" and not grant.touched:
+        units -= int(grant.body["units"])  # was handed back; what a correction added stays
+    amount = from_units(units)
+    basis = "whole plan, as corrected" if grant.corrections else "whole plan"
     over = grant.status in ("settled", "aborted")
-    return amount, amount, "whole plan" if over else "unfinished, whole plan"
+    return amount, amount, basis if over else f"unfinished, {basis}"
 
 
 def _outside(state: State, grant: GrantState, cap: float) -> float:

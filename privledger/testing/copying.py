@@ -64,7 +64,8 @@ def _every_fit_is_charged(learner: Any, fitted: Any, text: bytes, given: Example
         from sklearn.pipeline import Pipeline
 
         copies |= {"clone": clone(fitted), "Pipeline": Pipeline([("model", clone(learner))])}
-    ledger = ledger_for(learner, 2 * len(copies) + 1)
+    # Ample: a filter may count a plan at several times its own epsilon.
+    ledger = ledger_for(learner, 20.0 * len(copies))
     data = protect(ledger, given)
     for number, (name, twin) in enumerate(copies.items(), start=1):
         before = ledger.spent

@@ -28,7 +28,7 @@ LEARNERS = [
 class Numbers(DPSIS):
     """The same on the kit's table with a number as its target."""
 
-    info = pl.LearnerInfo("numbers", "DP-SIS on a number", tasks=("regression",))
+    info = pl.LearnerInfo("numbers", "DP-SIS on a number", tasks=("regression", "classification"))
 
 
 @parametrize_with_learner_checks([*LEARNERS, Numbers(k=2), Numbers(k=2, epsilon=6.0)])

@@ -143,3 +143,20 @@ def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
             head = new.hash
             transaction.append(new)
     assert audit(forged)
+
+
+def test_a_record_pays_for_what_was_corrected():
+    """`record` showed the first charge, below what the ledger had charged."""
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
+    data = ledger.protect({"x": [0.1, 0.5, 0.9]}, None, schema, name="people")
+    plain, node = pl.Gaussian(40.0), pl.IndividualFilter("gdp", 0.01)
+    with ledger.request(plain, data) as session:
+        session.release(plain, data.count())
+    with ledger.request(node, data) as behind:
+        behind.release(pl.Gaussian(60.0), behind.filtered(node).count())
+    for name in (session.grant, behind.grant):
+        ledger.correct(name, pl.Gaussian(8.0), "the clip was wrong")
+    found = ledger.record(1)
+    assert found.total == pytest.approx(2 / 64)
+    assert {line.basis for line in found.lines} == {"whole plan, as corrected"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +29,12 @@ class Recipe(Protocol):
 
     def claimed(self) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the sound one."""
+
+
+def _total(steps: tuple[pl.ClaimStep, ...]) -> float | None:
+    """What the paper says of the whole: its last step; None where it gives no finite number."""
+    found = steps[-1].claimed if steps else None
+    return found if found is not None and math.isfinite(found) else None
 
 
 class TreeLearner(BaseEstimator):
@@ -72,7 +79,7 @@ class TreeLearner(BaseEstimator):
         rng = np.random.default_rng(self.random_state)
         with data.ledger.request(recipe.plan, data, learner=self.info.name,
                                  delta=self.delta,
-                                 claimed=recipe.claimed()[-1].claimed) as session:
+                                 claimed=_total(self.claimed(schema))) as session:
             self.forest_ = recipe.train(session, data, rng)
         self.receipt_ = session.receipt
         self.ledger_ = data.ledger
