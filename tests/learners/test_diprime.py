@@ -11,7 +11,7 @@ from privledger_learners.trees.grow import some_of, splittable
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
-from privledger.testing import parametrize_with_learner_checks
+from privledger.testing import CHECKS, parametrize_with_learner_checks
 
 LEARNERS = [
     DiPriMeForestClassifier(epsilon=1.0),
@@ -24,9 +24,20 @@ LEARNERS = [
 ]
 
 
-@parametrize_with_learner_checks(LEARNERS)
+@parametrize_with_learner_checks(LEARNERS[:1])
 def test_learner_conforms(learner, check):
     check(learner)
+
+
+@parametrize_with_learner_checks(LEARNERS[1:], without=("epsilon-holds",))
+def test_learner_conforms_with_other_parameters(learner, check):
+    check(learner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", LEARNERS[1:], ids=str)
+def test_epsilon_holds_with_other_parameters(learner):
+    CHECKS["epsilon-holds"](learner)
 
 
 @parametrize_with_checks([

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from privledger_learners import DPSIS, DPSISTwoStage
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
-from privledger.testing import parametrize_with_learner_checks
+from privledger.testing import CHECKS, parametrize_with_learner_checks
 
 
 def same_scores(X, y):
@@ -31,9 +32,23 @@ class Numbers(DPSIS):
     info = pl.LearnerInfo("numbers", "DP-SIS on a number", tasks=("regression", "classification"))
 
 
-@parametrize_with_learner_checks([*LEARNERS, Numbers(k=2), Numbers(k=2, epsilon=6.0)])
+OTHERS = [*LEARNERS[1:], Numbers(k=2), Numbers(k=2, epsilon=6.0)]
+
+
+@parametrize_with_learner_checks(LEARNERS[:1])
 def test_learner_conforms(learner, check):
     check(learner)
+
+
+@parametrize_with_learner_checks(OTHERS, without=("epsilon-holds",))
+def test_learner_conforms_with_other_parameters(learner, check):
+    check(learner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", OTHERS, ids=str)
+def test_epsilon_holds_with_other_parameters(learner):
+    CHECKS["epsilon-holds"](learner)
 
 
 @parametrize_with_checks([

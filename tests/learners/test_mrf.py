@@ -10,7 +10,7 @@ from privledger_learners import MultinomialForestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
-from privledger.testing import parametrize_with_learner_checks
+from privledger.testing import CHECKS, parametrize_with_learner_checks
 
 LEARNERS = [
     MultinomialForestClassifier(epsilon=1.0),
@@ -22,9 +22,20 @@ LEARNERS = [
 ]
 
 
-@parametrize_with_learner_checks(LEARNERS)
+@parametrize_with_learner_checks(LEARNERS[:1])
 def test_learner_conforms(learner, check):
     check(learner)
+
+
+@parametrize_with_learner_checks(LEARNERS[1:], without=("epsilon-holds",))
+def test_learner_conforms_with_other_parameters(learner, check):
+    check(learner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", LEARNERS[1:], ids=str)
+def test_epsilon_holds_with_other_parameters(learner):
+    CHECKS["epsilon-holds"](learner)
 
 
 @parametrize_with_checks([MultinomialForestClassifier(epsilon=100.0, mode="simulation",
