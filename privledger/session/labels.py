@@ -54,7 +54,7 @@ def _chosen(session: Session, mechanism: RandomizedResponse,
     classes = len(vault.schema.target.categories)
     inside = np.ones(vault.public.n, dtype=np.bool_)
     for step in query.data.steps:
-        inside &= session._part(step, vault.public)
+        inside &= session._members.part(step, vault.public)
     chosen = query.among(np.flatnonzero(inside), classes)
     wanted = classes if query.candidates is None else query.candidates.shape[1]
     if mechanism.num_buckets != wanted:

@@ -51,6 +51,7 @@ from privledger.session.choosing import (
     rate_of,
 )
 from privledger.session.labels import release_labels
+from privledger.session.members import Members
 from privledger.session.policing import keep
 from privledger.session.scope import (
     Scope,
@@ -95,9 +96,7 @@ class Session:
     _log: ReleaseLog = field(init=False, factory=ReleaseLog)
     _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
     _filters: dict[str, Scope] = field(init=False, factory=dict)
-    _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
-    _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
-    _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
+    _members: Members = field(init=False)
     _touched: bool = field(init=False, default=False)
     _open: bool = field(init=False, default=True)
     _pid: int = field(init=False, factory=os.getpid)
@@ -108,6 +107,7 @@ class Session:
         if self._key is not _KEY:
             raise TypeError("sessions are made by Ledger.request")
         self._meter = Meter(self.plan)
+        self._members = Members(self._source)
 
     @property
     def grant(self) -> str:
@@ -223,7 +223,7 @@ class Session:
 
         def answer() -> Any:
             with choice.data._vault.open(self) as rows, np.errstate(all="ignore"):
-                members = self._members(choice.data, rows)
+                members = self._members.of(choice.data, rows)
                 if isinstance(choice, FeatureChoice):
                     return choose_features(mechanism, choice, rate, members, self._source)
                 if isinstance(choice, LabelChoice):
@@ -250,27 +250,13 @@ class Session:
             pass  # what went wrong may depend on the records: not a word about it
         raise DataError("the query failed inside the guard; its charge stands")
 
-    def _members(self, data: Dataset, rows: Rows) -> Rows:
-        """The records behind a handle without filters, as a table of their own."""
-        if not data.steps:
-            return rows
-        mask, rate = self._derived_mask(data, rows)
-        if rate < 1.0:
-            sampled = self._sample(data, rows)
-            return rows.subset(np.flatnonzero(sampled if mask is None else mask & sampled))
-        path = tuple((step.context.token, step.context.part) for step in data.steps)
-        found = self._subsets.get(path)
-        if found is None and mask is not None:
-            found = self._subsets[path] = rows.subset(np.flatnonzero(mask))
-        return rows if found is None else found
-
     def _answer(self, mechanism: Any, query: Query, made: tuple[Recipe, ...],
                 rollover: int) -> list[NDArray[np.float64]]:
         # Floating-point warnings would tell which records overflow, also as exceptions.
         with query.data._vault.open(self) as rows, np.errstate(all="ignore"):
             if by_record(query.cells) and query.data.steps and all(
                     step.context.kind == "part" for step in query.data.steps):
-                taken = self._whole(query, mechanism, self._members(query.data, rows))
+                taken = self._whole(query, mechanism, self._members.of(query.data, rows))
             else:
                 taken = self._take(query, mechanism, made, rows, rollover)
             sums = self._sums(query, taken, made)
@@ -303,7 +289,7 @@ class Session:
               rollover: int) -> _Taken:
         norm = 1 if isinstance(mechanism, Laplace) else 2
         values = [clipped(block, rows, norm) for block in query.blocks]
-        mask, rate = self._derived_mask(query.data, rows)
+        mask, rate = self._members.mask(query.data, rows)
         filters = [step.context.token for step in query.data.steps
                    if step.context.kind == "filter"]
         if filters:
@@ -312,57 +298,14 @@ class Session:
             active = self._filter(filters[0], query, values, made, rows, rate, rollover, mask)
             mask = active if mask is None else mask & active
         if rate < 1.0:
-            self._one_use(filters, query)
-            sampled = self._sample(query.data, rows)
+            if filters:
+                self._members.check_fresh(query.data)
+            sampled = self._members.sample(query.data, rows)
             mask = sampled if mask is None else mask & sampled
         cells = None
         if query.cells is not None:
             cells = query.cells.index(rows)
         return _Taken(values, cells, mask, rows.n)
-
-    def _derived_mask(self, data: Dataset, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
-        mask, rate = None, 1.0
-        for step in data.steps:
-            if step.context.kind == "part" and step.cells is not None:
-                part = self._part(step, rows)
-                mask = part if mask is None else mask & part
-            elif step.context.kind == "poisson":
-                rate *= step.context.rate
-        return mask, rate
-
-    def _sample(self, data: Dataset, rows: Rows) -> NDArray[np.bool_]:
-        """Membership in every Poisson sample above the query, drawn once per handle."""
-        result: NDArray[np.bool_] | None = None
-        for step in data.steps:
-            if step.context.kind == "poisson":
-                # Kept by the session, not with the data: another grant draws its own sample.
-                drawn = self._samples.get(step.context)
-                if drawn is None:
-                    drawn = self._source.bernoulli(step.context.rate, rows.n)
-                    self._samples[step.context] = drawn
-                result = drawn if result is None else result & drawn
-        assert result is not None
-        return result
-
-    def _one_use(self, filters: list[str], query: Query) -> None:
-        """Under a filter each sample serves one release: its cost is that of a fresh sample."""
-        tokens = [step.context for step in query.data.steps
-                  if step.context.kind == "poisson"]
-        if filters and any(token in self._samples for token in tokens):
-            raise NotGranted("under an individual filter a Poisson sample serves one release; "
-                             "ask everything jointly, or draw a fresh sample")
-
-    def _part(self, step: Step, rows: Rows) -> NDArray[np.bool_]:
-        """Who is in a part. A partition stays as it was when this session first used it:
-        cells of a running score move, and a record could otherwise answer in two parts."""
-        assert step.cells is not None
-        found = self._parts.get(step.context.token)
-        if found is None:
-            found = self._parts[step.context.token] = step.cells, step.cells.index(rows).copy()
-        if found[0] is not step.cells:
-            raise NotGranted("one token stands for one partition")
-        members: NDArray[np.bool_] = found[1] == step.context.part
-        return members
 
     def _filter(self, token: str, query: Query, values: list[NDArray[np.float64] | None],
                 made: tuple[Recipe, ...], rows: Rows, rate: float,
@@ -426,7 +369,7 @@ class Session:
             if not self.active:
                 return
             self._open = False
-            self._subsets.clear()
+            self._members.forget()
             refund = failed is not None and not self._touched
             lines: list[tuple[str, dict[str, Any]]] = [
                 ("released", body | {"noise": self._source.describe()})
