@@ -50,6 +50,14 @@ class GrantState:
                 sum(int(part["delta_units"]) for part in parts))
 
     @property
+    def counted(self) -> tuple[int, int]:
+        """What the totals hold of it: `charged`, less what was handed back."""
+        units, delta_units = self.charged
+        if self.status == "aborted" and not self.touched and not self.releases:
+            return units - int(self.body["units"]), delta_units - int(self.body["delta_units"])
+        return units, delta_units
+
+    @property
     def plan(self) -> dict[str, Any] | None:
         """The plan as corrected last; None where nothing is promised any more."""
         found: dict[str, Any] | None = (self.corrections[-1] if self.corrections

@@ -33,9 +33,9 @@ def table_spends(state: State, more: tuple[str, int, int, int | None] | None = N
     """
     totals: dict[str, list[int]] = {}
     for grant in state.grants.values():
-        if grant.status == "aborted" and not grant.touched:
+        if grant.status == "aborted" and not grant.touched and not grant.corrections:
             continue
-        charged = grant.charged
+        charged = grant.counted
         total = totals.setdefault(str(grant.body.get("data", "")), [0, 0])
         total[0] += charged[0]
         total[1] += charged[1]

@@ -196,9 +196,8 @@ class _Watch:
             for kind in asserted_kinds(before):
                 self.vouched.pop((grant.grant, kind), None)
             self._plan(grant.grant, self._kinds(grant.plan))
-            if grant.status == "aborted" and not grant.touched:
-                continue
             total = self.tables[str(grant.body.get("data", ""))]
+            total[0] += grant.status == "aborted" and not grant.touched  # it counts after all
             for correction in grant.corrections:
                 total[1] += int(correction["units"])
                 total[2] += int(correction["delta_units"])

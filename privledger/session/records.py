@@ -141,10 +141,7 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
         cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
         amount = worst_units(float(grant.body["worst"]), cap) * cap / RECORD_UNITS
         return amount, cap, "unfinished, worst case"
-    units = grant.charged[0]
-    if grant.status == "aborted" and not grant.touched:
-        units -= int(grant.body["units"])  # was handed back; what a correction added stays
-    amount = from_units(units)
+    amount = from_units(grant.counted[0])
     basis = "whole plan, as corrected" if grant.corrections else "whole plan"
     over = grant.status in ("settled", "aborted")
     return amount, amount, basis if over else f"unfinished, {basis}"

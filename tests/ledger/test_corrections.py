@@ -160,3 +160,19 @@ def test_a_record_pays_for_what_was_corrected():
     found = ledger.record(1)
     assert found.total == pytest.approx(2 / 64)
     assert {line.basis for line in found.lines} == {"whole plan, as corrected"}
+
+
+def test_a_grant_that_was_handed_back_and_corrected_counts_for_its_table():
+    from privledger.reports.per_table import table_spends
+
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
+    data = ledger.protect({"x": [0.1, 0.5]}, None, schema, name="people")
+    session = ledger.request(pl.Gaussian(40.0), data)
+    ledger.correct(session.grant, pl.Gaussian(8.0), "the clip was wrong")
+    session.close(failed=KeyError)
+    state = ledger.state
+    (found,) = table_spends(state)
+    assert found.epsilon == pytest.approx(ledger.spent)
+    assert ledger.record(0).total == pytest.approx(1 / 64 - 1 / 1600)
+    assert state.grants[session.grant].counted[0] == state.units
