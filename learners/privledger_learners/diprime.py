@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 import privledger as pl
 from privledger_learners.checking import check_choice, check_count, check_number
 from privledger_learners.trees.budget import scale_within
+from privledger_learners.trees.depth import DepthRule
 from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, laplace, monotone, some_of, splittable
@@ -68,20 +69,15 @@ class DiprimeRecipe:
 
     def plan_at(self, factor: float) -> pl.Node:
         """Row count, histogram of the target, then the forest, of one of the possible depths."""
-        nodes: list[Any] = []
-        if self.count:
-            nodes.append(laplace(factor * self.count, self.relation, cells=False))
-        if self.quantiles:
-            nodes.append(laplace(factor * self.quantiles, self.relation, cells=True))
-        if self.depth is not None:
-            depths = [self.depth]
-        elif self.rows is not None:
-            depths = [self._depth(self.rows, factor)]
-        else:
-            depths = list(range(1, self.max_depth + 1))
-        forests = [self._forest(depth, factor) for depth in depths]
-        nodes.append(forests[0] if len(forests) == 1 else pl.OneOf(forests))
-        return pl.Sequential(nodes)
+        target = ([laplace(factor * self.quantiles, self.relation, cells=True)]
+                  if self.quantiles else [])
+        return pl.Sequential(self._rule(factor).nodes(
+            target, lambda depth: self._forest(depth, factor)))
+
+    def _rule(self, factor: float) -> DepthRule:
+        noise = laplace(factor * self.count, self.relation, cells=False) if self.count else None
+        return DepthRule(self.depth, self.rows, self.max_depth,
+                         lambda rows: self._depth(rows, factor), noise)
 
     def _forest(self, depth: int, factor: float) -> pl.Node:
         levels = [node for level in self._levels(depth, factor) for node in level]
@@ -114,13 +110,7 @@ class DiprimeRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """One tree per part, or all on the same records."""
-        depth = self.depth
-        if depth is None:
-            rows = self.rows
-            if rows is None:
-                rows = float(session.release(
-                    laplace(self.factor * self.count, self.relation, cells=False), data.count()))
-            depth = self._depth(rows, self.factor)
+        depth = self._rule(self.factor).chosen(session, data)
         labels = self._labels(session, data)
         bins = data.bins(self.numeric_bins)
         handles: Any = [data] * self.trees

@@ -13,6 +13,7 @@ from attrs import frozen
 
 import privledger as pl
 from privledger_learners.checking import check_choice, check_count, check_number
+from privledger_learners.trees.depth import DepthRule
 from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, grow, laplace, monotone
@@ -51,18 +52,14 @@ class JointRecipe:
     @property
     def plan(self) -> pl.Node:
         """Row count, histogram of the target, one exponential mechanism per level, leaves."""
-        nodes: list[Any] = []
-        if self.count:
-            nodes.append(laplace(self.count, self.relation, cells=False))
-        if self.quantiles:
-            nodes.append(laplace(self.quantiles, self.relation, cells=True))
-        depths = ([self.depth] if self.depth is not None else
-                  [self._depth(self.rows)] if self.rows is not None else
-                  list(range(1, self.max_depth + 1)))
-        members = [pl.Sequential(self._levels(depth)) for depth in depths]
-        nodes.append(members[0] if len(members) == 1 else pl.OneOf(members))
-        nodes.append(self._leaf_noise())
-        return pl.Sequential(nodes)
+        target = ([laplace(self.quantiles, self.relation, cells=True)] if self.quantiles else [])
+        grown = self._rule.nodes(target, lambda depth: pl.Sequential(self._levels(depth)))
+        return pl.Sequential([*grown, self._leaf_noise()])
+
+    @property
+    def _rule(self) -> DepthRule:
+        noise = laplace(self.count, self.relation, cells=False) if self.count else None
+        return DepthRule(self.depth, self.rows, self.max_depth, self._depth, noise)
 
     def _levels(self, depth: int) -> tuple[pl.Exponential, ...]:
         return monotone(geometric(self.structure, depth, LEVEL_RATIO))
@@ -76,13 +73,7 @@ class JointRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """One tree on all records."""
-        depth = self.depth
-        if depth is None:
-            rows = self.rows
-            if rows is None:
-                rows = float(session.release(laplace(self.count, self.relation, cells=False),
-                                             data.count()))
-            depth = self._depth(rows)
+        depth = self._rule.chosen(session, data)
         labels = self._labels(session, data)
         tree = grow(session, data.root(data.bins(self.numeric_bins)), self._levels(depth),
                     lambda cells: data.choose(cells, "squared_error", among="both",

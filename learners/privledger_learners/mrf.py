@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 import privledger as pl
 from privledger_learners.checking import check_choice, check_count, check_number
 from privledger_learners.trees.budget import scale_within
+from privledger_learners.trees.depth import DepthRule
 from privledger_learners.trees.estimator import TreeClassifier
 from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.grow import geometric, grow, laplace, monotone
@@ -66,18 +67,13 @@ class MultinomialRecipe:
 
     def plan_at(self, factor: float) -> pl.Node:
         """Row count, then the trees one after another, of one of the possible depths."""
-        nodes: list[Any] = []
-        if self.count:
-            nodes.append(laplace(factor * self.count, self.relation, cells=False))
-        if self.depth is not None:
-            depths = [self.depth]
-        elif self.rows is not None:
-            depths = [self._depth(self.rows, factor)]
-        else:
-            depths = list(range(1, self.max_depth + 1))
-        forests = [pl.Repeat(self.tree_node(depth, factor), self.trees) for depth in depths]
-        nodes.append(forests[0] if len(forests) == 1 else pl.OneOf(forests))
-        return pl.Sequential(nodes)
+        return pl.Sequential(self._rule(factor).nodes(
+            [], lambda depth: pl.Repeat(self.tree_node(depth, factor), self.trees)))
+
+    def _rule(self, factor: float) -> DepthRule:
+        noise = laplace(factor * self.count, self.relation, cells=False) if self.count else None
+        return DepthRule(self.depth, self.rows, self.max_depth,
+                         lambda rows: self._depth(rows, factor), noise)
 
     def tree_node(self, depth: int, factor: float) -> pl.Node:
         """One tree: structure and leaves on two parts of the records, or one after another."""
@@ -117,13 +113,7 @@ class MultinomialRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Trees one after another; structure and leaves by a fresh coin per record and tree."""
-        depth = self.depth
-        if depth is None:
-            rows = self.rows
-            if rows is None:
-                rows = float(session.release(
-                    laplace(self.factor * self.count, self.relation, cells=False), data.count()))
-            depth = self._depth(rows, self.factor)
+        depth = self._rule(self.factor).chosen(session, data)
         bins = data.bins(self.numeric_bins)
         return Forest(tuple(self._tree(session, data, bins, depth) for _ in range(self.trees)))
 
