@@ -23,10 +23,11 @@ _HOMES = {
     ),
     "privledger.errors": (
         "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",
-        "InvalidPlan", "InvalidValue", "IsolationError", "IsolationUnavailable",
+        "InvalidPlan", "InvalidValue", "IsolationError", "IsolationLimit", "IsolationUnavailable",
         "LearnerError", "LedgerBusy", "LedgerCorrupt",
-        "LedgerError", "LedgerMissing", "LedgerTooNew", "NotGranted", "PolicyViolation",
-        "PrivledgerError", "RelationMismatch", "SchemaError", "UnsupportedNode",
+        "LedgerError", "LedgerMisplaced", "LedgerMissing", "LedgerTooNew", "ModelError",
+        "NotGranted", "NotSettled", "PolicyViolation", "PrivledgerError", "RelationMismatch",
+        "SchemaError", "ScopeBusy", "UnsupportedNode",
     ),
     "privledger.findings": ("Finding",),
     "privledger.graph": (
@@ -44,11 +45,14 @@ _HOMES = {
         "Gaussian", "Laplace", "PermuteAndFlip", "RandomizedResponse", "ReportNoisyMax",
         "SparseVector", "TopK",
     ),
+    "privledger.models": (
+        "load_model", "save_model",
+    ),
     "privledger.plugins": (
         "ClaimStep", "Learner", "LearnerInfo", "learner_names", "load_learner",
     ),
     "privledger.session": (
-        "Ledger", "RecordSpend", "Scope", "Session",
+        "Ledger", "LedgerHandle", "RecordSpend", "Scope", "Session",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

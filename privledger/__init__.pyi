@@ -118,6 +118,9 @@ from privledger.errors import (
     IsolationError as IsolationError,
 )
 from privledger.errors import (
+    IsolationLimit as IsolationLimit,
+)
+from privledger.errors import (
     IsolationUnavailable as IsolationUnavailable,
 )
 from privledger.errors import (
@@ -133,13 +136,22 @@ from privledger.errors import (
     LedgerError as LedgerError,
 )
 from privledger.errors import (
+    LedgerMisplaced as LedgerMisplaced,
+)
+from privledger.errors import (
     LedgerMissing as LedgerMissing,
 )
 from privledger.errors import (
     LedgerTooNew as LedgerTooNew,
 )
 from privledger.errors import (
+    ModelError as ModelError,
+)
+from privledger.errors import (
     NotGranted as NotGranted,
+)
+from privledger.errors import (
+    NotSettled as NotSettled,
 )
 from privledger.errors import (
     PolicyViolation as PolicyViolation,
@@ -152,6 +164,9 @@ from privledger.errors import (
 )
 from privledger.errors import (
     SchemaError as SchemaError,
+)
+from privledger.errors import (
+    ScopeBusy as ScopeBusy,
 )
 from privledger.errors import (
     UnsupportedNode as UnsupportedNode,
@@ -294,6 +309,12 @@ from privledger.mechanisms import (
 from privledger.mechanisms import (
     TopK as TopK,
 )
+from privledger.models import (
+    load_model as load_model,
+)
+from privledger.models import (
+    save_model as save_model,
+)
 from privledger.plugins import (
     ClaimStep as ClaimStep,
 )
@@ -311,6 +332,9 @@ from privledger.plugins import (
 )
 from privledger.session import (
     Ledger as Ledger,
+)
+from privledger.session import (
+    LedgerHandle as LedgerHandle,
 )
 from privledger.session import (
     RecordSpend as RecordSpend,

@@ -13,14 +13,18 @@
     ├── LedgerError                        the store itself
     │   ├── LedgerCorrupt                  truncated, edited, or not a ledger
     │   ├── LedgerMissing                  there is none at that place
+    │   ├── LedgerMisplaced                moved, replaced, or under two names; nothing was read
     │   ├── LedgerTooNew                   written by a later format
-    │   └── LedgerBusy                     another process holds the write lock
+    │   ├── LedgerBusy                     another process holds the write lock
+    │   └── NotSettled                     what was released is out, and not in the history yet
     ├── DataError (also ValueError)        the table does not fit its schema; no value is shown
     │   ├── SchemaError                    the schema itself
     │   └── DataDerived                    a bound or list that says it came from the data
     ├── LearnerError                       a plugin that cannot be loaded
+    ├── ModelError                         a model that cannot be kept, or a file that is none
     └── IsolationError                     a learner's own process ended, hung or broke the protocol
-        └── IsolationUnavailable           this machine cannot confine one; nothing was read
+        ├── IsolationUnavailable           this machine cannot confine one; nothing was read
+        └── IsolationLimit                 it used more than it was allowed: time, memory, words
 
 Messages name columns, parameters and rules. They never carry a record's value.
 """
@@ -29,6 +33,8 @@ from __future__ import annotations
 
 import sys
 from html import escape
+
+from privledger.numerals import downward, upward
 
 _KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pandas", "sqlite3"})
 
@@ -86,8 +92,10 @@ class BudgetExceeded(PrivledgerError):
     """A request asks for more than is left. No data was read and nothing was spent.
 
     Attributes:
-        asked, spent, left: in `unit`; `spent` and `left` before the request.
-        unit: what the three numbers measure, for example "epsilon" or "mu squared".
+        asked: what the request would cost, in `unit`.
+        spent: what was spent before the request, in `unit`.
+        left: what was left before the request, in `unit`.
+        unit: what these numbers measure, for example "epsilon" or "mu squared".
         fits: a sentence about what would fit.
     """
 
@@ -102,8 +110,8 @@ class BudgetExceeded(PrivledgerError):
         scope: str = "the ledger",
     ) -> None:
         text = (
-            f"refused, nothing was read: the request asks for {unit} {asked:.6g}, "
-            f"{left:.6g} of {scope} is left ({spent:.6g} spent)"
+            f"refused, nothing was read: the request asks for {unit} {upward(asked)}, "
+            f"{downward(left)} of {scope} is left ({upward(spent)} spent)"
         )
         super().__init__(f"{text}; {fits}" if fits else text)
         self.asked, self.spent, self.left = asked, spent, left
@@ -111,8 +119,8 @@ class BudgetExceeded(PrivledgerError):
 
     def _repr_html_(self) -> str:
         """For notebooks. A scope may be a label from outside: everything is escaped."""
-        rows = (("asked", f"{self.unit} {self.asked:.6g}"), ("left", f"{self.left:.6g}"),
-                ("of", self.scope), ("spent", f"{self.spent:.6g}"), ("instead", self.fits))
+        rows = (("asked", f"{self.unit} {upward(self.asked)}"), ("left", downward(self.left)),
+                ("of", self.scope), ("spent", upward(self.spent)), ("instead", self.fits))
         cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>"
                         for name, value in rows if value)
         return f"<p><strong>refused</strong>, nothing was read</p><table>{cells}</table>"
@@ -147,6 +155,19 @@ class NotGranted(PrivledgerError):
     """A release that no grant covers. Nothing was read."""
 
 
+class ScopeBusy(NotGranted):
+    """Another grant on the filter scope is open. Nothing was read, nothing was charged.
+
+    Attributes:
+        scope: name of the scope.
+        grants: names of the open grants on it.
+    """
+
+    def __init__(self, text: str, scope: str = "", grants: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.scope, self.grants = scope, grants
+
+
 class LedgerError(PrivledgerError):
     """The store cannot do what was asked."""
 
@@ -159,12 +180,56 @@ class LedgerMissing(LedgerError):
     """There is no ledger at that place. The place itself could be reached."""
 
 
+class LedgerMisplaced(LedgerError):
+    """The file is not, or not only, where it is said to be: linked, moved, replaced, removed.
+
+    Nothing was read. Whoever has it open closes it, and opens the one file there is.
+    """
+
+
 class LedgerTooNew(LedgerError):
     """The file was written by a later version of the format."""
 
 
 class LedgerBusy(LedgerError):
     """Another process holds the write lock for too long."""
+
+
+class NotSettled(LedgerError):
+    """A session released something, and the ledger could not be written when it was closed.
+
+    The charge stands, and closing again tries again.
+
+    Attributes:
+        grant: whose items they are.
+        releases: how many of them are out.
+        cause: why the ledger could not be written.
+        spill: the file they are kept in until the ledger is next opened for writing, or None.
+        why: why there is no such file; empty if there is one.
+    """
+
+    def __init__(self, *, grant: str, releases: int, cause: str, spill: str | None,
+                 why: str = "") -> None:
+        text = (f"{grant}: {releases} releases are out and its charge stands, but the ledger could "
+                f"not be written ({cause}). ")
+        if spill is not None:
+            text += (f"What was released is kept in {spill} and is taken up when the ledger is "
+                     "next opened for writing, or by calling close() again")
+        else:
+            text += (f"What was released could not be kept in a file either ({why}): only this "
+                     "process knows it. Mend the place, then call close() again")
+        super().__init__(text)
+        self.grant, self.releases, self.cause = grant, releases, cause
+        self.spill, self.why = spill, why
+
+    def __reduce__(self) -> tuple[object, ...]:
+        fields = {name: getattr(self, name) for name in
+                  ("grant", "releases", "cause", "spill", "why")}
+        return _rebuild_not_settled, (fields,)
+
+
+def _rebuild_not_settled(fields: dict[str, object]) -> NotSettled:
+    return NotSettled(**fields)  # type: ignore[arg-type]
 
 
 class DataError(PrivledgerError, ValueError):
@@ -183,9 +248,30 @@ class LearnerError(PrivledgerError):
     """A learner plugin cannot be found or loaded."""
 
 
+class ModelError(PrivledgerError):
+    """A fitted learner that cannot be kept in a file, or a file that is not a model."""
+
+
 class IsolationError(PrivledgerError):
     """A learner's own process ended, hung, failed or broke the protocol. Charges stand."""
 
 
 class IsolationUnavailable(IsolationError):
     """A process cannot be confined here, or not for these files. Nothing was read."""
+
+
+class IsolationLimit(IsolationError):
+    """A learner's own process used more than its owner allowed. What was charged stands.
+
+    Attributes:
+        limit: which one, by the name that `[isolation]` of a run file gives it.
+        allowed: how much was allowed, in the unit that the name ends with.
+    """
+
+    def __init__(self, limit: str, allowed: float, text: str = "") -> None:
+        super().__init__(text or f"the learner passed a limit of its process: {limit} = "
+                                 f"{allowed:g}; what was charged stands")
+        self.limit, self.allowed = limit, allowed
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.limit, self.allowed, str(self))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from attrs import frozen
@@ -9,6 +10,7 @@ from attrs import frozen
 from privledger.findings import Finding
 from privledger.ledger import DataLimit, Origins, Policy, origin_findings
 from privledger.reports.per_table import TableSpend
+from privledger.rounding import exact, upward
 
 __all__ = ["Facts", "Policy", "compare"]
 
@@ -32,6 +34,7 @@ RULES = {
     "receipt-missing": "The policy asks for a receipt or a head to compare with.",
     "receipt-is-in-history": "A tail was cut, an old copy came back, or it is another ledger.",
     "receipt-is-signed": "The receipt is not signed with the key that was given.",
+    "ledger-is-there": "The run's ledger is gone, and nobody said that there is none yet.",
     "ledger-not-trusted": "The ledger is damaged, edited, or cannot be read.",
     "nothing-to-check": "There is nothing in it that could be compared.",
     "cannot-check": "The check itself failed; nothing is known.",
@@ -74,18 +77,19 @@ class Facts:
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     """Every rule that does not hold. Comparisons are false for NaN, so NaN is refused."""
     found = []
+    most = exact(policy.max_epsilon)
     if not facts.epsilon <= policy.max_epsilon:
         found.append(Finding(
             "over-epsilon", -1,
-            f"epsilon {facts.epsilon:.6g} is over the policy's {policy.max_epsilon:g}; at most "
-            f"{policy.max_epsilon:g} would fit: add noise, run fewer rounds, or ask for less"))
+            f"epsilon {_charge(facts.epsilon)} is over the policy's {most}; at most "
+            f"{most} would fit: add noise, run fewer rounds, or ask for less"))
     if facts.refusal:
         found.append(Finding("over-epsilon", -1, f"the run's own budget: {facts.refusal}"))
     if not facts.delta <= policy.max_delta:
         found.append(Finding(
             "over-delta", -1,
-            f"delta {facts.delta:.6g} is over the policy's {policy.max_delta:g}; a budget with "
-            f"delta {policy.max_delta:g} would fit"))
+            f"delta {_charge(facts.delta)} is over the policy's {exact(policy.max_delta)}; a "
+            f"budget with delta {exact(policy.max_delta)} would fit"))
     limits = {limit.name: limit for limit in policy.data}
     for spend in facts.data:
         if spend.name in limits:
@@ -97,12 +101,16 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     return (*found, *origin_findings(origins, policy))
 
 
+def _charge(value: float) -> str:
+    return "(not a number)" if math.isnan(value) else upward(value)
+
+
 def _over_limit(spend: TableSpend, limit: DataLimit) -> Iterator[Finding]:
     if not spend.epsilon <= limit.max_epsilon:
         yield Finding("data-over-epsilon", -1,
-                      f"{spend.name}: epsilon {spend.epsilon:.6g} is over the table's "
-                      f"{limit.max_epsilon:g}; at most {limit.max_epsilon:g} would fit")
+                      f"{spend.name}: epsilon {_charge(spend.epsilon)} is over the table's "
+                      f"{exact(limit.max_epsilon)}; at most {exact(limit.max_epsilon)} would fit")
     if not spend.delta <= limit.max_delta:
         yield Finding("data-over-delta", -1,
-                      f"{spend.name}: delta {spend.delta:.6g} is over the table's "
-                      f"{limit.max_delta:g}; that would fit")
+                      f"{spend.name}: delta {_charge(spend.delta)} is over the table's "
+                      f"{exact(limit.max_delta)}; that would fit")

@@ -14,6 +14,7 @@ from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Node, certify, label
 from privledger.ledger import State
 from privledger.reports import clean
+from privledger.rounding import exact
 from privledger.session import Ledger, data_spend
 
 DELTAS = tuple(10.0**power for power in range(-12, 0))
@@ -31,8 +32,7 @@ def burn_down_points(ledger: Ledger) -> list[tuple[int, float]]:
         before = state.units
         state.take(entry)
         if state.rule is not None and state.units != before:
-            left = max(0, state.rule.cap_units - state.units)
-            points.append((entry.position, state.rule.epsilon_of(left)))
+            points.append((entry.position, state.rule.left_of(state.units)))
     points.append((max(0, state.position), points[-1][1]))
     return points
 
@@ -44,9 +44,10 @@ def burn_down(ledger: Ledger, axes: Any = None) -> Any:
     drawn.step(positions, left, where="post")
     drawn.set_ylim(bottom=0)
     drawn.set_xlabel("entry of the history")
-    drawn.set_ylabel(f"epsilon left at delta {ledger.budget.delta:g}")
+    drawn.set_ylabel(f"epsilon left at delta {exact(ledger.budget.delta)}")
     mark = "" if ledger.mode == "private" else ", NOT PRIVATE (simulation)"
-    drawn.set_title(f"budget epsilon {ledger.budget.epsilon:g}, {promise(ledger.relation)}{mark}")
+    drawn.set_title(f"budget epsilon {exact(ledger.budget.epsilon)}, "
+                    f"{promise(ledger.relation)}{mark}")
     return drawn
 
 

@@ -16,6 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
+from privledger.numerals import (
+    downward,
+    downward_percent,
+    exact,
+    upward,
+    upward_percent,
+)
+
+# How figures are printed is part of rounding; errors print some, too, and come before this layer.
+__all__ = [
+    "MOST_COUNT", "UNIT", "add_up", "count", "down", "downward", "downward_percent", "exact",
+    "finite_array", "from_units", "from_units_down", "moderate", "multiply_up", "non_negative",
+    "number", "plain_float", "plain_int", "positive", "probability", "sum_up", "units_down",
+    "units_up",
+    "up", "upward", "upward_percent", "whole_numbers",
+]
 
 UNIT = 1 << 192
 """Budget integers count units of 2**-192: fine enough for a plan of epsilon 1e-9."""
@@ -32,7 +48,9 @@ _NO_NUMBERS = (bool, np.timedelta64)
 
 def number(name: str, value: object) -> float:
     """Return `value` as a finite float, or raise `InvalidValue` (booleans and strings too)."""
-    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
+    # What nearly every number is comes first: the look at abstract classes takes longer.
+    if type(value) is not float and type(value) is not int and (
+            isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real)):
         raise InvalidValue(name, value, "a number")
     try:
         result = float(value)
@@ -66,6 +84,8 @@ def plain_float(value: Any) -> Any:
 
     For attrs converters: what is not a number is left for the record's own check to refuse.
     """
+    if type(value) is float:
+        return value
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
         return value
     try:
@@ -76,6 +96,8 @@ def plain_float(value: Any) -> Any:
 
 def plain_int(value: Any) -> Any:
     """A whole number as a Python int; anything else unchanged, for the record to refuse."""
+    if type(value) is int:
+        return value
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
         return value
     return int(value)
@@ -160,6 +182,13 @@ def add_up(values: Iterable[float]) -> float:
     return up(total) if 0 < total < math.inf else total
 
 
+def sum_up(values: Iterable[float]) -> float:
+    """The smallest float no less than the exact sum of finite numbers."""
+    exact_sum = sum((Fraction(value) for value in values), Fraction(0))
+    found = float(exact_sum)
+    return up(found) if Fraction(found) < exact_sum else found
+
+
 def multiply_up(left: float, right: float) -> float:
     """A float no smaller than the exact product of two non-negative numbers."""
     if left == 0 or right == 0:
@@ -172,14 +201,25 @@ def multiply_up(left: float, right: float) -> float:
 
 def units_up(value: float) -> int:
     """Scaled integer no smaller than `value`: what a cost is recorded as."""
-    return -((-Fraction(non_negative("cost", value)) * UNIT) // 1)
+    above, below = non_negative("cost", value).as_integer_ratio()
+    return -(-above * UNIT // below)
 
 
 def units_down(value: float) -> int:
     """Scaled integer no larger than `value`: what a cap is recorded as."""
-    return int(Fraction(non_negative("cap", value)) * UNIT // 1)
+    above, below = non_negative("cap", value).as_integer_ratio()
+    return above * UNIT // below
 
 
 def from_units(units: int) -> float:
-    """For display: the float nearest to a scaled integer."""
-    return float(Fraction(units, UNIT))
+    """A float no less than a scaled integer: a charge, or a cap as it is promised."""
+    exact_value = Fraction(units, UNIT)
+    value = float(exact_value)
+    return up(value) if Fraction(value) < exact_value else value
+
+
+def from_units_down(units: int) -> float:
+    """The largest float that is no more than a scaled integer: what is left."""
+    exact_value = Fraction(units, UNIT)
+    value = float(exact_value)
+    return down(value) if Fraction(value) > exact_value else value

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 
 from privledger.accounting import check_relation
+from privledger.broker.limits import DEFAULTS, Limits
 from privledger.errors import InvalidPlan
-from privledger.ledger import Budget
+from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
+from privledger.reading import load_toml
 from privledger.rounding import positive, probability
 from privledger.storage import is_url, shown
 
@@ -25,6 +26,8 @@ _KEYS = {
     "data": ("schema", "table", "name"),
     "budget": ("epsilon", "delta"),
     "ledger": ("path", "relation", "filter"),
+    "labels": None,  # the owner's own; caps match them
+    "isolation": None,  # limits of the learner's process; `Limits` knows their names
     "evaluate": ("test", "holdout", "public"),
 }
 _ELSEWHERE = {"schema": "[data]", "relation": "[ledger]"}
@@ -53,6 +56,8 @@ class RunFile:
         ledger: file name, relative to the run file; or the URL of a ledger in a database.
         relation, filter: of the ledger, if it has to be created.
         evaluate: public rows to score on, or None.
+        labels: what the run's grants carry, so that caps match them. The learner has no say.
+        limits: what the learner's process may use up, where it is isolated.
     """
 
     path: Path
@@ -66,6 +71,8 @@ class RunFile:
     relation: str = "add_remove"
     filter: str = "auto"
     evaluate: Evaluation | None = None
+    labels: dict[str, str] = field(factory=dict)
+    limits: Limits = DEFAULTS
 
     @staticmethod
     def load(path: str | Path) -> RunFile:
@@ -76,11 +83,7 @@ class RunFile:
             InvalidValue: a number that can never be right.
         """
         place = Path(path)
-        try:
-            value = tomllib.loads(place.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            raise InvalidPlan("run file", place.name, "a TOML file that can be read") from None
-        return RunFile.from_dict(value, place)
+        return RunFile.from_dict(load_toml(place, "run file"), place)
 
     @staticmethod
     def from_dict(value: dict[str, Any], path: Path) -> RunFile:
@@ -102,6 +105,7 @@ class RunFile:
             ledger=_text(ledger, "ledger", "path", f"{path.stem}.ledger"),
             relation=check_relation(ledger.get("relation", "add_remove")), filter=chosen,
             evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
+            labels=dict(plain_labels(tables["labels"])), limits=Limits.of(tables["isolation"]),
         )
 
     def data_path(self, name: str, data_dir: str | Path | None = None, *,

@@ -21,8 +21,27 @@ import privledger as pl
 # Spawned workers import `tests...` by name, and the `pytest` script does not put the root on the
 # path. At the end, so that an installed privledger still goes first.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+# What is printed is as wide as the product makes it, not as the terminal that runs the tests.
+os.environ.pop("COLUMNS", None)
+# What a process keeps about its ledgers outside of them is not kept in a real home.
+_STATE = tempfile.TemporaryDirectory(prefix="privledger-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from tests.skips import Skips
+
+    if not hasattr(config, "workerinput"):  # the others report to this one
+        config.pluginmanager.register(Skips(), "skips")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.thinning import thin
+
+    thin(items)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ def same_for_all(text: str) -> list[str]:
     """Lines without what differs from run to run."""
     text = re.sub(r"grant-[0-9a-f]{12}", "grant-NAME", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "TIME", text)
+    text = re.sub(r"head [0-9a-fX]{4,12}:", "head HASH:", text)
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 

@@ -7,6 +7,7 @@ from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegress
 from privledger_learners.label_private import LabelPrivateClassifier
 from privledger_learners.mrf import MultinomialForestClassifier
 from privledger_learners.partitioning import PrivateEnsembleClassifier
+from privledger_learners.search import PrivateSearchCV
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "LabelPrivateClassifier",
     "MultinomialForestClassifier",
     "PrivateEnsembleClassifier",
+    "PrivateSearchCV",
     "SGBDTClassifier",
     "SGBDTRegressor",
 ]

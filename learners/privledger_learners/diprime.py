@@ -39,7 +39,7 @@ class DiprimeRecipe:
         attribute: part of a level for the choice of the attribute.
         candidates: features that compete in a leaf, by public coins; None for all.
         depth: fixed, or None: from the number of rows.
-        rows: the number of rows, where it is public.
+        rows: a number of rows that may be used: expected, or public under replace_one.
     """
 
     schema: pl.Schema
@@ -185,6 +185,7 @@ class _DiPriMe:
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -206,10 +207,12 @@ class _DiPriMe:
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def _recipe(self, schema: pl.Schema) -> DiprimeRecipe:
         self._check()
-        buys_count = self.depth is None and schema.public_rows is None
+        rows = schema.rows_for(self.relation)
+        buys_count = self.depth is None and rows is None
         count = self.count_share if buys_count else 0.0
         uses_target = schema.task == "regression" and self.variant != "base"
         quantiles = self.quantile_share if uses_target else 0.0
@@ -222,7 +225,7 @@ class _DiPriMe:
             schema, self.relation, float(self.delta), self.variant, trees, self.partitioned,
             share * tree, (1.0 - share) * tree, count, quantiles, self.attribute_share,
             self.candidates, self.level_ratio, self.depth, self.max_depth, per_leaf,
-            schema.public_rows, self.numeric_bins, self.smoothing)
+            rows, self.numeric_bins, self.smoothing)
         factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
                               self.relation)
         return evolve(recipe, factor=factor)
@@ -281,6 +284,7 @@ class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulated noise; never of private noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         forest_: released values only. receipt_: the ledger's head after the fit.

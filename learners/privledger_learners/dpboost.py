@@ -16,8 +16,8 @@ import privledger as pl
 from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
 from privledger_learners.claims import dpboost_claims, dpboost_total
 from privledger_learners.gain.params import check_params, make_rule, make_shaping
-from privledger_learners.gain.rule import Priced, price
-from privledger_learners.gain.train import train
+from privledger_learners.gain.rule import Priced, Shape, price
+from privledger_learners.gain.train import Model, Start, train
 from privledger_learners.guarding import guard
 
 PAPER = ("Li, Wu, Wen, He, Privacy-Preserving Gradient Boosting Decision Trees (DPBoost), as the "
@@ -26,6 +26,8 @@ PAPER = ("Li, Wu, Wen, He, Privacy-Preserving Gradient Boosting Decision Trees (
 
 class _DPBoost(Boosted, BaseEstimator):
     """Shared by regressor and classifier; see their docstrings."""
+
+    model_records = (Model, Shape, Start)
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class _DPBoost(Boosted, BaseEstimator):
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -73,6 +76,7 @@ class _DPBoost(Boosted, BaseEstimator):
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The composition node of `fit`, from public facts only."""
@@ -141,6 +145,7 @@ class DPBoostRegressor(RegressorMixin, _DPBoost):
         numeric_bins: cuts per numeric feature, on public bounds.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of a simulation; no effect on private fits.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         model_: released values only. receipt_: the ledger's head after the fit.

@@ -17,6 +17,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
+from privledger_learners.accounted import Accounted
 from privledger_learners.guarding import forget_guarded, guard, note_features
 
 PAPER = "Swope et al., Feature Selection from Differentially Private Correlations"
@@ -28,8 +29,10 @@ rise; with others it did at every epsilon tried (docs/papers/dp-sis.md)."""
 _BELOW = 1 - 2.0**-40  # sums of k rounded costs stay within epsilon
 
 
-class _Selector(SelectorMixin, BaseEstimator):
+class _Selector(Accounted, SelectorMixin, BaseEstimator):
     """Shared by `DPSIS` and `DPSISTwoStage`; see their docstrings."""
+
+    model_attributes = ("_inferred",)
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The composition node of `fit`, from public facts only."""
@@ -156,6 +159,7 @@ class DPSIS(_Selector):
         relation: "add_remove" or "replace_one".
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of a simulation; never of private noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         selected_: positions of the chosen features; in the order they were drawn ("gumbel"),
@@ -179,6 +183,7 @@ class DPSIS(_Selector):
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -189,6 +194,7 @@ class DPSIS(_Selector):
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the sound one. Never charged."""
@@ -233,10 +239,11 @@ class DPSISTwoStage(_Selector):
     their votes, which one record moves by at most one each.
 
     Args:
-        blocks: a public number; None for the root of the schema's public number of rows, or
+        blocks: a public number; None for the root of the schema's number of rows, or
             10 without one. Never the root of the private number.
         penalty: of the LASSO, fixed beforehand.
-        epsilon, delta, schema, k, method, relation, mode, random_state: as in `DPSIS`.
+        epsilon, delta, schema, k, method, relation, mode, random_state, unaccounted: as in
+            `DPSIS`.
     """
 
     info = pl.LearnerInfo(
@@ -257,6 +264,7 @@ class DPSISTwoStage(_Selector):
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -268,6 +276,7 @@ class DPSISTwoStage(_Selector):
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the sound one. Never charged."""
@@ -286,7 +295,8 @@ class DPSISTwoStage(_Selector):
     def _score(self, schema: pl.Schema) -> pl.Votes:
         blocks = self.blocks
         if blocks is None:
-            blocks = 10 if schema.public_rows is None else max(2, math.isqrt(schema.public_rows))
+            rows = schema.rows_for(self.relation)
+            blocks = 10 if rows is None else max(2, math.isqrt(rows))
         return pl.Votes(blocks, int(self.k), self.penalty)
 
     def _change(self, schema: pl.Schema) -> tuple[float, float]:

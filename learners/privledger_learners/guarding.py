@@ -10,6 +10,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 import privledger as pl
+from privledger_learners.accounted import note_rows, refuse_search
+from privledger_learners.owned import own
 
 GUARDED = ("ledger_", "data_", "stream_scope_")
 
@@ -24,6 +26,7 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         _match(learner, X.ledger)
         note_names(learner, X.schema)
         return X, X.schema
+    refuse_search(learner)
     schema = learner.schema
     if schema is not None and not isinstance(schema, pl.Schema):
         raise pl.InvalidValue("schema", type(schema).__name__, "a privledger Schema")
@@ -43,8 +46,11 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         None, budget=pl.Budget(learner.epsilon, learner.delta), relation=learner.relation,
         mode=learner.mode, seed=(seed or 0) if simulated else None)
     # Which relation and which table a learner is for is part of what it is, not of its data.
-    return ledger.protect(X, y, schema, public_features=learner.relation == "replace_label",
-                          unlabelled=getattr(learner, "unlabelled", False)), schema
+    data = ledger.protect(X, y, schema, public_features=learner.relation == "replace_label",
+                          unlabelled=getattr(learner, "unlabelled", False))
+    own(ledger, data)
+    note_rows(learner, ledger, X, y, schema)
+    return data, schema
 
 
 def _match(learner: Any, ledger: Any) -> None:

@@ -34,7 +34,7 @@ class JointRecipe:
     Attributes:
         count, quantiles: pure epsilon, 0 if not bought.
         depth: fixed, or None: from the number of rows, at most `max_depth`.
-        rows: the number of rows, where it is public.
+        rows: a number of rows that may be used: expected, or public under replace_one.
     """
 
     schema: pl.Schema
@@ -113,6 +113,7 @@ class _JointTree:
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -127,18 +128,19 @@ class _JointTree:
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def _recipe(self, schema: pl.Schema) -> JointRecipe:
         self._check()
         epsilon = float(self.epsilon)
-        buys_count = self.depth is None and schema.public_rows is None
+        rows = schema.rows_for(self.relation)
+        buys_count = self.depth is None and rows is None
         count = self.count_share * epsilon if buys_count else 0.0
         quantiles = self.quantile_share * epsilon if schema.task == "regression" else 0.0
         rest = epsilon * (1 - 1e-9) - count - quantiles
         structure = self.structure_share * rest
         return JointRecipe(schema, self.relation, count, quantiles, structure, rest - structure,
-                           self.depth, self.max_depth, schema.public_rows, self.numeric_bins,
-                           self.smoothing)
+                           self.depth, self.max_depth, rows, self.numeric_bins, self.smoothing)
 
     def _check(self) -> None:
         check_number("epsilon", self.epsilon, 0.0, 1e6)
@@ -171,6 +173,7 @@ class JointTreeClassifier(_JointTree, TreeClassifier):
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         forest_: released values only. receipt_: the ledger's head after the fit.

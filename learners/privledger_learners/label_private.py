@@ -12,17 +12,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import privledger as pl
+from privledger_learners.accounted import Accounted
 from privledger_learners.checking import check_choice, check_count, check_number
 from privledger_learners.guarding import forget_guarded, guard, note_features, with_unlabelled
 from privledger_learners.labels import as_labels, sorted_labels
 from privledger_learners.responses.recipe import RELATION, LabelRecipe
-from privledger_learners.responses.soft_forest import SoftForest, positive_shares
+from privledger_learners.responses.soft_forest import Boughs, SoftForest, positive_shares
 from privledger_learners.responses.tables import numbers
 
 LEAST_SHARE = 0.02
 
 
-class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):
+class LabelPrivateClassifier(Accounted, ClassifierMixin, BaseEstimator):
     """Any classifier, where features are public and only labels are private.
 
     Args:
@@ -37,6 +38,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):
         n_trees: of the default forest, and of the one that proposes candidates.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulation; never of private noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         model_: what was learned, from public features and released answers.
@@ -50,6 +52,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):
         ("classification",))
     relation = RELATION
     unlabelled = True
+    model_records = (SoftForest, Boughs)
+    model_attributes = ("_inferred", "_order")
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):
         n_trees: int = 100,
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -71,6 +76,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):
         self.n_trees = n_trees
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The composition node of `fit`, from public facts only."""

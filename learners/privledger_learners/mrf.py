@@ -37,7 +37,7 @@ class MultinomialRecipe:
             of its leaves, per unit of `factor`. `joint` has no feature part.
         count: of the row count, once, per unit of `factor`; 0 if not bought.
         depth: fixed, or None: from the number of rows.
-        rows: the number of rows, where it is public.
+        rows: a number of rows that may be used: expected, or public under replace_one.
         literal: the budgets are the paper's B1, B2, B3.
     """
 
@@ -177,6 +177,7 @@ class MultinomialForestClassifier(TreeClassifier):
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulated noise; never of private noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         forest_: released values only. receipt_: the ledger's head after the fit.
@@ -208,6 +209,7 @@ class MultinomialForestClassifier(TreeClassifier):
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -227,6 +229,7 @@ class MultinomialForestClassifier(TreeClassifier):
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def _recipe(self, schema: pl.Schema) -> MultinomialRecipe:
         self._check()
@@ -234,7 +237,8 @@ class MultinomialForestClassifier(TreeClassifier):
         halves = self.halves if self.halves is not None else not joint
         trees = self.n_trees if self.n_trees is not None else 1 if joint else 100
         labels = self.labels if self.labels is not None else "counts" if joint else "drawn"
-        count = COUNT_SHARE if self.depth is None and schema.public_rows is None else 0.0
+        rows = schema.rows_for(self.relation)
+        count = COUNT_SHARE if self.depth is None and rows is None else 0.0
         tree = (1.0 - count) / trees
         structure, leaves = ((tree, tree) if halves else
                              (STRUCTURE * tree, (1.0 - STRUCTURE) * tree))
@@ -242,7 +246,7 @@ class MultinomialForestClassifier(TreeClassifier):
         recipe = MultinomialRecipe(
             schema, self.relation, float(self.delta), self.variant, self.impurity, labels, halves,
             trees, feature, structure - feature, leaves, count, self.depth, self.max_depth,
-            self.per_leaf, schema.public_rows, self.numeric_bins)
+            self.per_leaf, rows, self.numeric_bins)
         if self.b1 is not None:
             depth = float(self.depth or 0)
             return evolve(recipe, feature=depth * self.b1, cut=depth * self.b2, leaves=self.b3,

@@ -56,6 +56,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
         numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulation; never of private noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         forest_: released values only. receipt_: the ledger's head after the fit.
@@ -90,6 +91,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
         numeric_bins: int = 65534,
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -110,6 +112,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
         self.numeric_bins = numeric_bins
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     @property
     def relation(self) -> str:

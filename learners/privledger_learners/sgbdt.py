@@ -16,15 +16,19 @@ import privledger as pl
 from privledger_learners.boosting.params import check_params, make_rule, make_shaping
 from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
 from privledger_learners.boosting.rule import Priced, price
+from privledger_learners.boosting.start import Start
 from privledger_learners.boosting.train import Model, train
 from privledger_learners.claims import sgbdt_claims, sgbdt_total
 from privledger_learners.guarding import guard
+from privledger_learners.owned import made_for
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 
 
 class _SGBDT(Boosted, BaseEstimator):
     """Shared by regressor and classifier; see their docstrings."""
+
+    model_records = (Model, Start)
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class _SGBDT(Boosted, BaseEstimator):
         relation: str = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
+        unaccounted: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -80,6 +85,7 @@ class _SGBDT(Boosted, BaseEstimator):
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
+        self.unaccounted = unaccounted
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The composition node of `fit`, from public facts only."""
@@ -145,7 +151,7 @@ class _SGBDT(Boosted, BaseEstimator):
         if not hasattr(self, "data_"):
             raise pl.NotGranted("this model was unpickled: its guarded records are gone; pass the "
                                 "Dataset that ledger.append returns")
-        grown = self.data_.ledger.append(self.data_, X, y)
+        grown = made_for(self.data_).append(self.data_, X, y)
         return grown, grown.schema
 
     def _priced(self, schema: pl.Schema | None) -> Priced:
@@ -206,6 +212,7 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         splits, leaf: "adaptive" and "posterior", or the paper's "random" and "ratio".
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: public choices of splits only; never noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
 
     Attributes:
         model_: released values only. receipt_: the ledger's head after the fit.

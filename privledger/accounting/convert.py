@@ -12,6 +12,7 @@ from privledger.accounting.renyi import zcdp_rdp
 from privledger.errors import InvalidCurve, InvalidValue
 from privledger.rounding import non_negative, number, probability, up
 
+_HIGHEST_ORDER = 1e100  # any order is sound; sums with higher ones leave the floats
 _TINY = float(np.finfo(np.float64).tiny)
 _ROUNDING = 2e-15  # of the sum of the sizes of the terms: a dozen ulp
 
@@ -94,8 +95,12 @@ def delta_from_rdp(curve: RdpCurve, epsilon: float) -> tuple[float, float]:
     order = np.array(curve.orders)
     beta, shift = order - 1, np.log1p(-1 / order)
     finite = np.where(np.isinf(bounds), 0.0, bounds)
-    slack = _ROUNDING * (beta * (finite + target - shift) + np.log(order))
-    log_delta = beta * (finite - target + shift) - np.log(order) + slack
+    with np.errstate(over="ignore"):
+        slack = _ROUNDING * (beta * (finite + target - shift) + np.log(order))
+        log_delta = beta * (finite - target + shift) - np.log(order)
+    # Where floats run out, nothing is proved.
+    log_delta = np.where(np.isfinite(slack), log_delta + np.where(np.isfinite(slack), slack, 0.0),
+                         0.0)
     delta = np.exp(np.clip(log_delta, -800.0, 0.0))
     delta = np.minimum(delta, _distance(finite) * (1 + 1e-14))
     delta = np.where(np.isinf(bounds), 1.0, delta)
@@ -160,7 +165,7 @@ def delta_from_zcdp(rho: float, epsilon: float) -> float:
     concentrated, target = non_negative("rho", rho), non_negative("epsilon", epsilon)
     if concentrated == 0:
         return 0.0
-    best = max(0.5 * (target / concentrated + 1), 1.0 + 1e-6)
+    best = min(max(0.5 * (target / concentrated + 1), 1.0 + 1e-6), _HIGHEST_ORDER)
     orders = tuple((1 + (best - 1) * np.geomspace(0.1, 10, 200)).tolist())
     return delta_from_rdp(zcdp_rdp(concentrated, orders), target)[0]
 
@@ -180,5 +185,5 @@ def zcdp_cap(epsilon: float, delta: float) -> float:
 
 def _orders_around(rho: float, delta: float) -> tuple[float, ...]:
     """About 1 + sqrt(log(1/delta) / rho) is best."""
-    best = math.sqrt(-math.log(delta) / rho)
+    best = min(math.sqrt(-math.log(delta) / rho), _HIGHEST_ORDER)
     return tuple(np.unique(1 + np.maximum(best * np.geomspace(0.2, 5, 200), 1e-9)).tolist())

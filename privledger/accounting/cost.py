@@ -14,6 +14,7 @@ import numpy as np
 from attrs import Factory, evolve, field, frozen
 
 from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_aligned, sum_curves
+from privledger.accounting.deadline import check_time
 from privledger.accounting.gaussian import mu_from_pure
 from privledger.accounting.pld import NOTHING, Losses, dearest, moved, together
 from privledger.accounting.relation import Relation, check_relation
@@ -104,6 +105,7 @@ class Cost:
     def curve(self) -> RdpCurve:
         """Renyi bounds in nats; computed at the first question."""
         if not isinstance(self._curve, RdpCurve):
+            check_time()
             object.__setattr__(self, "_curve", self._curve())
         assert isinstance(self._curve, RdpCurve)
         return self._curve

@@ -57,7 +57,10 @@ def check_orders(orders: Iterable[float]) -> tuple[float, ...]:
     if isinstance(orders, str) or not isinstance(orders, Iterable):
         raise InvalidCurve("orders", orders, "a tuple of numbers above 1")
     try:
-        return _checked(tuple(orders))
+        held = tuple(orders)
+        # Numbers of a stranger's own, as keys, could later be taken for other orders.
+        known = all(type(order) in (int, float) for order in held)
+        return _checked(held) if known else _checked.__wrapped__(held)
     except TypeError:
         raise InvalidCurve("orders", "unhashable items", "a tuple of numbers above 1") from None
 

@@ -105,13 +105,14 @@ def pure_rdp(epsilon: float, orders: tuple[float, ...] = DEFAULT_ORDERS) -> RdpC
 def pure_bounds(pure: Array, order: Array) -> Array:
     """`pure_rdp` for each pair of epsilon >= 0 and order, shapes (n,), without any check."""
     beta = order - 1
-    rising = beta * pure
+    with np.errstate(over="ignore"):  # an infinite product is a large one
+        rising, widest = beta * pure, (2 * beta + 1) * pure
     heavy = (rising > _LARGE) | (pure > _LARGE)
     loss = np.where(heavy, 0.0, pure)
     likely = 1 / (1 + np.exp(-loss))
     moment = likely * gain(loss, beta) + np.exp(-loss) * likely * gain(-loss, beta)
     # log[p exp(beta eps) + (1-p) exp(-beta eps)] / beta, all terms of one sign here.
-    tails = np.log1p(np.exp(-np.minimum((2 * beta + 1) * pure, _LARGE)))
+    tails = np.log1p(np.exp(-np.minimum(widest, _LARGE)))
     large = pure - (np.log1p(np.exp(-np.minimum(pure, _LARGE))) - tails) / beta
     return _below(np.where(heavy, np.maximum(large, 0.0), np.log1p(moment) / beta), pure)
 

@@ -3,7 +3,8 @@
 What it protects against, and how: docs/isolation.md.
 """
 
+from privledger.broker.limits import DEFAULTS, Limits
 from privledger.broker.remote import PATIENCE, RemoteLearner
 from privledger.broker.server import ISOLATION
 
-__all__ = ["ISOLATION", "PATIENCE", "RemoteLearner"]
+__all__ = ["DEFAULTS", "ISOLATION", "PATIENCE", "Limits", "RemoteLearner"]

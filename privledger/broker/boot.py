@@ -16,6 +16,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+NO_MEMORY = ("failed to map segment", "annot allocate memory")
+
 
 def beside(name: str) -> ModuleType:
     """A module that lies beside this file, without importing the package around it."""
@@ -52,7 +54,11 @@ class Named:
 
 def refuse(output: int, text: str) -> None:
     """Tell the other side why nothing was started, in the channel's own format, and end."""
-    data = json.dumps({"unavailable": text}).encode()
+    say(output, {"unavailable": text})
+
+
+def say(output: int, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode()
     os.write(output, len(data).to_bytes(4, "big") + data)
     os._exit(3)
 
@@ -66,7 +72,8 @@ def main(config: dict[str, Any]) -> None:
     os.closerange(high + 1, 65536)
     try:
         sandbox, seccomp = beside("sandbox"), beside("seccomp")
-        sandbox.confine(config["folders"], config["files"], config["parent"])
+        sandbox.confine(config["folders"], config["files"], config["parent"],
+                        cpu_seconds=config["cpu_seconds"], memory_mb=config["memory_mb"])
         why = seccomp.install(platform.machine()) or sandbox.holds()
     except Exception as error:
         why = str(error) if type(error).__name__ == "Unavailable" else type(error).__name__
@@ -77,6 +84,8 @@ def main(config: dict[str, Any]) -> None:
     try:
         from privledger.broker.child import serve
     except Exception as error:
+        if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
+            say(output, {"failed": {"error": "", "type": "MemoryError", "text": ""}})
         refuse(output, f"its libraries cannot be imported there: {error}")
     serve(source, output)
 

@@ -1,6 +1,7 @@
 """Messages between two processes: four bytes of length, then one JSON object. Nothing else.
 
-No pickle, no NaN, no descriptors. A message that breaks these rules ends the conversation.
+No pickle, no NaN, no descriptors, and nothing that grows much when it is read. A message that
+breaks these rules ends the conversation.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import select
 import time
 from typing import Any, NoReturn
 
-from attrs import define
+from attrs import define, field
 
-from privledger.errors import IsolationError
+from privledger.broker.limits import Watch
+from privledger.errors import IsolationError, IsolationLimit
 
-MOST_BYTES = 64 * 2**20
+MIB = 2**20
+MOST_VALUES = 1_000_000  # of one message: an empty list takes a byte to say and sixty to hold
 _STEP = 1 << 20
+_TICK = 0.2  # seconds between two looks at the other process
 
 
 def _no_number(word: str) -> NoReturn:
@@ -30,11 +34,18 @@ class Channel:
     Attributes:
         source, output: descriptors to read from and to write to.
         patience: seconds that one message may take to come or to go; None for ever.
+        message_mb, traffic_mb: MiB that one message, and all that is read, may have.
+        watch: looks after the other process while this one waits; raises to give up.
     """
 
     source: int
     output: int
     patience: float | None = None
+    message_mb: int = 64
+    traffic_mb: int | None = None
+    watch: Watch | None = None
+    _read: int = field(default=0, init=False)
+    _looked: float = field(default=0.0, init=False)
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one message.
@@ -43,8 +54,8 @@ class Channel:
             IsolationError: the other side is gone, or does not read.
         """
         data = json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
-        if len(data) > MOST_BYTES:
-            raise IsolationError(f"a message of more than {MOST_BYTES} bytes")
+        if len(data) > self.message_mb * MIB:
+            raise IsolationLimit("message_mb", self.message_mb)
         rest = memoryview(len(data).to_bytes(4, "big") + data)
         until = self._deadline()
         while rest:
@@ -61,13 +72,22 @@ class Channel:
 
         Raises:
             IsolationError: the other side is gone, silent, or breaks the rules.
+            IsolationLimit: it says too much.
         """
         until = self._deadline()
         size = int.from_bytes(self._exactly(4, until), "big")
-        if not 2 <= size <= MOST_BYTES:
+        if size < 2:
             raise IsolationError("the other process broke the protocol: a length out of range")
+        if size > self.message_mb * MIB:
+            raise IsolationLimit("message_mb", self.message_mb)
+        self._read += size
+        if self.traffic_mb is not None and self._read > self.traffic_mb * MIB:
+            raise IsolationLimit("traffic_mb", self.traffic_mb)
+        data = self._exactly(size, until)
+        if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+            raise IsolationError(f"a message of more than {MOST_VALUES} values")
         try:
-            found = json.loads(self._exactly(size, until), parse_constant=_no_number)
+            found = json.loads(data, parse_constant=_no_number)
         except (ValueError, RecursionError):
             raise IsolationError("the other process broke the protocol: not JSON") from None
         if not isinstance(found, dict):
@@ -95,9 +115,17 @@ class Channel:
             return
         poll = select.poll()
         poll.register(number, event)
-        left = until - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
-            raise IsolationError(f"the other process said nothing for {self.patience:g} seconds")
+        while True:
+            now = time.monotonic()
+            if self.watch is not None and now - self._looked >= _TICK:
+                self._looked = now
+                self.watch.look()
+            if now >= until:
+                raise IsolationLimit(
+                    "silence_seconds", self.patience or 0.0, "the other process said nothing "
+                    f"for {self.patience:g} seconds (silence_seconds); what was charged stands")
+            if poll.poll(min(_TICK, until - now) * 1000):
+                return
 
     def close(self) -> None:
         """Let go of both descriptors."""

@@ -16,17 +16,32 @@ from attrs import asdict, define, field, frozen
 
 from privledger.broker.channel import Channel
 from privledger.broker.failures import error_in, error_out, number_in, number_out
-from privledger.broker.values import Json, array_in, array_out, items, table, text
+from privledger.broker.values import (
+    Json,
+    array_in,
+    array_out,
+    bytes_in,
+    bytes_out,
+    items,
+    table,
+    text,
+    whole,
+)
 from privledger.broker.wire import Describer
 from privledger.data import Dataset, Picked, Schema
 from privledger.data.dataset import Step
-from privledger.data.table import MISSING, as_frame
+from privledger.data.rows import Rows, _sealed
+from privledger.data.table import MISSING, Columns, as_frame
 from privledger.errors import NotGranted, PrivledgerError
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.graph.meter import filter_caps
 from privledger.ledger import Budget, Receipt
+from privledger.models import Facts, kept, model_bytes, model_file, revived
 from privledger.plugins import configured
+from privledger.plugins.registry import checked
 from privledger.session import Scope
+
+_NO_LIMIT = 4096
 
 
 @frozen(eq=False)
@@ -36,7 +51,13 @@ class Elsewhere:
     identity: str
     schema: Schema
     unlabelled: bool = False
-    public: None = None  # features that the owner declared public stay on the owner's side
+    relation: str = "add_remove"
+    public: Rows | None = None  # features, where the owner declared them public; no label
+
+    @property
+    def _n_rows(self) -> int | None:
+        """As the guard's own, where it is public; its owner checks it again."""
+        return self.schema.public_rows if self.public is None else self.public.n
 
 
 @define(eq=False, repr=False)
@@ -75,9 +96,11 @@ class BrokeredLedger:
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
                 scope: Scope | None = None, labels: Mapping[str, str] | None = None,
-                lease: float | None = None,
-                claimed: float | None = None) -> BrokeredSession:
-        """As `Ledger.request`; the other process decides, and its own word names the learner."""
+                lease: float | None = None, claimed: float | None = None,
+                wait: float = 0.0) -> BrokeredSession:
+        """As `Ledger.request`; the other process decides, its own word names the learner and sets
+        its labels, and there is no lease. It never waits: a scope that is in use is refused at
+        once, whatever `wait` says."""
         reply = self._ask("request", plan=to_json(plan), data=self._describer.handle(data),
                           delta=float(delta), scope=None if scope is None else scope.name,
                           labels=dict(labels or {}), lease=lease, claimed=claimed)
@@ -184,30 +207,69 @@ class Worker:
     channel: Channel
     learner: Any = None
     schema: Any = None
+    _kept: bytes = b""
+    _public: list[tuple[list[Any], Any]] = field(factory=list)
 
     def load(self, order: Json) -> Json:
         """Import the learner, make it, and say what it would spend."""
         self.schema = Schema.from_dict(order["schema"])
-        found: Any = importlib.import_module(text(order, "module"))
-        for name in text(order, "attribute").split("."):
-            found = getattr(found, name)
-        self.learner = configured(found, text(order, "name"), table(order["params"]),
+        self.learner = configured(imported(order), text(order, "name"), table(order["params"]),
                                   self.schema, text(order, "relation"))
         claims = [asdict(step) | {"sound": number_out(step.sound), "delta": number_out(step.delta),
                                   "claimed": None if step.claimed is None
                                   else number_out(step.claimed)}
                   for step in self.learner.claimed(self.schema)]
         return {"info": asdict(self.learner.info), "claims": claims,
+                "unlabelled": bool(getattr(self.learner, "unlabelled", False)),
                 "plan": to_json(self.learner.plan(self.schema))}
 
     def fit(self, order: Json) -> Json:
         """Train on a handle whose rows are elsewhere."""
-        vault: Any = Elsewhere(text(order, "identity"), self.schema)
+        vault = _sealed(Elsewhere(text(order, "identity"), self.schema,
+                                  order.get("unlabelled") is True, text(order, "relation"),
+                                  self._public_rows()))
         budget = Budget(number_in(order, "epsilon"), number_in(order, "delta"))
         ledger = BrokeredLedger(text(order, "relation"), text(order, "mode"), budget,
                                 self.channel, Describer(vault, self.schema))
         self.learner.fit(Dataset(self.schema, vault, ledger=ledger))
         return {}
+
+    def public(self, order: Json) -> Json:
+        """A part of the features that the owner declared public, and who has a label."""
+        self._public.append(([array_in(sent, "fi") for sent in items(order, "columns")],
+                             array_in(order.get("labelled"), "u").astype(bool)))
+        return {}
+
+    def _public_rows(self) -> Rows | None:
+        if not self._public:
+            return None
+        arrays = tuple(np.concatenate(parts) for parts in zip(
+            *(columns for columns, _ in self._public), strict=True))
+        known = np.concatenate([labelled for _, labelled in self._public])
+        return Rows(Columns(self.schema, arrays, len(known)), np.where(known, 0, MISSING))
+
+    def keep(self, order: Json) -> Json:
+        """What was learned, as a model file; it is fetched in parts."""
+        facts = Facts(text(order, "name"), self.schema, text(order, "relation"))
+        self._kept = model_bytes(kept(self.learner, facts))
+        return {"size": len(self._kept)}
+
+    def part(self, order: Json) -> Json:
+        """A part of the model file."""
+        start = whole(order, "start", 1 << 40)
+        return {"data": bytes_out(self._kept[start:start + whole(order, "size", 1 << 30)])}
+
+    def given(self, order: Json) -> Json:
+        """A part of a model file that is to be read."""
+        self._kept += bytes_in(order, "data")
+        return {}
+
+    def revive(self, order: Json) -> Json:
+        """The fitted learner of the model file that was given."""
+        self.schema = Schema.from_dict(order["schema"])
+        found = checked(imported(order), text(order, "name"))
+        self.learner, self._kept = revived(model_file(self._kept), found), b""
+        return {"info": asdict(self.learner.info)}
 
     def predict(self, order: Json) -> Json:
         """Predictions for public rows."""
@@ -216,6 +278,14 @@ class Worker:
         if array.dtype.kind in "fiu" and self.schema.task == "regression":
             return {"numbers": array_out(array.astype(np.float64))}
         return {"labels": array.tolist()}
+
+
+def imported(order: Json) -> Any:
+    """What an entry point points at; only ever called in a confined process."""
+    found: Any = importlib.import_module(text(order, "module"))
+    for name in text(order, "attribute").split("."):
+        found = getattr(found, name)
+    return found
 
 
 def public_rows(columns: list[Any], schema: Schema) -> Any:
@@ -233,9 +303,11 @@ def public_rows(columns: list[Any], schema: Schema) -> Any:
 
 def serve(source: int, output: int) -> None:
     """Answer orders until the other side is gone."""
-    channel = Channel(source, output)
+    channel = Channel(source, output, message_mb=_NO_LIMIT)  # what is too long, the other side says
     worker = Worker(channel)
-    orders = {"load": worker.load, "fit": worker.fit, "predict": worker.predict}
+    orders = {"load": worker.load, "fit": worker.fit, "predict": worker.predict,
+              "keep": worker.keep, "part": worker.part, "given": worker.given,
+              "revive": worker.revive, "public": worker.public}
     while True:
         order = channel.receive()
         try:

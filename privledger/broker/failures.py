@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from privledger import errors
@@ -21,7 +22,7 @@ _WORDS = ("unit", "fits", "scope")
 PUBLIC: dict[str, type[PrivledgerError]] = {
     name: kind for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, PrivledgerError)
-    and not issubclass(kind, errors.LedgerError)
+    and not issubclass(kind, errors.LedgerError | errors.IsolationLimit)
 }
 
 
@@ -33,9 +34,12 @@ def number_out(value: float) -> str:
 def number_in(body: Json, key: str) -> float:
     """The inverse of `number_out`."""
     try:
-        return float.fromhex(text(body, key, 64))
+        value = float.fromhex(text(body, key, 64))
     except (ValueError, OverflowError):
+        value = math.nan
+    if math.isnan(value):
         raise IsolationError(f"malformed message: {key} must be a number") from None
+    return value
 
 
 def error_out(error: BaseException) -> Json:

@@ -33,6 +33,7 @@ from privledger.data import (
     IntervalCells,
     LabelChoice,
     LabelledCells,
+    LabelQuery,
     Ones,
     ResidualCells,
     Schema,
@@ -160,8 +161,9 @@ CELLS: dict[type, Kind] = {
         lambda body, reader: ResidualCells(reader.object(body.get("score"), Score),
                                            _edges(body))),
     CoinCells: Kind(
-        "CoinCells", lambda cells, _: {"count": int(cells.count)},
-        lambda body, _: CoinCells(count("count", body.get("count"), least=2, most=MOST_CELLS))),
+        "CoinCells", lambda cells, _: {"count": int(cells.count), "weights": list(cells.weights)},
+        lambda body, _: CoinCells(count("count", body.get("count"), least=2, most=MOST_CELLS),
+                                  tuple(items(body, "weights")))),
 }
 BLOCKS: dict[type, Kind] = {
     Ones: Kind("Ones", lambda block, _: {}, lambda body, _: Ones()),
@@ -255,3 +257,26 @@ def read_label_choice(body: Json, reader: Reader, data: Any) -> LabelChoice:
     """The inverse, on a handle of this side."""
     return LabelChoice(data, reader.object(body.get("cells"), GrownCells),
                        reader.cells(body.get("labels")), text(body, "what", 200))
+
+
+def write_labels(query: LabelQuery) -> Json:
+    """A question about single labels without its handle."""
+    rows = query.rows
+    if isinstance(rows, slice):
+        rows = None if rows == slice(None) else np.arange(*rows.indices(_whole_table(query)))
+    return {"rows": None if rows is None else array_out(rows), "what": str(query.what),
+            "candidates": None if query.candidates is None else array_out(query.candidates)}
+
+
+def _whole_table(query: LabelQuery) -> int:
+    if query.data.steps:
+        raise UnsupportedNode("a slice of a part cannot be described: give whole numbers. "
+                              "Nothing was read")
+    return query.data.public_rows
+
+
+def read_labels(body: Json, data: Any) -> LabelQuery:
+    """The inverse, on a handle of this side."""
+    rows, candidates = (None if body.get(key) is None else array_in(body[key], "i")
+                        for key in ("rows", "candidates"))
+    return LabelQuery(data, rows, candidates, text(body, "what", 200))

@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
-from privledger.broker.channel import Channel
+from privledger.broker.boot import NO_MEMORY
+from privledger.broker.channel import MIB, Channel
 from privledger.broker.failures import error_in, number_in, number_out
+from privledger.broker.limits import DEFAULTS, Limits, Purse, Watch
 from privledger.broker.places import find_places
-from privledger.broker.server import Server, node_in
-from privledger.broker.values import Json, array_in, array_out, items, table, text
+from privledger.broker.server import Server
+from privledger.broker.values import (
+    Json,
+    array_in,
+    array_out,
+    bytes_in,
+    bytes_out,
+    items,
+    table,
+    text,
+    whole,
+)
 from privledger.data import Dataset, Schema, encode_features
+from privledger.data.rows import _vault_of
+from privledger.data.table import Columns
 from privledger.errors import (
     InvalidPlan,
     IsolationError,
+    IsolationLimit,
     IsolationUnavailable,
     LearnerError,
+    ModelError,
     NotGranted,
     PrivledgerError,
 )
 from privledger.graph import Node
+from privledger.ledger import plain_labels
+from privledger.models import Facts, ModelFile, model_bytes, model_file
 from privledger.plugins import ClaimStep, LearnerInfo
 
 BOOT = Path(__file__).with_name("boot.py")
-PATIENCE = 600.0
+PATIENCE = DEFAULTS.silence_seconds
 # One thread by default: what a learner starts itself is its own affair.
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "random", "OMP_NUM_THREADS": "1",
                "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _MOST_TEXT = 400
+_PART = 8 << 20  # bytes of a table or a model in one message
+_NO_MEMORY = ("MemoryError", "_ArrayMemoryError")
 _ONLY_FIT = {"error": "NotGranted", "text": "only fit may ask; nothing was read"}
 
 
@@ -52,37 +74,53 @@ class RemoteLearner:
     schema: Schema
     _process: subprocess.Popen[bytes] = field(alias="process")
     _channel: Channel = field(alias="channel")
+    labels: Mapping[str, str] = field(factory=dict)
+    limits: Limits = DEFAULTS
+    purse: Purse = field(init=False)
     info: LearnerInfo = field(init=False)
     _plan: Node = field(init=False)
-    _claims: tuple[ClaimStep, ...] = field(init=False)
+    _claims: tuple[ClaimStep, ...] = field(init=False, default=())
+    unlabelled: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        plain_labels(self.labels)
+        self.purse = Purse(self.limits)
 
     @staticmethod
     def start(point: EntryPoint, params: dict[str, Any], schema: Schema, relation: str, *,
-              private: tuple[Path, ...] = (), patience: float = PATIENCE) -> RemoteLearner:
+              private: tuple[Path, ...] = (), patience: float | None = None,
+              labels: Mapping[str, str] | None = None,
+              limits: Limits = DEFAULTS) -> RemoteLearner:
         """Start a confined process, load the learner there, and ask what it would spend.
 
         Args:
             point: where the learner is; it is not imported here.
             private: files that must not lie where the process can read.
-            patience: seconds of silence after which it counts as hanging.
+            patience: `silence_seconds` of the limits, where it is given.
+            labels: what its grants carry, for caps; it cannot choose them itself.
+            limits: what it may use up.
 
         Raises:
             IsolationUnavailable: this machine cannot confine it, or a private file lies wrong.
+            IsolationLimit: it passed a limit.
             IsolationError: it ended or hung. LearnerError, InvalidPlan: it cannot be loaded.
         """
-        if sys.platform != "linux":
-            raise IsolationUnavailable("isolation is not available here: it needs Linux. "
-                                       "Nothing was read")
-        places = find_places(point)
-        places.check(private)
-        process, channel = _start(places.as_dict(), patience)
-        found = RemoteLearner(point.name, schema, process, channel)
-        try:
-            found._load(point, params, relation)
-        except BaseException:
-            found.close()
-            raise
-        return found
+        if patience is not None:
+            limits = evolve(limits, silence_seconds=patience)
+        return _begun(point, schema, private, labels or {}, limits,
+                      lambda found: found._load(point, params, relation))
+
+    @staticmethod
+    def revive(point: EntryPoint, model: ModelFile, *, private: tuple[Path, ...] = (),
+               limits: Limits = DEFAULTS) -> RemoteLearner:
+        """A fitted learner from a model file, in a confined process; it can only predict.
+
+        Raises:
+            ModelError, SchemaError: the file is not of this learner.
+            IsolationUnavailable, IsolationError: as `start`.
+        """
+        return _begun(point, Schema.from_dict(model.header["schema"]), private, {}, limits,
+                      lambda found: found._revive(point, model))
 
     def _load(self, point: EntryPoint, params: dict[str, Any], relation: str) -> None:
         try:
@@ -95,12 +133,21 @@ class RemoteLearner:
                              "schema": self.schema.to_dict()})
         try:
             self.info = _info(table(reply.get("info")))
-            self._plan = node_in(reply.get("plan"))
+            self._plan = self.purse.node(reply.get("plan"))
             self._claims = tuple(_claim(table(step)) for step in items(reply, "claims", 1000))
+            self.unlabelled = reply.get("unlabelled") is True
         except PrivledgerError:
             raise
         except Exception:
             raise IsolationError("the learner describes itself in an unknown way") from None
+
+    def _revive(self, point: EntryPoint, model: ModelFile) -> None:
+        data = model_bytes(model)
+        for start in range(0, len(data), _PART):
+            self._order({"do": "given", "data": bytes_out(data[start:start + _PART])})
+        reply = self._order({"do": "revive", "module": point.module, "attribute": point.attr,
+                             "name": point.name, "schema": self.schema.to_dict()})
+        self.info = _info(table(reply.get("info")))
 
     def plan(self, schema: Schema) -> Node:
         """What it said it would spend."""
@@ -119,10 +166,12 @@ class RemoteLearner:
             PrivledgerError: what the ledger refused.
             IsolationError: the learner failed, ended or hung; what was charged stands.
         """
-        ledger, server = data.ledger, Server(data, self.name)
+        ledger, server = data.ledger, Server(data, self.name, self.labels, self.purse)
         failed = True
         try:
+            self._tell_public(data)
             self._order({"do": "fit", "identity": data.identity, "relation": ledger.relation,
+                         "unlabelled": data.unlabelled,
                          "mode": ledger.mode, "epsilon": number_out(ledger.budget.epsilon),
                          "delta": number_out(ledger.budget.delta)}, server)
             failed = False
@@ -133,22 +182,55 @@ class RemoteLearner:
             server.end(failed=failed)
         return self
 
+    def _tell_public(self, data: Dataset) -> None:
+        """Features and who has a label, where the owner declared them public. Never a label."""
+        if _vault_of(data._vault).public is None:
+            return
+        columns, known = data.public_features, data.public_labelled
+        for rows in _batches(columns):
+            self._order({"do": "public", "labelled": array_out(known[rows].astype(np.uint8)),
+                         "columns": [array_out(array[rows]) for array in columns.arrays]})
+
     def predict(self, X: Any) -> Any:
-        """Predictions for public rows: numbers, or labels. They are only ever scored."""
+        """Predictions for public rows: numbers, or labels."""
         columns = encode_features(X, self.schema, strict=False)
-        reply = self._order({"do": "predict",
-                             "columns": [array_out(array) for array in columns.arrays]})
+        found = [self._predicted([array[rows] for array in columns.arrays])
+                 for rows in _batches(columns)]
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def _predicted(self, arrays: list[Any]) -> Any:
+        reply = self._order({"do": "predict", "columns": [array_out(one) for one in arrays]})
         if "numbers" in reply:
             found = array_in(reply["numbers"])
         else:
-            labels = items(reply, "labels", columns.n_rows)
+            labels = items(reply, "labels", len(arrays[0]))
             if any(not isinstance(label, str | int | float) for label in labels):
                 raise IsolationError("the learner predicted something that is not a label")
             found = np.empty(len(labels), dtype=object)
             found[:] = labels
-        if found.shape != (columns.n_rows,):
+        if found.shape != (len(arrays[0]),):
             raise IsolationError("the learner predicted another number of rows than it was asked")
         return found
+
+    def keep(self, facts: Facts) -> ModelFile:
+        """The model that was learned, for a file; under the owner's word, not the learner's.
+
+        Raises:
+            ModelError: it has no word for what was learned.
+            IsolationLimit: it is too large. IsolationError: it ended or broke the protocol.
+        """
+        size = whole(self._order({"do": "keep", "name": self.name, "relation": facts.relation}),
+                     "size", 1 << 40)
+        if size > self.limits.model_mb * MIB:
+            raise self._ended(IsolationLimit("model_mb", self.limits.model_mb))
+        data = bytearray()
+        while len(data) < size:
+            part = bytes_in(self._order({"do": "part", "start": len(data), "size": _PART}), "data")
+            if not part or len(part) > _PART:
+                raise self._ended(IsolationError("a model in parts of another size"))
+            data += part
+        made = model_file(bytes(data))
+        return ModelFile(made.header | facts.header(), made.arrays)
 
     def _order(self, order: Json, server: Server | None = None) -> Json:
         """Tell the process to do something, and answer what it asks meanwhile."""
@@ -160,7 +242,7 @@ class RemoteLearner:
             elif message.get("done") == order["do"]:
                 return message
             elif "failed" in message:
-                raise _failure(table(message["failed"]), server)
+                raise _failure(table(message["failed"]), server, self.limits)
             elif "unavailable" in message:
                 raise IsolationUnavailable(f"isolation is not available here: "
                                            f"{text(message, 'unavailable', _MOST_TEXT)}. "
@@ -182,7 +264,12 @@ class RemoteLearner:
 
     def _ended(self, error: IsolationError) -> IsolationError:
         self.close()
-        code = self._process.returncode
+        if isinstance(error, IsolationLimit):
+            return error
+        code, watch = self._process.returncode, self._channel.watch
+        known = None if watch is None else watch.killed(code)
+        if known is not None:
+            return known
         return IsolationError(f"the learner's process was given up: {error} "
                               f"(exit code {code}); what was charged stands")
 
@@ -196,10 +283,39 @@ class RemoteLearner:
         raise TypeError("a learner in another process cannot be pickled")
 
 
-def _start(config: Json, patience: float) -> tuple[subprocess.Popen[bytes], Channel]:
+def _batches(columns: Columns) -> Iterator[slice]:
+    """Rows of a table in parts that fit into messages."""
+    size = max(1, _PART // (8 * max(1, len(columns.arrays))))
+    size = min(size, 100_000)  # labels come back as a list
+    for start in range(0, columns.n_rows, size):
+        yield slice(start, start + size)
+
+
+def _begun(point: EntryPoint, schema: Schema, private: tuple[Path, ...],
+           labels: Mapping[str, str], limits: Limits,
+           then: Callable[[RemoteLearner], None]) -> RemoteLearner:
+    """A confined process for the learner at an entry point; it ends if `then` fails."""
+    if sys.platform != "linux":
+        raise IsolationUnavailable("isolation is not available here: it needs Linux. "
+                                   "Nothing was read")
+    places = find_places(point)
+    places.check(private)
+    process, channel = _start(places.as_dict(), limits)
+    found = RemoteLearner(point.name, schema, process, channel, labels=labels, limits=limits)
+    try:
+        then(found)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def _start(config: Json, limits: Limits) -> tuple[subprocess.Popen[bytes], Channel]:
     source, child_output = os.pipe()
     child_source, output = os.pipe()
-    config = config | {"input": child_source, "output": child_output, "parent": os.getpid()}
+    config = config | {"input": child_source, "output": child_output, "parent": os.getpid(),
+                       "cpu_seconds": math.ceil(limits.cpu_seconds),
+                       "memory_mb": limits.memory_mb}
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", str(BOOT), json.dumps(config)],
@@ -216,7 +332,8 @@ def _start(config: Json, patience: float) -> tuple[subprocess.Popen[bytes], Chan
         os.close(child_output)
     for number in (source, output):
         os.set_blocking(number, False)
-    return process, Channel(source, output, patience)
+    return process, Channel(source, output, limits.silence_seconds, limits.message_mb,
+                            limits.traffic_mb, Watch(process.pid, limits))
 
 
 def _info(body: Json) -> LearnerInfo:
@@ -233,12 +350,17 @@ def _claim(body: Json) -> ClaimStep:
     return ClaimStep(**words, claimed=claimed, **numbers)  # type: ignore[arg-type]
 
 
-def _failure(body: Json, server: Server | None) -> PrivledgerError:
+def _failure(body: Json, server: Server | None, limits: Limits) -> PrivledgerError:
     """The error to raise: the owner's own if it is the one that ended the fit."""
     if not body.get("error"):
+        if text(body, "type", 100) in _NO_MEMORY or any(
+                words in text(body, "text", _MOST_TEXT) for words in NO_MEMORY):
+            return IsolationLimit("memory_mb", limits.memory_mb)
         return IsolationError(f"the learner failed: {text(body, 'type', 100)}: "
                               f"{text(body, 'text', _MOST_TEXT)}")
     told = error_in(body)
+    if isinstance(told, ModelError):
+        return told
     if server is None:
         return LearnerError(f"the learner cannot be used: {told}") if not isinstance(
             told, InvalidPlan | NotGranted) else told

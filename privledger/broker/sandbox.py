@@ -35,12 +35,14 @@ def _check(result: int, what: str) -> int:
     return result
 
 
-def confine(folders: list[str], files: list[str], parent: int) -> None:
+def confine(folders: list[str], files: list[str], parent: int, *, cpu_seconds: int = 3600,
+            memory_mb: int = 4096) -> None:
     """Leave this process nothing but `folders` and `files`, to read.
 
     Args:
         folders, files: absolute paths; what lies below them stays readable.
         parent: number of the process that must outlive this one.
+        cpu_seconds, memory_mb: processor time and MiB of address space that it may use.
 
     Raises:
         Unavailable: nothing of a stranger's may be run in this process.
@@ -54,7 +56,7 @@ def confine(folders: list[str], files: list[str], parent: int) -> None:
         raise Unavailable("the process has several threads before it is confined")
     places = _outermost([*folders, *files])
     _namespaces(places)
-    _limits()
+    _limits(cpu_seconds, memory_mb)
     _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     _check(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
     _no_capabilities()
@@ -114,10 +116,13 @@ def _show(path: str, number: int, folder: bool, what: str) -> None:
     os.close(number)
 
 
-def _limits() -> None:
+def _limits(cpu_seconds: int, memory_mb: int) -> None:
     for name in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(name, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    # One second more before the signal that cannot be ignored: the first one says why.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
 
 
 def _no_capabilities() -> None:

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from attrs import define, field
 
+from privledger.accounting import check_relation
+from privledger.broker.channel import MIB
 from privledger.broker.failures import error_out, number_out
-from privledger.broker.values import Json, array_out, items, table, text
+from privledger.broker.limits import DEFAULTS, Purse
+from privledger.broker.values import Json, array_out, items, text
 from privledger.broker.wire import Reader
-from privledger.data import Dataset, Picked
-from privledger.errors import InvalidPlan, LearnerError, NotGranted, PrivledgerError
-from privledger.graph import IndividualFilter, Node, from_json
-from privledger.ledger import Receipt
-from privledger.rounding import count, number
+from privledger.data import Dataset, Picked, Query
+from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
+from privledger.graph import IndividualFilter, Node, canonical, cost_of
+from privledger.ledger import Receipt, choose_filter, plain_labels
+from privledger.rounding import count, number, probability
 from privledger.session import Ledger, Scope, Session
+from privledger.session.handle import _ledger
 
 ISOLATION = "brokered"
 MOST_SESSIONS = 10_000
-
-
-def node_in(value: Any) -> Node:
-    """A node that another process described; every record checks itself."""
-    try:
-        return from_json(value)
-    except RecursionError:
-        raise InvalidPlan("plan", "a deeper one", "nested less deeply") from None
 
 
 def receipt_out(receipt: Receipt) -> Json:
     """A receipt as JSON values, infinity included."""
     return receipt.as_dict() | {"epsilon": number_out(receipt.epsilon),
                                 "delta": number_out(receipt.delta)}
+
+
+def scope_prefix(learner: str, labels: Mapping[str, str]) -> str:
+    """What the names of a learner's own scopes begin with: those of others are out of reach."""
+    mark = hashlib.sha256(canonical(dict(plain_labels(labels))).encode()).hexdigest()[:12]
+    return f"{learner[:100]}[{mark}]: "
+
+
+def price_plan(plan: Node, delta: float, ledger: Ledger) -> None:
+    """Price a plan as its request will, so that the request finds every price made."""
+    rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
+    if rule is None:
+        rule = choose_filter(cost_of(plan, relation), ledger.budget)
+    rule.price(cost_of(plan, relation, rule.orders), delta)
 
 
 @define(eq=False)
@@ -44,11 +55,15 @@ class Server:
     Attributes:
         data: the guarded table.
         learner: who asks, by the owner's word.
+        labels: what its grants carry, by the owner's word too: caps match them.
+        purse: what pricing its plans may still cost.
         last: the error that was answered last.
     """
 
     data: Dataset
     learner: str
+    labels: Mapping[str, str] = field(factory=dict)
+    purse: Purse = field(factory=lambda: Purse(DEFAULTS))
     last: PrivledgerError | None = field(default=None, init=False)
     _reader: Reader = field(init=False)
     _sessions: list[Session] = field(factory=list, init=False)
@@ -58,7 +73,11 @@ class Server:
         self._reader = Reader(self.data)
 
     def answer(self, message: Json) -> Json:
-        """One request, one reply. Errors become replies; none carries a record's value."""
+        """One request, one reply. Errors become replies; none carries a record's value.
+
+        Raises:
+            IsolationLimit: the learner passed a limit, which ends it.
+        """
         asks: dict[str, Callable[[Json], Json]] = {
             "totals": self._totals, "request": self._request, "open_scope": self._open_scope,
             "filtered": self._filtered, "release": self._release, "close": self._close}
@@ -68,6 +87,8 @@ class Server:
             if name not in asks:
                 raise NotGranted("a request of an unknown kind; nothing was read")
             return asks[name](message)
+        except IsolationLimit:
+            raise
         except PrivledgerError as error:
             self.last = error
             return error_out(error)
@@ -82,8 +103,7 @@ class Server:
 
     @property
     def _ledger(self) -> Ledger:
-        ledger: Ledger = self.data.ledger
-        return ledger
+        return _ledger(self.data.ledger)
 
     def _session(self, message: Json) -> Session:
         place = count("session", message.get("session"), least=0)
@@ -99,39 +119,65 @@ class Server:
     def _request(self, message: Json) -> Json:
         if len(self._sessions) >= MOST_SESSIONS:
             raise NotGranted("too many grants for one learner; nothing was read")
-        scope, lease = message.get("scope"), message.get("lease")
-        claimed = message.get("claimed")
+        self._refuse_chosen(message)
+        scope, claimed = message.get("scope"), message.get("claimed")
         if scope is not None and scope not in self._scopes:
             raise NotGranted("a scope that this learner did not open; nothing was read")
-        session = self._ledger._request(
-            node_in(message.get("plan")),
-            self._reader.object(message.get("data"), Dataset), self.learner,
-            number("delta", message.get("delta")),
-            None if scope is None else self._scopes[scope], table(message.get("labels")),
-            lease, ISOLATION, None if claimed is None else number("claimed", claimed))
+        plan, delta = self._priced(message.get("plan"), message)
+        with self.purse.pricing():
+            session = self._ledger._request(
+                plan, self._reader.object(message.get("data"), Dataset), self.learner, delta,
+                None if scope is None else self._scopes[scope], self.labels, None, ISOLATION,
+                None if claimed is None else number("claimed", claimed))
         self._sessions.append(session)
         return {"grant": session.grant, "session": len(self._sessions) - 1}
 
+    @staticmethod
+    def _refuse_chosen(message: Json) -> None:
+        """What is its owner's to say: which caps a grant falls under, and how long it is held."""
+        if message.get("labels"):
+            raise NotGranted("labels are set by the ledger's owner, in the run file; a learner "
+                             "cannot choose the caps it falls under. Nothing was read")
+        if message.get("lease") is not None:
+            raise NotGranted("how long a grant may be held is its owner's to say; a learner in "
+                             "its own process has no lease. Nothing was read")
+
+    def _priced(self, plan: Any, message: Json) -> tuple[Node, float]:
+        """A plan whose price is known by now: the request, which holds a lock, finds it."""
+        ledger = self._ledger
+        node, delta = self.purse.node(plan), probability("delta", message.get("delta"), zero=True)
+        if delta > ledger.budget.delta:
+            raise NotGranted("a delta above the budget's; nothing was read")
+        with self.purse.pricing():
+            price_plan(node, delta, ledger)
+        return node, delta
+
     def _open_scope(self, message: Json) -> Json:
-        name, node = message.get("name"), node_in(message.get("node"))
+        name = message.get("name")
+        node, delta = self._priced(message.get("node"), message)
         if not isinstance(node, IndividualFilter):
             raise NotGranted("a scope is an individual filter; nothing was read")
-        chosen = None if name is None else text(message, "name", 200)
-        scope = self._ledger.open_scope(node, name=chosen,
-                                        delta=number("delta", message.get("delta")))
+        # Another learner's scope, or another team's, is paid for already: its name is not free.
+        own = None if name is None else f"{scope_prefix(self.learner, self.labels)}{name!s:.60}"
+        if name is not None:
+            text(message, "name")
+        with self.purse.pricing():
+            scope = self._ledger.open_scope(node, name=own, delta=delta)
         self._scopes[scope.name] = scope
         return {"name": scope.name}
 
     def _filtered(self, message: Json) -> Json:
-        node = None if message.get("node") is None else node_in(message["node"])
+        node = None if message.get("node") is None else self.purse.node(message["node"])
         if node is not None and not isinstance(node, IndividualFilter):
             raise NotGranted("no filter was reserved; nothing was read")
         self._reader.keep(message.get("id"), self._session(message).filtered(node))
         return {}
 
     def _release(self, message: Json) -> Json:
+        question = self._reader.query(message.get("query"))
+        self._refuse_long(question)
         answer = self._session(message).release(
-            node_in(message.get("mechanism")), self._reader.query(message.get("query")),
+            self.purse.node(message.get("mechanism")), question,
             rollover=count("rollover", message.get("rollover"), least=0))
         if isinstance(answer, Picked):
             return {"feature": array_out(answer.feature), "cut": array_out(answer.cut)}
@@ -139,6 +185,14 @@ class Server:
             return {"chosen": array_out(answer)}
         answers = answer if isinstance(answer, list) else [answer]
         return {"answers": [array_out(item) for item in answers]}
+
+    def _refuse_long(self, question: Any) -> None:
+        """An answer that no message can carry is not worked out: cells of cells are soon more
+        than the owner's memory, and would be noised one by one."""
+        if isinstance(question, Query):
+            values = question.cell_count * sum(block.width for block in question.blocks)
+            if 8 * values > self.purse.limits.message_mb * MIB:
+                raise IsolationLimit("message_mb", self.purse.limits.message_mb)
 
     def _close(self, message: Json) -> Json:
         session = self._session(message)

@@ -18,6 +18,19 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(f"<{name}") for name in ("f8", "i4", "i8", "u1", "u2", "u4", "u8")}
 
 
+def bytes_out(data: bytes) -> str:
+    """Bytes in base64."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def bytes_in(body: Json, key: str) -> bytes:
+    """The inverse of `bytes_out`."""
+    try:
+        return base64.b64decode(text(body, key), validate=True)
+    except (binascii.Error, ValueError):
+        raise IsolationError(f"{key} must be bytes in base64") from None
+
+
 def array_out(array: Any) -> Json:
     """An array of numbers as its kind, its shape, and its bytes in base64."""
     held = np.asarray(array)

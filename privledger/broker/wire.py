@@ -21,9 +21,11 @@ from privledger.broker.kinds import (
     read_choice,
     read_features,
     read_label_choice,
+    read_labels,
     write_choice,
     write_features,
     write_label_choice,
+    write_labels,
 )
 from privledger.broker.values import Json, array_in, array_out, items, table, text, whole
 from privledger.data import (
@@ -31,6 +33,7 @@ from privledger.data import (
     Dataset,
     FeatureChoice,
     LabelChoice,
+    LabelQuery,
     Partition,
     Query,
     ResidualCells,
@@ -135,6 +138,8 @@ class Describer:
             return {"data": self.handle(query.data), "features": write_features(query, self)}
         if type(query) is LabelChoice:
             return {"data": self.handle(query.data), "label": write_label_choice(query, self)}
+        if type(query) is LabelQuery:
+            return {"data": self.handle(query.data), "labels": write_labels(query)}
         if type(query) is not Query:
             _refuse(query)
         blocks = []
@@ -203,7 +208,7 @@ class Reader:
         else:
             raise UnsupportedNode("a description of an unknown kind. Nothing was read")
 
-    def query(self, value: Any) -> Query | Choice | FeatureChoice | LabelChoice:
+    def query(self, value: Any) -> Any:
         """A query on one of the known handles, built as a learner in this process would."""
         body = table(value)
         if "choice" in body:
@@ -214,6 +219,8 @@ class Reader:
         if "label" in body:
             return read_label_choice(table(body["label"]), self,
                                      self.object(body.get("data"), Dataset))
+        if "labels" in body:
+            return read_labels(table(body["labels"]), self.object(body.get("data"), Dataset))
         blocks = []
         for item in items(body, "blocks", 1000):
             kind = READ_BLOCK.get(text(table(item), "is"))

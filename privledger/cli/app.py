@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import privledger
 
@@ -18,37 +19,41 @@ INTERRUPTED, CLOSED_PIPE = 130, 141
 FORMATS = ("json", "sarif", "junit", "github")
 
 COMMANDS = {
-    "demo": "demo:demo",
-    "plan": "planning:plan",
-    "explain": "explaining:explain_command",
-    "run": "running:run",
-    "show": "showing:show",
-    "record": "showing:record",
-    "log": "chronicling:log",
-    "top": "ranking:top",
-    "diff": "comparing:diff",
-    "whatif": "supposing:whatif",
-    "correct": "correcting:correct",
-    "receipt": "receipts:receipt",
-    "verify": "verifying:verify",
-    "export": "exporting:export",
-    "report": "reporting:report",
-    "check": "checking:check",
-    "serve": "serving:serve",
-    "overlap": "overlapping:overlap",
-    "window": "windowing:window",
-    "learners": "listing:learners",
-    "audit": "auditing:audit",
-    "new": "scaffolding:new",
+    "demo": ("demo:demo", "The whole story on real data in half a minute."),
+    "plan": ("planning:plan", "Price a run; no data is opened."),
+    "explain": ("explaining:explain_command", "Which theorem proves a price, why not others."),
+    "run": ("running:run", "Price a run, reserve its budget, train and score."),
+    "predict": ("predicting:predict", "Predict a table with a model that was kept."),
+    "show": ("showing:show", "Totals, what is left, what was granted and released."),
+    "record": ("showing:record", "What one record spent, and on what."),
+    "log": ("chronicling:log", "The entries in order, one line each."),
+    "top": ("ranking:top", "Who spent most: learners, mechanisms, tables, grants."),
+    "diff": ("comparing:diff", "What is different between two ledgers or two plans."),
+    "whatif": ("supposing:whatif", "Ask a question about a ledger."),
+    "correct": ("correcting:correct", "Append a correction; it never gives budget back."),
+    "receipt": ("receipts:receipt", "Print the head of a ledger, to keep elsewhere."),
+    "verify": ("verifying:verify", "Read and price everything again, trust no total."),
+    "export": ("exporting:export", "Write the whole history as JSON lines."),
+    "report": ("reporting:report", "Write one HTML page that needs nothing else."),
+    "check": ("checking:check", "The gate for CI: is a ledger, or a run, allowed?"),
+    "serve": ("serving:serve", "A read-only page about a ledger, on 127.0.0.1."),
+    "overlap": ("overlapping:overlap", "Find tables that several ledgers protected."),
+    "window": ("windowing:window", "Open a window: caps per window start afresh."),
+    "learners": ("listing:learners", "List the installed learners."),
+    "audit": ("auditing:audit", "Try to disprove a learner's epsilon by fitting it."),
+    "new": ("scaffolding:new", "Write a plugin package that works."),
 }
-"""Name of a command -> module below `privledger.cli`, and the name in it. Loaded when called."""
+"""Name of a command -> module below `privledger.cli` and the name in it, and its help in one line.
+
+Loaded when called; the help stands here so that a list of commands loads none of them.
+"""
 
 
 class _Loaded(Mapping[str, click.Command]):
     """`COMMANDS`, each imported when somebody asks for it."""
 
     def __getitem__(self, name: str) -> click.Command:
-        module, _, attribute = COMMANDS[name].partition(":")
+        module, _, attribute = COMMANDS[name][0].partition(":")
         found: click.Command = getattr(import_module(f"privledger.cli.{module}"), attribute)
         return found
 
@@ -68,6 +73,17 @@ class Commands(click.Group):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.commands = _Loaded()  # type: ignore[assignment]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without loading one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short) for name, (_, short) in sorted(COMMANDS.items())])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands, without loading one; options as click finds them."""
+        names = [CompletionItem(name, help=short) for name, (_, short) in sorted(COMMANDS.items())
+                 if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None,
              complete_var: str | None = None, standalone_mode: bool = True,

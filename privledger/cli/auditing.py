@@ -10,12 +10,12 @@ import click
 
 from privledger.accounting import promise
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, figure, pairs, text
+from privledger.cli.render import GREEN, RED, charge, pairs, remainder, text
 from privledger.data import Schema
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
-from privledger.rounding import positive, probability
+from privledger.rounding import exact, positive, probability
 from privledger.testing.trials import FITS, Trial, blank_example, empirical_epsilon
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def parameters(given: tuple[str, ...]) -> dict[str, Any]:
             raise InvalidPlan("--param", pair, "KEY=VALUE")
         try:
             found[key] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[key] = value
     return found
 
@@ -92,10 +92,10 @@ def render_audit(out: Console, learner: str, trial: Trial) -> None:
     found = trial.evidence
     out.print(pairs([
         ("learner", learner),
-        ("claimed", f"epsilon {figure(trial.claimed)} at delta {found.delta:g}, "
+        ("claimed", f"epsilon {charge(trial.claimed)} at delta {exact(found.delta)}, "
                     f"{promise(trial.relation)}"),
-        ("proved", f"epsilon is at least {figure(found.epsilon_low)}, but for a chance of "
-                   f"{found.false_alarm:g}"),
+        ("proved", f"epsilon is at least {remainder(found.epsilon_low)}, but for a chance of "
+                   f"{charge(found.false_alarm)}"),
         ("event", f"{found.event}: {found.hits[0]} of {found.runs[0]} fits on one table, "
                   f"{found.hits[1]} of {found.runs[1]} on its neighbour"),
         ("fits", f"{trial.fits} on each table; half of them chose the event"),

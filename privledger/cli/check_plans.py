@@ -11,6 +11,7 @@ import click
 from attrs import evolve, frozen
 
 from privledger.cli.checking import decided, ledger_facts, missing_receipt, trusted
+from privledger.cli.isolating import usual_isolation
 from privledger.cli.planning import Prepared, priced
 from privledger.cli.running import default_name
 from privledger.cli.verdicts import Verdict
@@ -26,6 +27,9 @@ from privledger.reports.per_table import table_spends
 from privledger.reports.pricing import rule_for
 from privledger.reports.receipt import RULE as IN_HISTORY
 from privledger.runs import RunFile
+from privledger.storage import shown
+
+ABSENT = "ledger-is-there"
 
 
 @frozen
@@ -38,7 +42,7 @@ class Sketch:
     delta: float
     relation: str
     params: tuple[str, ...]
-    isolation: str
+    isolation: str | None
 
 
 def sketched(plan: Sketch) -> Prepared:
@@ -55,13 +59,19 @@ def sketched(plan: Sketch) -> Prepared:
 def _params(given: Sequence[str]) -> dict[str, Any]:
     try:
         return tomllib.loads("\n".join(given))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise click.UsageError("--param takes NAME=VALUE, with VALUE as TOML writes it") from None
 
 
 def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
-               isolation: str) -> Verdict:
-    """Price a plan, on top of what its ledger has spent already, before any data is opened."""
+               isolation: str | None, *, new: bool) -> Verdict:
+    """Price a plan, on top of what its ledger has spent already, before any data is opened.
+
+    Args:
+        isolation: how the learner will be kept from the rows; None for what `run` does.
+        new: somebody said that the ledger is yet to be made. Otherwise one that is not there is
+            one that was lost, with everything that was spent from it.
+    """
     try:
         prepared = make()
     except RelationMismatch as error:
@@ -84,9 +94,20 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
         gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
                                        "moved or deleted")
         return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
-    result = decided(run_facts(prepared, before, isolation), policy, own, missing)
+    elif not new:
+        return Verdict(NOT_TRUSTED, "the ledger is missing", None, (_absent(prepared),))
+    level = isolation or usual_isolation(prepared.run.learner)
+    result = decided(run_facts(prepared, before, level), policy, own, missing)
     fits = "" if result.code == WITHIN else _fits(prepared, policy)
-    return evolve(result, receipt=receipt, fits=fits)
+    return evolve(result, receipt=receipt, fits=fits,
+                  compared=known.comparison if prepared.exists else None)
+
+
+def _absent(prepared: Prepared) -> Finding:
+    return Finding(ABSENT, -1,
+                   f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
+                   "one: bring it back, or say --new-ledger (in the policy: new_ledger = true) "
+                   "if it was never made")
 
 
 def _fits(prepared: Prepared, policy: Policy) -> str:
@@ -120,8 +141,9 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
         refusal=price.refusal or "",
         isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
         windows=earlier.windows, budget_delta=budget.delta,
-        data=table_spends(known, (run.data_name or default_name(run), price.charge.units,
-                                  price.charge.delta_units, prepared.schema.public_rows)),
+        data=table_spends(known, (
+            run.data_name or default_name(run), price.charge.units, price.charge.delta_units,
+            prepared.schema.rows_for(price.relation))),
     )
 
 

@@ -22,13 +22,17 @@ from privledger.storage import is_url, shown
 @click.argument("subject", metavar="[LEDGER|RUN.toml]", type=LedgerPlace(), required=False)
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False),
               help="TOML file with a table [policy] [default: privledger.toml, or "
-                   "[tool.privledger.policy] of pyproject.toml, in the working directory].")
+                   "[tool.privledger.policy] of pyproject.toml, in the working directory or "
+                   "the nearest folder above it, up to the project's root].")
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="For a run file: the ledger it would continue [default: the run file's].")
 @click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
               help="A receipt that was kept elsewhere: finds a cut tail or an old copy.")
 @click.option("--expect-head", metavar="HASH", help="An entry with this hash must be there.")
+@click.option("--new-ledger", is_flag=True,
+              help="For a run file: its ledger does not exist yet. Without this, or new_ledger "
+                   "in the policy, a ledger that is not there is refused.")
 @key_option
 @public_option
 @click.option("--learner", help="Price this learner, before there is a run file or any data.")
@@ -39,11 +43,11 @@ from privledger.storage import is_url, shown
               default="add_remove", show_default=True, help="For --learner.")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE",
               help="For --learner: one of its parameters, as TOML writes it.")
-@click.option("--isolation", type=click.Choice(["guarded", "brokered"]), default="guarded",
-              show_default=True, help="For a plan: how the learner will be kept from the rows.")
+@click.option("--isolation", type=click.Choice(["guarded", "brokered"]),
+              help="For a plan: how the learner will be kept from the rows [default: as run does].")
 @check_format_option
 def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
-          receipt: str | None, expect_head: str | None, key_file: str | None,
+          receipt: str | None, expect_head: str | None, new_ledger: bool, key_file: str | None,
           public_key: str | None, format_: str, **sketch: Any) -> None:
     """The gate for CI: does a ledger, or a run that has not happened yet, keep to a policy?
 
@@ -62,14 +66,14 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
         if known.present:
             raise click.UsageError("a learner has no ledger: no receipt and no head to compare")
         name = f"learner {plan.learner}"
-        result = check_plan(lambda: sketched(plan), rules, known, plan.isolation)
+        result = check_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
     elif is_run_file(subject):
         name = shown(subject)
         result = check_plan(lambda: prepare(subject, data_dir, ledger), rules, known,
-                            plan.isolation)
+                            plan.isolation, new=new_ledger or rules.new_ledger)
     else:
         name = shown(subject)
-        result = check_ledger(subject, rules, known)
+        result = evolve(check_ledger(subject, rules, known), compared=known.comparison)
     show_verdict(format_, name, rules, result)
     click.get_current_context().exit(result.code)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,15 +11,18 @@ from attrs import frozen
 from privledger.accounting import check_relation, promise
 from privledger.cli.opening import LedgerPlace, data_option, reading, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, figure, findings_table, grid, text
+from privledger.cli.overlapping import copies
+from privledger.cli.render import GREEN, RED, charge, findings_table, grid, remainder, text
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
 from privledger.graph import Node, certify, from_json
 from privledger.ledger import State
 from privledger.ledger.folding import fold_rows
+from privledger.reading import load_json
 from privledger.reports import load_receipt, receipt_is_in_history
 from privledger.reports.changes import Change, Changes, ledger_changes, plan_changes
+from privledger.rounding import exact
 from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:
@@ -52,10 +54,7 @@ def read_side(path: str, data_dir: str | None, delta: float | None) -> Side:
                  "budget epsilon": run.budget.epsilon, "budget delta": run.budget.delta}
         return Side(path, plan=prepared.node, facts=facts | _price(
             prepared.node, run.params["delta"] if delta is None else delta, run.relation))
-    try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        value = None
+    value = load_json(path, "receipt or node tree")
     if isinstance(value, dict) and isinstance(value.get("node"), str):
         node = from_json(value)
         return Side(path, plan=node, facts=_price(node, 1e-6 if delta is None else delta,
@@ -82,7 +81,8 @@ def diff(before: str, after: str, delta: float | None, data_dir: str | None,
     """What is different in B: two ledgers, a ledger and a receipt, or two plans.
 
     A receipt stands for the ledger as it was when the receipt was made: the other side must
-    be that ledger. Exit code 3 if it is not in its history. Nothing else is verified.
+    be that ledger. Exit code 3 if it is not in its history, or if the two are
+    one ledger with two histories. Nothing else is verified.
     """
     sides = [read_side(path, data_dir, delta) for path in (before, after)]
     findings: list[Finding] = []
@@ -133,7 +133,15 @@ def _ledgers(sides: list[Side]) -> tuple[Changes | None, list[Finding]]:
                 return None, findings
             state = past
         states.append(state)
-    return ledger_changes(states[0], states[1]), []
+    return ledger_changes(states[0], states[1]), _fork(sides, states)
+
+
+def _fork(sides: list[Side], states: list[State]) -> list[Finding]:
+    """Whether two copies of one ledger went different ways."""
+    places = [side.ledger for side in sides if side.ledger is not None]
+    if len(places) < 2 or states[0].uuid != states[1].uuid:
+        return []
+    return [one.finding() for one in copies(dict(zip(places, states, strict=True))) if one.fork]
 
 
 def _render(out: Console, sides: list[Side], found: Changes | None,
@@ -142,6 +150,8 @@ def _render(out: Console, sides: list[Side], found: Changes | None,
         out.print(text("NOT TRUSTED: the receipt is not in this history", RED))
         out.print(findings_table(findings))
         return
+    for finding in findings:
+        out.print(text(f"NOT TRUSTED: {finding.message}", RED), soft_wrap=True)
     if found.empty:
         out.print(text("nothing is different", GREEN))
         return
@@ -156,8 +166,14 @@ def _render(out: Console, sides: list[Side], found: Changes | None,
 
 
 def _cells(change: Change) -> tuple[str, str, str]:
-    return change.what, _cell(change.before), _cell(change.after)
+    shown = _SHOWN.get(change.what, charge)
+    return change.what, _cell(change.before, shown), _cell(change.after, shown)
 
 
-def _cell(value: Any) -> str:
-    return "-" if value is None else figure(value) if isinstance(value, float) else str(value)
+# What somebody chose is shown as it was chosen, what is left is rounded down, the rest are charges.
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "left": remainder, "budget epsilon": exact, "budget delta": exact, "delta": exact}
+
+
+def _cell(value: Any, shown: Callable[[float], str]) -> str:
+    return "-" if value is None else shown(value) if isinstance(value, float) else str(value)

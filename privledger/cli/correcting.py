@@ -9,7 +9,7 @@ import click
 from privledger.cli.explaining import read_node
 from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, figure, text
+from privledger.cli.render import GREEN, RED, charge, text
 from privledger.session import Ledger
 from privledger.storage import shown
 
@@ -46,8 +46,8 @@ def correct(ledger: str, grant: str, plan: str | None, void: bool, why: str,
 
 
 def _render(out: Console, value: dict[str, Any]) -> None:
-    out.print(text(f"{value['grant']} corrected: epsilon {figure(value['epsilon_before'])} -> "
-                   f"{figure(value['epsilon_after'])}"))
+    out.print(text(f"{value['grant']} corrected: epsilon {charge(value['epsilon_before'])} -> "
+                   f"{charge(value['epsilon_after'])}"))
     if value["overspent"]:
         out.print(text("the budget is overspent: every further request is refused", RED))
     else:

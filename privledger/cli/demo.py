@@ -12,7 +12,7 @@ import numpy as np
 from privledger.cli import demo_data
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.planning import claim_dict, render_claims, render_price
-from privledger.cli.render import GREEN, RED, YELLOW, figure, grid, pairs, text, tree
+from privledger.cli.render import GREEN, RED, YELLOW, grid, pairs, text, tree
 from privledger.cli.running import watching
 from privledger.cli.showing import CONFIDENTIAL, grants_tree, verdict
 from privledger.cli.tables import score
@@ -21,6 +21,7 @@ from privledger.errors import BudgetExceeded, LearnerError
 from privledger.ledger import Budget
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count
+from privledger.rounding import exact, upward_percent
 from privledger.session import Ledger, data_spend
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
     render_price(out, found["price"], release_count(found["node"]))
     render_claims(out, found["claims"])
     report = found["report"]
-    chapter(out, 2, f"training under a budget of exactly epsilon {BUDGET.epsilon:g}, "
-                    f"delta {BUDGET.delta:g}")
+    chapter(out, 2, f"training under a budget of exactly epsilon {exact(BUDGET.epsilon)}, "
+                    f"delta {exact(BUDGET.delta)}")
     out.print(text(f"{report.grants[0].releases} releases with exact noise, settled in one "
                    "transaction"))
     chapter(out, 3, "what it learned, on rows treated as public")
@@ -148,7 +149,7 @@ def render_scores(out: Console, found: dict[str, Any]) -> None:
     scores = found["scores"]
     out.print(grid(("accuracy", "", ""), [
         ("private", f"{100 * scores['model']['accuracy']:.1f} %",
-         f"{LEARNER}, epsilon {BUDGET.epsilon:g}"),
+         f"{LEARNER}, epsilon {exact(BUDGET.epsilon)}"),
         ("majority class", f"{100 * scores['baseline']['accuracy']:.1f} %", "learns nothing"),
         ("not private", f"{100 * found['open_score']:.1f} %",
          "HistGradientBoostingClassifier, no protection"),
@@ -158,11 +159,11 @@ def render_scores(out: Console, found: dict[str, Any]) -> None:
 def render_spend(out: Console, spend: dict[str, Any]) -> None:
     """The records that paid most."""
     out.print(text(CONFIDENTIAL, YELLOW))
-    rows = [(item["row"], f"{100 * item['share']:.1f} %",
+    rows = [(item["row"], upward_percent(item["share"]),
              ", ".join("all" if n is None else str(n) for n in item["rounds"]))
             for item in spend["records"]]
     out.print(grid(("record", "share of its cap", "rounds"), rows))
-    out.print(text(f"a record spent {figure(100 * spend['mean_share'])} % of its cap on average"))
+    out.print(text(f"a record spent {upward_percent(spend['mean_share'])} of its cap on average"))
 
 
 def render_refusal(out: Console, refusal: dict[str, Any]) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from privledger.accounting import RELATIONS, check_relation, promise
 from privledger.cli.opening import LedgerPlace, data_option, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import text
+from privledger.cli.render import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, children, explain, from_json, label
 from privledger.ledger import GrantState, ScopeState, State
+from privledger.reading import load_json
 from privledger.reports import leaves
+from privledger.rounding import exact
 from privledger.storage import is_url
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 def read_node(path: str) -> Node:
     """The node tree in a JSON file, as `privledger.to_json` writes it."""
-    try:
-        value: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise InvalidPlan(path, "something else", "JSON, as privledger.to_json writes it") from None
-    return from_json(value)
+    return from_json(load_json(path, "node tree"))
 
 
 def find_grant(state: State, name: str) -> GrantState:
@@ -113,8 +109,8 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
     if body.get("scope"):
         words.append(f"it draws on scope {body['scope']}, which was paid for once")
     elif rule is not None:
-        words += [f"the ledger booked epsilon {rule.epsilon_of(grant.charged[0]):.4g} of "
-                  f"{rule.budget.epsilon:g} for it, {promise(state.relation)}",
+        words += [f"the ledger booked epsilon {charge(rule.epsilon_of(grant.charged[0]))} of "
+                  f"{exact(rule.budget.epsilon)} for it, {promise(state.relation)}",
                   f"plans add up by {rule.kind}: {rule.theorem}"]
     words += [f"corrected: {entry['why']}" for entry in grant.corrections]
     if grant.plan is None:
@@ -127,8 +123,9 @@ def _scope(state: State, scope: ScopeState) -> tuple[Node, list[str]]:
     rule = state.rule
     words = [f"{scope.scope}: an individual filter, paid for once"]
     if rule is not None:
-        words.append(f"the ledger booked epsilon {rule.epsilon_of(int(scope.body['units'])):.4g} "
-                     f"for it; plans add up by {rule.kind}: {rule.theorem}")
+        booked = charge(rule.epsilon_of(int(scope.body["units"])))
+        words.append(f"the ledger booked epsilon {booked} for it; "
+                     f"plans add up by {rule.kind}: {rule.theorem}")
     return from_json(scope.body["plan"]), words
 
 

@@ -42,6 +42,8 @@ def learners(format_: str) -> None:
                 rows.append((item["name"], item["summary"], item["paper"],
                              ", ".join(item["tasks"])))
         if rows:
-            out.print(grid(("learner", "summary", "paper", "tasks"), rows))
+            # Names are typed again elsewhere: one that is cut over two lines cannot be copied.
+            whole = min(40, max(len(item["name"]) for item in found))
+            out.print(grid(("learner", "summary", "paper", "tasks"), rows, whole=whole))
 
     emit(format_, {"learners": found}, render)

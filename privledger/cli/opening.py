@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
-from privledger.ledger import Store
+from privledger.ledger import History, State, Store
 from privledger.storage import is_url, shown, store_at
 
 if TYPE_CHECKING:
@@ -49,6 +49,22 @@ def reading(path: str | Path) -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger._history.store.close()
+
+
+@contextmanager
+def reading_state(path: str | Path) -> Iterator[tuple[Store, State]]:
+    """A store and what its history folds to, whatever is wrong with the place: for a reader who
+    shows what an audit finds, and believes nothing before."""
+    with reading_store(path) as store:
+        try:
+            state = History(store, writable=False).full()
+        except LedgerError:
+            raise
+        except (PrivledgerError, ValueError, TypeError, KeyError):
+            raise LedgerCorrupt(f"{shown(path)}: the history cannot be understood") from None
+        if state.budget is None:
+            raise LedgerCorrupt(f"{shown(path)}: the history is empty")
+        yield store, state
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,7 +19,10 @@ from privledger.errors import (
     IsolationUnavailable,
     LearnerError,
     LedgerCorrupt,
+    LedgerMisplaced,
+    LedgerMissing,
     LedgerTooNew,
+    ModelError,
     PolicyViolation,
     PrivledgerError,
     UnsupportedNode,
@@ -26,6 +30,7 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
+from privledger.reading import kind_of
 from privledger.reports import clean, plain
 from privledger.reports.ci import FORMATS, Outcome, ci_text
 
@@ -44,10 +49,13 @@ _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (PolicyViolation, REFUSED),
     (UnsupportedNode, REFUSED),
     (LedgerCorrupt, NOT_TRUSTED),
+    (LedgerMisplaced, NOT_TRUSTED),
+    (LedgerMissing, NOT_TRUSTED),
     (LedgerTooNew, NOT_TRUSTED),
     (InvalidValue, USAGE),
     (DataError, USAGE),
     (LearnerError, USAGE),
+    (ModelError, USAGE),
     (IsolationUnavailable, USAGE),
 )
 
@@ -100,6 +108,7 @@ class Guarded(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            self._check_files(ctx)
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -107,6 +116,26 @@ class Guarded(click.Command):
             _fail(ctx, type(error).__name__, str(error), exit_code(error))
         except Exception as error:
             _fail(ctx, "InternalError", f"internal error: {where(error)}", INTERNAL)
+
+    def _check_files(self, ctx: click.Context) -> None:
+        """No command opens a FIFO, a socket or a device: that alone may wait for ever."""
+        for param in self.params:
+            given = ctx.params.get(param.name or "")
+            if not isinstance(param.type, click.Path) or given is None:
+                continue
+            for path in given if isinstance(given, tuple) else (given,):
+                kind = _kind(path) if isinstance(path, str) and path != "-" else ""
+                if kind:
+                    raise click.BadParameter(f"{path} is {kind}, not a file", ctx, param)
+
+
+def _kind(path: str) -> str:
+    """What is there instead of a file of bytes; empty for a file, a folder, or nothing at all."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    return "" if stat.S_ISDIR(mode) else kind_of(mode)
 
 
 def where(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,11 @@ import click
 from attrs import field, frozen
 
 from privledger.accounting import promise
-from privledger.broker import PATIENCE
-from privledger.cli.isolating import making
+from privledger.broker import RemoteLearner
+from privledger.cli.isolating import isolate_option, limit_option, making
 from privledger.cli.opening import data_option, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, figure, grid, pairs, text, tree
+from privledger.cli.render import GREEN, RED, charge, grid, pairs, text, tree
 from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerMissing
 from privledger.graph import Node, to_json
@@ -22,6 +23,7 @@ from privledger.ledger import State
 from privledger.ledger.history import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, outline, price_plan, release_count
+from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 
@@ -100,13 +102,15 @@ def state_at(place: Path | str) -> State | None:
 def priced(run: RunFile, schema: Schema, place: Path | str | None,
            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
     """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
+    schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
     model = (make or build)(run, schema)
     node = model.plan(schema)
     state = None if place is None else state_at(place)
     if state is not None:
         check_same(run, state)
-    price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
-                       filter=run.filter, state=state)
+    with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
+        price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                           filter=run.filter, state=state)
     return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
                     state is not None, state)
 
@@ -130,15 +134,16 @@ def check_same(run: RunFile, state: State) -> None:
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
-@click.option("--isolate", is_flag=True, help="Ask the learner in a confined process.")
+@isolate_option
+@limit_option
 @format_option
-def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool,
-         format_: str) -> None:
+def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool | None,
+         limits: dict[str, Any], format_: str) -> None:
     """Price a run. Opens no data and writes nothing.
 
     Exit code 0 if the run fits its budget, 1 if it would be refused.
     """
-    with making(isolate, data_dir, ledger, PATIENCE) as make:
+    with making(isolate, data_dir, ledger, limits) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
     emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
     if not prepared.price.fits:
@@ -166,12 +171,12 @@ def render_price(out: Console, price: Price, releases: int | None) -> None:
     """What it costs, and by which theorem."""
     order = "" if price.order is None else f", order {price.order:g}"
     out.print(pairs([
-        ("price", text(f"epsilon {figure(price.epsilon)} at delta {price.delta:g}, "
+        ("price", text(f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}, "
                        f"{promise(price.relation)}", "bold")),
         ("proved by", f"{price.theorem} [{price.accountant}{order}]"),
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
-        ("charge", f"{figure(price.amount)} of {figure(price.cap)} {price.unit}; the ledger "
-                   f"books epsilon {figure(price.charged)}"),
+        ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "
+                   f"books epsilon {charge(price.charged)}"),
         ("releases", "as many as the filter admits" if releases is None else releases),
     ]))
 
@@ -183,17 +188,17 @@ def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
     rows = []
     for step in claims:
         worse = step.ratio is not None and step.ratio > 1.0005
-        ratio = "-" if step.ratio is None else f"{figure(step.ratio)} x"
-        rows.append((step.step, figure(step.claimed), text(figure(step.sound),
+        ratio = "-" if step.ratio is None else f"{charge(step.ratio)} x"
+        rows.append((step.step, charge(step.claimed), text(charge(step.sound),
                      RED if worse else ""), ratio, step.reference, step.note))
     out.print(grid(("step", "claimed", "sound", "ratio", "where", "note"), rows,
-                   title=f"epsilon as published and as proved, at delta {claims[0].delta:g}"))
+                   title=f"epsilon as published and as proved, at delta {exact(claims[0].delta)}"))
 
 
 def render_fit(out: Console, price: Price) -> None:
     """The last line: granted or not."""
     if price.refusal is None:
-        out.print(text(f"fits: epsilon {figure(price.spent)} is spent before it, "
-                       f"{figure(price.total)} after it", GREEN))
+        out.print(text(f"fits: epsilon {charge(price.spent)} is spent before it, "
+                       f"{charge(price.total)} after it", GREEN))
     else:
         out.print(text(price.refusal, RED))

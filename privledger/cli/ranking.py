@@ -8,12 +8,13 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.render import RED, YELLOW, figure, grid, text
+from privledger.cli.render import RED, YELLOW, charge, grid, text
 from privledger.cli.showing import CONFIDENTIAL
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
 from privledger.reports.chronicle import asserted_releases
 from privledger.reports.ranking import ASPECTS, Rank, RecordRank, highest_records, ranking
+from privledger.rounding import upward_percent
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ def _render(out: Console, found: dict[str, list[Rank]], rows: list[RecordRank], 
         out.print(text("NOT PRIVATE: simulation", RED))
     for aspect, ranks in found.items():
         out.print(grid((aspect, "epsilon", "of the budget", "grants", ""), [
-            (rank.name, figure(rank.epsilon), f"{100 * rank.share:.1f} %", rank.grants,
+            (rank.name, charge(rank.epsilon), upward_percent(rank.share), rank.grants,
              text("ASSERTED" if rank.asserted else "", YELLOW)) for rank in ranks]))
         out.print()
     if rows:
         out.print(grid(("record", "of", f"spent ({unit})", "of its cap"), [
-            (one.row, one.data, figure(one.spent), figure(one.cap)) for one in rows],
+            (one.row, one.data, charge(one.spent), charge(one.cap)) for one in rows],
             title="CONFIDENTIAL: records charged most by individual filters"))

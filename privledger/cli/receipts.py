@@ -9,6 +9,7 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
+from privledger.ledger.history import now
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
               help="Sign it with the Ed25519 private key (PEM) in this file.")
 @format_option
 def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: str) -> None:
-    """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter.
+    """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter,
+    and when it was made.
 
     Keep it where whoever can write the ledger cannot: it finds a cut tail or an old copy.
     """
@@ -31,7 +33,7 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: st
         raise click.UsageError("one signature: give --key-file or --sign-key")
     key = read_private_key(sign_key) if sign_key else None
     with reading(ledger) as opened:
-        value: dict[str, Any] = opened.receipt.as_dict()
+        value: dict[str, Any] = opened.receipt.as_dict() | {"time": now()}
     if key_file:
         value = sign_receipt(value, read_key(key_file))
     elif key is not None:

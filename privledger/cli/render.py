@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from privledger.findings import Finding
 from privledger.reports import Outline, clean
+from privledger.rounding import downward, upward
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,13 +25,22 @@ def text(value: object, style: str = "") -> Text:
     return Text(clean(value), style=style)
 
 
-def figure(value: float | None) -> str:
-    """A number for people."""
-    if value is None:
-        return "-"
-    if math.isinf(value):
-        return "infinite"
-    return f"{value:.4g}"
+DIGITS = 4
+
+
+def charge(value: float | None) -> str:
+    """What is spent, asked, claimed or promised, for people: rounded up; "-" where unknown."""
+    return "-" if value is None else upward(value, DIGITS)
+
+
+def remainder(value: float | None) -> str:
+    """What is left, or proved from below, for people: rounded down; "-" where unknown."""
+    return "-" if value is None else downward(value, DIGITS)
+
+
+def quality(value: float | None) -> str:
+    """How well a model does, for people: no charge, rounded to nearest."""
+    return "-" if value is None else f"{value:.4g}"
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> Table:
@@ -47,16 +56,17 @@ def pairs(rows: Iterable[tuple[str, object]]) -> Table:
     return table
 
 
-def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """A table with a header line."""
+def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "",
+         whole: int = 0) -> Table:
+    """A table with a header line. The first column is not cut below `whole` letters."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, title=text(title, "bold") if title else None,
                   title_justify="left", pad_edge=False, show_edge=False)
-    for header in headers:
-        table.add_column(text(header), overflow="fold")
+    for place, header in enumerate(headers):
+        table.add_column(text(header), overflow="fold", min_width=0 if place else whole)
     for row in rows:
         table.add_row(*[cell if isinstance(cell, Text) else text(cell) for cell in row])
     return table

@@ -11,12 +11,14 @@ import click
 
 from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.progress import counting
 from privledger.cli.render import GREEN, RED, text
 from privledger.errors import LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History, folded
 from privledger.reports import audited, ledger_report
 from privledger.reports.page import Page, Shown, page_of, render_page
+from privledger.reports.steps import Steps, silent
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     Exit code 3 if it cannot be trusted; the page then says so.
     """
     _check_usage(ledger, output, include_records, publishable, force)
-    page = read_page(ledger, Shown(vectors=include_records), publishable)
+    with counting(shown=format_ == "text") as steps:
+        page = read_page(ledger, Shown(vectors=include_records), publishable, steps)
     data = render_page(page).encode("utf-8")
     write(output, data, confidential=not page.publishable)
     if page.confidential:
@@ -58,17 +61,18 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
         click.get_current_context().exit(NOT_TRUSTED)
 
 
-def read_page(ledger: str, records: Shown, publishable: bool) -> Page:
+def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = silent) -> Page:
     """The page's record, from one reading of the store."""
     with reading_store(ledger) as store:
-        entries, findings = audited(store)
+        entries, findings = audited(store, steps)
         if not entries:
             raise LedgerCorrupt("the history is empty or cannot be read: "
                                 + "; ".join(found.message for found in findings[:3]))
         # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
         state = History(store, writable=False).full() if findings else folded(entries)
         found = ledger_report(store, state, (entries, findings))
-        return page_of(store, state, found, entries, shown=records, publishable=publishable)
+        return page_of(store, state, found, entries, shown=records, publishable=publishable,
+                       steps=steps)
 
 
 def _check_usage(ledger: str, output: str, records: bool, publishable: bool, force: bool) -> None:

@@ -12,19 +12,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import promise
-from privledger.broker import PATIENCE
-from privledger.cli.isolating import GUARDED, isolation, making
+from privledger.broker import RemoteLearner
+from privledger.cli.isolating import GUARDED, isolate_option, isolation, limit_option, making
 from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
 from privledger.cli.planning import Prepared, prepare, run_argument
-from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
+from privledger.cli.render import GREEN, RED, charge, grid, pairs, quality, remainder, text
 from privledger.cli.tables import score, split_off
 from privledger.data import Dataset, read_table
-from privledger.errors import InvalidPlan, InvalidValue, LedgerCorrupt, PrivledgerError
+from privledger.errors import (
+    InvalidPlan,
+    InvalidValue,
+    LedgerCorrupt,
+    LedgerMissing,
+    PrivledgerError,
+)
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.ledger import audit
+from privledger.models import Facts, kept, write_model
 from privledger.reports import release_count
+from privledger.reports.remembered import receipt_of
+from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.session import Ledger
 from privledger.session.reserve import refusal_body
@@ -40,45 +49,47 @@ if TYPE_CHECKING:
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger file, continued if it exists [default: the run file's].")
 @click.option("--model", type=click.Path(dir_okay=False),
-              help="Pickle the fitted model here; it holds released values only.")
+              help="Keep the fitted model here; privledger predict reads it back.")
 @click.option("--receipt", type=click.Path(dir_okay=False),
               help="Write the receipt here, as JSON; keep it with the model.")
-@click.option("--isolate", is_flag=True,
-              help="Run the learner in a confined process that never receives rows.")
-@click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), default=PATIENCE,
-              show_default=True, metavar="SECONDS",
-              help="With --isolate: silence after which the learner is given up.")
+@click.option("--new-ledger", is_flag=True,
+              help="Make the ledger anew although a receipt of one lies beside its place.")
+@isolate_option
+@click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="The same as --limit silence_seconds=SECONDS.")
+@limit_option
 @format_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
-        receipt: str | None, isolate: bool, isolate_timeout: float, format_: str) -> None:
+        receipt: str | None, new_ledger: bool, isolate: bool | None,
+        isolate_timeout: float | None, limits: dict[str, Any], format_: str) -> None:
     """Price a run, reserve its budget, train, and score it on public rows.
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
-    continue cannot be trusted; 4 if the model could not be written after the fit, or an
-    isolated learner failed; 2 if it cannot be isolated here.
+    continue cannot be trusted, or is gone although a receipt of it is there; 4 if the model
+    could not be written after the fit, or an isolated learner failed; 2 if it cannot be
+    isolated here.
     """
-    check_outputs(model, receipt, isolate)
-    with making(isolate, data_dir, ledger, isolate_timeout) as make:
+    check_outputs(model, receipt)
+    with making(isolate, data_dir, ledger, limits, isolate_timeout) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
         files = data_files(prepared.run, data_dir)
+        if not (prepared.exists or new_ledger):
+            refuse_if_remembered(prepared, receipt)
         with open_ledger(prepared) as book:
             refuse_early(prepared, book)
             result = train(prepared, book, files, progress=format_ == "text")
             if receipt:
-                Path(receipt).write_text(json.dumps(result["receipt"], indent=2) + "\n",
-                                         encoding="utf-8")
-            saved = save(result["model"], model) if model else True
+                told = {"ledger": Path(shown(book.path)).name, **result["receipt"]}
+                Path(receipt).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+            saved = save(result, prepared, model) if model else True
     del result["model"]
     emit(format_, result, lambda out: render_run(out, result))
     if not saved:
         click.get_current_context().exit(INTERNAL)
 
 
-def check_outputs(model: str | None, receipt: str | None, isolate: bool) -> None:
+def check_outputs(model: str | None, receipt: str | None) -> None:
     """Find out before the budget is spent, not after."""
-    if model and isolate:
-        raise InvalidPlan("--model", model, "left out with --isolate: a pickle is a program, and "
-                          "its author would be the learner that is not trusted")
     for name in (model, receipt):
         if name and not Path(name).absolute().parent.is_dir():
             raise InvalidPlan("output file", name, "in a folder that exists")
@@ -89,6 +100,18 @@ def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
     test = run.evaluate.test if run.evaluate is not None else None
     return (run.data_path(run.table, data_dir),
             None if test is None else run.data_path(test, data_dir))
+
+
+def refuse_if_remembered(prepared: Prepared, receipt: str | None) -> None:
+    """A receipt beside the place of a ledger that is gone: it was spent from, and is not new."""
+    if is_url(prepared.ledger):
+        return
+    found = receipt_of(prepared.ledger, receipt)  # the latter is about to be written over
+    if found is not None:
+        raise LedgerMissing(
+            f"{shown(prepared.ledger)} is not there, but {found.name} is a receipt of it: what it "
+            "had spent does not come back by losing it. Bring the ledger back, or say "
+            "--new-ledger if this is another one; nothing was read")
 
 
 @contextmanager
@@ -112,6 +135,7 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
                              filter=run.filter)
     with book:
+        book.owner_labels = run.labels
         yield book
 
 
@@ -197,14 +221,17 @@ def watching(book: Ledger, total: int | None, *, shown: bool) -> Iterator[None]:
             book.on_release = None
 
 
-def save(model: Any, path: str) -> bool:
-    """Pickle a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
-    import pickle
-
+def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
+    """Keep a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
+    fitted = result["model"]
+    facts = Facts(prepared.run.learner, prepared.schema, result["relation"], result["isolation"],
+                  result["private"], result["receipt"])
     try:
-        Path(path).write_bytes(pickle.dumps(model))
-    except (OSError, TypeError, pickle.PicklingError, AttributeError) as error:
-        note(f"the model could not be written to {path}: {type(error).__name__}")
+        made = fitted.keep(facts) if isinstance(fitted, RemoteLearner) else kept(fitted, facts)
+        write_model(made, path)
+    except (OSError, PrivledgerError) as error:
+        why = type(error).__name__ if isinstance(error, OSError) else str(error)
+        note(f"the model could not be written to {path}: {why}")
         return False
     return True
 
@@ -218,15 +245,15 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
     if result["isolation"] != GUARDED:
         out.print(text(f"{result['isolation']}: the learner ran in a process without rows"))
     out.print(pairs([
-        ("this run", f"epsilon {figure(result['epsilon'])} at delta {result['delta']:g}, "
+        ("this run", f"epsilon {charge(result['epsilon'])} at delta {exact(result['delta'])}, "
                      f"{promise(result['relation'])}"),
-        ("ledger total", f"epsilon {figure(result['spent'])} of {figure(budget.epsilon)} spent, "
-                         f"{figure(result['left'])} would still be granted"),
+        ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
+                         f"{remainder(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),
     ]))
     if scores is not None:
         out.print(grid(("score on public rows", "model", "without learning"),
-                       [(name, figure(value), figure(scores["baseline"].get(name)))
+                       [(name, quality(value), quality(scores["baseline"].get(name)))
                         for name, value in scores["model"].items()]))
         out.print(text(f"{scores['rows']} public rows", "dim"))
     out.print(pairs([

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hmac
+import io
 import secrets
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,7 +38,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _LONGEST_QUERY = 500
-_SLOW_SECONDS = 10.0
+REQUEST_SECONDS = 5.0  # from the first byte of a request to the last of its answer
+MOST_CONNECTIONS = 32
+MOST_ASKED = 16384  # bytes of a request, headers included
+_WRITTEN = 1 << 16
 
 
 class Site:
@@ -86,12 +94,57 @@ def _count(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 
+class Line(io.RawIOBase):
+    """A connection with one deadline for all of it, and a most that is read from it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until = time.monotonic() + REQUEST_SECONDS
+        self._left = MOST_ASKED
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)[:self._left]
+        if not view:
+            raise TimeoutError("asked too much")
+        self._connection.settimeout(self._remaining())
+        size = self._connection.recv_into(view)
+        self._left -= size
+        return size
+
+    def write(self, data: Any) -> int:
+        self._connection.settimeout(self._remaining())
+        self._connection.sendall(data)  # the timeout is for all of it
+        return len(data)
+
+    def _remaining(self) -> float:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("took too long")
+        return left
+
+
 class _Handler(BaseHTTPRequestHandler):
     """GET and nothing else; whoever has not the token, or came by another name, gets nothing."""
 
     server_version, sys_version = "privledger", ""
     protocol_version = "HTTP/1.0"
-    timeout = _SLOW_SECONDS  # a client that says nothing does not hold the page
+
+    def setup(self) -> None:
+        self.connection = self.request
+        self.line = Line(self.request)
+        self.rfile = io.BufferedReader(self.line)
+        self.wfile = io.BufferedWriter(self.line, _WRITTEN)
+
+    def finish(self) -> None:
+        with suppress(OSError, ValueError):  # it went away, or took too long
+            self.wfile.flush()
+        self.line.close()
 
     def do_GET(self) -> None:
         server = self.server
@@ -129,7 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.FORBIDDEN, pages.message_page("the address needs its token")
         server.last = time.monotonic()
         try:
-            found = server.site.answer(parts.path, query)
+            with server.one_by_one:
+                found = server.site.answer(parts.path, query)
         except Exception:  # its text may quote a value
             return (HTTPStatus.INTERNAL_SERVER_ERROR,
                     pages.message_page("this page cannot be shown; privledger verify says why"))
@@ -141,13 +195,37 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the address has the token in it."""
 
 
-class _Server(HTTPServer):
-    """One request at a time, on this machine's own address."""
+class _Server(ThreadingMixIn, HTTPServer):
+    """A thread per connection, on this machine's own address; pages are made one at a time.
+
+    Whoever drips, or says nothing, holds a thread for `REQUEST_SECONDS` and nobody else. When
+    all places are taken the oldest connection makes way: a newcomer always gets one.
+    """
+
+    daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, site: Site, token: str, port: int) -> None:
         super().__init__((HOST, port), _Handler)
         self.site, self.token, self.last = site, token, time.monotonic()
         self.timeout = 1.0
+        self.one_by_one = threading.Lock()
+        self._open: dict[int, socket.socket] = {}  # in the order they came
+        self._counting = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._counting:
+            if len(self._open) >= MOST_CONNECTIONS:
+                oldest = self._open.pop(next(iter(self._open)))
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its own thread closes it
+            self._open[id(request)] = request
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._counting:
+            self._open.pop(id(request), None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is nobody's business."""

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from privledger.accounting import promise
-from privledger.cli.opening import ledger_argument, reading
+from privledger.cli.opening import ledger_argument, reading, reading_state, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import (
     GREEN,
     RED,
     YELLOW,
-    figure,
+    charge,
     findings_table,
     grid,
     grow,
     pairs,
+    remainder,
     text,
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.reports import GrantReport, LedgerReport, ledger_report
+from privledger.reports.brief import brief_report, is_long
+from privledger.reports.comparison import comparison
+from privledger.rounding import exact, upward_percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,18 +39,27 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 MOST_REFUSALS = 5
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
+UNKNOWN = ("this ledger never counted the table's records: it cannot tell whether there is such a "
+           "record; every one that is there was charged this")
 
 
 @click.command(cls=Guarded)
 @ledger_argument
+@click.option("--all", "whole", is_flag=True,
+              help="Read and price everything again, and list every grant, however many there are.")
 @format_option
-def show(ledger: str, format_: str) -> None:
+def show(ledger: str, whole: bool, format_: str) -> None:
     """Totals, what is left, and the tree of what was granted and released.
 
-    Opens the ledger read-only. Exit code 3 if the history cannot be trusted.
+    Opens the ledger read-only. Exit code 3 if the history cannot be trusted. Of a history of more
+    than 100,000 entries every hash is checked, the totals are the ledger's own, and the last grants
+    are listed: the first line says so.
     """
-    with reading(ledger) as opened:
-        report = ledger_report(opened._history.store, opened.state)
+    with reading_store(ledger) as store:
+        report = brief_report(store) if not whole and is_long(store) else None
+    if report is None:
+        with reading_state(ledger) as (store, state):
+            report = ledger_report(store, state)
     emit(format_, report, lambda out: render_ledger(out, report))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)
@@ -57,22 +72,27 @@ def verdict(report: LedgerReport) -> Text:
                     RED)
     if not report.private:
         return text("NOT PRIVATE: simulation with seeded noise; its numbers protect nobody", RED)
-    return text(f"within budget: epsilon {figure(report.spent)} of {figure(report.epsilon)} "
-                f"spent at delta {report.delta:g}; every entry re-read and re-priced", GREEN)
+    spent = (f"within budget: epsilon {charge(report.spent)} of {exact(report.epsilon)} "
+             f"spent at delta {exact(report.delta)}")
+    if report.repriced:
+        return text(f"{spent}; every entry re-read and re-priced", GREEN)
+    return text(f"by its own totals {spent}; every hash was checked, NOTHING was priced again "
+                "(privledger verify does that, or show --all)", YELLOW)
 
 
 def render_ledger(out: Console, report: LedgerReport) -> None:
     """The whole page."""
     out.print(verdict(report))
+    out.print(text(comparison().text, YELLOW), soft_wrap=True)
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([
         ("ledger", report.location),
-        ("budget", f"epsilon {figure(report.epsilon)}, delta {report.delta:g}, "
+        ("budget", f"epsilon {exact(report.epsilon)}, delta {exact(report.delta)}, "
                    f"{promise(report.relation)}"),
-        ("spent", f"epsilon {figure(report.spent)}, delta {report.spent_delta:g} "
+        ("spent", f"epsilon {charge(report.spent)}, delta {charge(report.spent_delta)} "
                   "(reservations included)"),
-        ("left", f"a plan of epsilon {figure(report.left)} would still be granted "
+        ("left", f"a plan of epsilon {remainder(report.left)} would still be granted "
                  "(plans add up by the filter below, not epsilon by epsilon)"),
         ("filter", f"{report.filter}: {report.theorem}"),
         ("mode", mode),
@@ -101,6 +121,9 @@ def grants_tree(report: LedgerReport, *, plans: bool = True) -> Tree:
 
     number = len(report.grants)
     title = f"{number} grant{'s' if number > 1 else ''}" if number else "nothing granted yet"
+    if report.unlisted:
+        title = (f"the last {number} of {number + report.unlisted} grants (privledger log has all, "
+                 "privledger top adds them up)")
     root = Tree(text(title, "bold"), guide_style="dim")
     for grant in report.grants:
         add_grant(root, grant, plans=plans)
@@ -111,7 +134,7 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
     """One grant as a branch; `plans` shows what it reserved, too."""
     who = " ".join(part for part in (grant.learner, f"on {grant.data}" if grant.data else "")
                    if part)
-    line = text(f"{grant.name}  {who}  epsilon {figure(grant.epsilon)}  ")
+    line = text(f"{grant.name}  {who}  epsilon {charge(grant.epsilon)}  ")
     if grant.learner:
         line.append_text(claim(grant))
     line.append_text(text(grant.status, RED if grant.status == "crashed" else ""))
@@ -134,23 +157,24 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
 
 def claim(grant: GrantReport) -> Text:
     """What the paper states for the plan beside what was charged; "-" where nothing is known."""
-    ratio = "-" if grant.ratio is None else f"{figure(grant.ratio)} x"
+    ratio = "-" if grant.ratio is None else f"{charge(grant.ratio)} x"
     worse = grant.ratio is not None and grant.ratio > 1.0005
-    claimed = "-" if grant.claimed is None else figure(grant.claimed)
+    claimed = "-" if grant.claimed is None else charge(grant.claimed)
     return text(f"claimed {claimed}, ratio {ratio}  ", RED if worse else "dim")
 
 
 def render_refusals(out: Console, report: LedgerReport) -> None:
     """The last refusals; none of them read anything."""
-    rows = [(body.get("time", ""), body.get("learner", ""), _figure(body.get("asked")),
-             _figure(body.get("left")), body.get("unit", ""))
+    rows = [(body.get("time", ""), body.get("learner", ""), _figure(body.get("asked"), charge),
+             _figure(body.get("left"), remainder), body.get("unit", ""))
             for body in report.refused[-MOST_REFUSALS:]]
     out.print(grid(("when", "who", "asked", "left", "unit"), rows,
                    title=f"{report.refusals} refused, nothing was read"))
 
 
-def _figure(value: Any) -> str:
-    return figure(float(value)) if isinstance(value, int | float) else "-"
+def _figure(value: Any, shown: Callable[[float], str]) -> str:
+    known = isinstance(value, int | float) and not math.isnan(value)
+    return shown(float(value)) if known else "-"
 
 
 @click.command(cls=Guarded)
@@ -177,7 +201,8 @@ def record_dict(spend: RecordSpend, unit: str, simulated: bool) -> dict[str, Any
     """A record's spend as JSON values."""
     return {
         "row": spend.row, "data": spend.data, "unit": unit, "total": spend.total,
-        "private": not simulated, "notice": CONFIDENTIAL,
+        "private": not simulated, "known": spend.known,
+        "notice": CONFIDENTIAL if spend.known else f"{CONFIDENTIAL}; {UNKNOWN}",
         "lines": [{"grant": line.grant, "learner": line.learner, "node": line.node,
                    "amount": line.amount, "cap": line.cap, "share": line.share,
                    "rounds": line.rounds, "basis": line.basis, "scope": line.scope}
@@ -187,15 +212,17 @@ def record_dict(spend: RecordSpend, unit: str, simulated: bool) -> dict[str, Any
 
 def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool) -> None:
     """One line per grant."""
-    out.print(text(f"record {spend.row} of {spend.data}: {figure(spend.total)} {unit} spent",
+    out.print(text(f"record {spend.row} of {spend.data}: {charge(spend.total)} {unit} spent",
                    "bold"))
     out.print(text(CONFIDENTIAL, YELLOW))
+    if not spend.known:
+        out.print(text(UNKNOWN, YELLOW))
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))
     for line in spend.lines:
         rounds = "all rounds" if line.rounds is None else f"{line.rounds} rounds"
         out.print(text(f"{line.grant}  {line.learner}"))
-        share = f"{100 * line.share:.1f} %"
-        out.print(text(f"    {figure(line.amount)} of {figure(line.cap)} ({share}), {rounds}, "
+        share = upward_percent(line.share)
+        out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} ({share}), {rounds}, "
                        f"{line.basis}"))
         out.print(text(f"    {line.node}", "dim"))

@@ -10,7 +10,7 @@ from privledger.accounting import RELATIONS
 from privledger.cli.explaining import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, figure, grid, pairs, text
+from privledger.cli.render import GREEN, RED, charge, grid, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, from_json
@@ -19,6 +19,7 @@ from privledger.reports import Price, price_plan
 from privledger.reports.advice import what_fits
 from privledger.reports.pricing import rule_for
 from privledger.reports.supposing import OtherPrice, group_price, other_prices
+from privledger.rounding import exact
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -103,17 +104,17 @@ def _advice(node: Node, state: State) -> str:
 def _render(out: Console, price: Price | None, fits: str, others: list[OtherPrice]) -> None:
     if price is not None:
         if price.fits:
-            out.print(text(f"it would fit: epsilon {figure(price.spent)} is spent before it, "
-                           f"{figure(price.total)} after it", GREEN))
+            out.print(text(f"it would fit: epsilon {charge(price.spent)} is spent before it, "
+                           f"{charge(price.total)} after it", GREEN))
         else:
             out.print(text(f"it would be refused: {price.refusal}", RED))
         out.print(pairs([
-            ("alone", f"epsilon {figure(price.epsilon)} at delta {price.delta:g}"),
+            ("alone", f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}"),
             ("proved by", price.theorem),
-            ("charge", f"{figure(price.amount)} of {figure(price.cap)} {price.unit}"),
+            ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
             *([("instead", fits)] if fits else []),
         ]))
     if others:
         out.print(grid(("everything paid for", "epsilon", "delta", "why"), [
-            (one.what, text(figure(one.epsilon), "" if one.epsilon is not None else RED),
-             f"{one.delta:g}", one.why) for one in others]))
+            (one.what, text(charge(one.epsilon), "" if one.epsilon is not None else RED),
+             exact(one.delta), one.why) for one in others]))

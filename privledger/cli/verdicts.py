@@ -12,17 +12,21 @@ from attrs import frozen
 import privledger
 from privledger.accounting import promise
 from privledger.cli.output import emit
-from privledger.cli.render import GREEN, RED, figure, findings_table, pairs, text
+from privledger.cli.render import GREEN, RED, charge, findings_table, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.gate import RULES, WITHIN, Facts, Policy
+from privledger.reading import load_toml
 from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
+from privledger.reports.comparison import Comparison
+from privledger.rounding import exact
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 POLICY_FILES = ("privledger.toml", "pyproject.toml")
+ROOTS = (".git", ".hg", ".svn", ".jj")
 
 check_format_option = click.option(
     "--format", "format_", type=click.Choice(["text", "json", *FORMATS]), default="text",
@@ -31,7 +35,11 @@ check_format_option = click.option(
 
 @frozen
 class Verdict:
-    """The gate's answer."""
+    """The gate's answer.
+
+    Attributes:
+        compared: what the ledger was compared with; None where there is none.
+    """
 
     code: int
     verdict: str
@@ -39,22 +47,36 @@ class Verdict:
     findings: tuple[Finding, ...]
     fits: str = ""
     receipt: dict[str, Any] | None = None
+    compared: Comparison | None = None
 
 
 def find_policy(given: str | None) -> Policy:
-    """The policy that was named, or that of the working directory; never none at all.
+    """The policy that was named, or the nearest from the working directory upwards.
+
+    As ruff and pytest look for theirs, but no further than the root of the project: the first
+    folder with a repository in it.
 
     Raises:
         InvalidPlan: none there, or it cannot be understood.
     """
     if given is not None:
         return Policy.load(given)
-    for name in POLICY_FILES:
-        if Path(name).is_file() and (name != "pyproject.toml" or "[tool.privledger"
-                                     in Path(name).read_text(encoding="utf-8")):
-            return Policy.load(name)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        for name in POLICY_FILES:
+            if (folder / name).is_file() and (name != "pyproject.toml" or _has_policy(folder)):
+                return Policy.load(folder / name)
+        if any((folder / mark).exists() for mark in ROOTS):
+            break  # another project's policy is not this one's
     raise InvalidPlan("policy", "none", "given: --policy FILE, or privledger.toml or "
-                                        "[tool.privledger.policy] in the working directory")
+                                        "[tool.privledger.policy] in the working directory or "
+                                        "above it, up to the root of the project")
+
+
+def _has_policy(folder: Path) -> bool:
+    """Whether its pyproject.toml speaks of privledger at all; one that cannot be read stops."""
+    tool = load_toml(folder / "pyproject.toml", "pyproject.toml").get("tool")
+    return isinstance(tool, dict) and "privledger" in tool
 
 
 def show_verdict(format_: str, subject: str, policy: Policy, result: Verdict) -> None:
@@ -69,25 +91,28 @@ def show_verdict(format_: str, subject: str, policy: Policy, result: Verdict) ->
         return
     emit(format_, {"subject": subject, "policy": policy, "exit": result.code,
                    "verdict": result.verdict, "facts": result.facts, "fits": result.fits,
-                   "findings": result.findings, "receipt": result.receipt},
+                   "findings": result.findings, "receipt": result.receipt,
+                   "comparison": result.compared and result.compared.as_dict()},
          lambda out: _render(out, result, policy))
 
 
 def numbers(result: Verdict, policy: Policy) -> list[tuple[str, str]]:
     """What was compared."""
     facts = result.facts
+    compared = [] if result.compared is None else [("compared", result.compared.text)]
     if facts is None:
-        return []
+        return compared
     rows = [
-        ("epsilon", f"{figure(facts.epsilon)} of {figure(policy.max_epsilon)} allowed"),
-        ("delta", f"{facts.delta:g} of {policy.max_delta:g} allowed"),
+        *compared,
+        ("epsilon", f"{charge(facts.epsilon)} of {exact(policy.max_epsilon)} allowed"),
+        ("delta", f"{charge(facts.delta)} of {exact(policy.max_delta)} allowed"),
         ("relation", promise(facts.relation)),
         ("learners", ", ".join(facts.learners) or "-"),
         ("mechanisms", ", ".join(facts.mechanisms) or "-"),
     ]
     if policy.data:
-        rows += [(f"table {spend.name}", f"epsilon {figure(spend.epsilon)}, delta "
-                                         f"{spend.delta:g}") for spend in facts.data]
+        rows += [(f"table {spend.name}", f"epsilon {charge(spend.epsilon)}, delta "
+                                         f"{charge(spend.delta)}") for spend in facts.data]
     if result.fits:
         rows.append(("instead", result.fits))
     return rows
@@ -96,7 +121,7 @@ def numbers(result: Verdict, policy: Policy) -> list[tuple[str, str]]:
 def _render(out: Console, result: Verdict, policy: Policy) -> None:
     """One line, the numbers, every finding."""
     out.print(text(result.verdict, GREEN if result.code == WITHIN else RED))
-    if result.facts is not None:
+    if result.facts is not None or result.compared is not None:
         out.print(pairs(numbers(result, policy)))
     if result.findings:
         out.print(findings_table(result.findings))

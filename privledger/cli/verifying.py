@@ -8,7 +8,7 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, findings_table, text
+from privledger.cli.render import GREEN, RED, YELLOW, findings_table, text
 from privledger.cli.witness import key_option, public_option, witness
 from privledger.gate import NOT_TRUSTED
 from privledger.storage import shown
@@ -28,6 +28,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
            format_: str) -> None:
     """Read the whole history again, price every plan again, trust no total.
 
+    The first line says what it was compared with, and what can therefore not have been seen.
     Exit code 0 if clean, 3 if the ledger cannot be trusted.
     """
     known = witness(receipt, None, key_file, public_key)
@@ -37,7 +38,10 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     if entries:
         findings = known.compare(seen.past) + findings
 
+    compared = known.comparison
+
     def render(out: Console) -> None:
+        out.print(text(compared.text, "" if known.present else YELLOW), soft_wrap=True)
         if findings:
             out.print(text(f"NOT TRUSTED: {len(findings)} findings", RED))
             out.print(findings_table(findings))
@@ -46,9 +50,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
             out.print(text(f"clean: {entries} entries re-read and re-priced{more}", GREEN))
 
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": entries,
-                   "compared_with": receipt, "receipt": seen.receipt,
-                   "findings": findings}, render)
+                   "compared_with": receipt, "comparison": compared.as_dict(),
+                   "receipt": seen.receipt, "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
-
-

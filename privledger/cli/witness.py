@@ -12,6 +12,7 @@ from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Store
 from privledger.reports import Past, Survey, load_receipt, survey
+from privledger.reports.comparison import Comparison, comparison
 from privledger.reports.signing import (
     check_signature,
     check_signed_with,
@@ -38,6 +39,12 @@ class Witness:
     @property
     def present(self) -> bool:
         return self.receipt is not None or self.head is not None
+
+    @property
+    def comparison(self) -> Comparison:
+        """What it is worth, in words."""
+        return comparison(self.receipt, self.head,
+                          signed=bool(self.key_file or self.public_key))
 
     def survey(self, store: Store) -> Survey:
         """Audit `store`, and take down what `compare` needs."""

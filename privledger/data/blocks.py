@@ -13,8 +13,9 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from privledger.data.quiet import quiet
 from privledger.data.rows import Rows
-from privledger.errors import DataError, InvalidValue
+from privledger.errors import DataError, InvalidValue, public_name
 from privledger.rounding import MOST_COUNT, count, moderate, number
 
 
@@ -154,17 +155,23 @@ class CustomValue:
             table.setdefault("target", rows.target)
         table = {name: _read_only(column) for name, column in table.items()}
         try:
-            result = np.asarray(self.function(dict(table)), dtype=np.float64)
+            with quiet():
+                result = np.asarray(self.function(dict(table)), dtype=np.float64)
         except Exception as error:
-            # The text of a stranger's exception may quote a value: only its type goes on.
-            raise DataError(f"the custom query raised {type(error).__name__}") from None
+            # A stranger's exception may quote a value, in its text or in the name of its type.
+            raised = public_name(type(error))
+        else:
+            raised = ""
+        if raised:  # afresh: the other one would stay in its context
+            raise DataError(f"the custom query raised {raised}")
         if result.shape != (rows.n,):
             raise DataError("the custom query must return one number per row")
         return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
 
 
 def _read_only(column: NDArray[Any]) -> NDArray[Any]:
-    seen = column.view()
+    """A copy: a view could be made writable again, and the next release would read what it says."""
+    seen = column.copy()
     seen.setflags(write=False)
     return seen
 

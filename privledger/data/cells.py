@@ -152,16 +152,30 @@ class IndexCells:
 
 @frozen(eq=False)
 class CoinCells:
-    """Each record lands in one of `count` parts by its own private coin, drawn once."""
+    """Each record lands in one of `count` parts by its own private coin, drawn once.
+
+    Attributes:
+        weights: of the parts, whole numbers; empty if all parts are as likely.
+    """
 
     count: int
+    weights: tuple[int, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.weights and (len(self.weights) != self.count or type(self.weights) is not tuple):
+            raise InvalidValue("CoinCells weights", len(self.weights), "one for each part")
+        for weight in self.weights:
+            whole("CoinCells weight", weight, most=MOST_COUNT)
 
     def index(self, rows: Rows) -> NDArray[Any]:
         coins = rows.cache.get(self)
         if coins is None:
             # Modulo bias is the same for every record and known to nobody: still i.i.d. coins.
-            words = rows.source.integers64(rows.n)
-            coins = rows.cache[self] = (words % np.uint64(self.count)).astype(np.int64)
+            words = rows.source.integers64(rows.n) % np.uint64(sum(self.weights) or self.count)
+            if self.weights:
+                ends = np.cumsum(np.array(self.weights, dtype=np.uint64))
+                words = np.searchsorted(ends, words, side="right")
+            coins = rows.cache[self] = words.astype(np.int64)
         return coins  # type: ignore[no-any-return]
 
 

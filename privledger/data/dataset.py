@@ -23,11 +23,17 @@ from privledger.data.choices import (
 from privledger.data.disjoint import certificate
 from privledger.data.labels import LabelQuery
 from privledger.data.query import Query
-from privledger.data.rows import Rows, Vault
+from privledger.data.rows import Rows, Vault, _vault_of
 from privledger.data.schema import Column, Schema
 from privledger.data.score import Score
 from privledger.data.table import Columns, has_label
-from privledger.errors import InvalidValue, NotGranted, RelationMismatch, SchemaError
+from privledger.errors import (
+    InvalidValue,
+    NotGranted,
+    PrivledgerError,
+    RelationMismatch,
+    SchemaError,
+)
 from privledger.graph import Context
 from privledger.rounding import MOST_COUNT, count, number, positive, probability
 
@@ -54,18 +60,19 @@ class Dataset:
     Attributes:
         schema: the public facts.
         steps: how the handle was derived, outermost first.
-        ledger: the `Ledger` that protects the records.
+        ledger: what a learner may ask of the ledger that protects the records: a
+            `LedgerHandle`. The `Ledger` itself stays with its owner.
     """
 
     schema: Schema
-    _vault: Vault = field(alias="vault")
+    _vault: Any = field(alias="vault")  # a seal; inside the guard, in a copy, the vault itself
     steps: tuple[Step, ...] = ()
     ledger: Any = None
 
     @property
     def identity(self) -> str:
         """The name under which the ledger knows these records."""
-        return self._vault.identity
+        return str(self._vault.identity)
 
     @property
     def chain(self) -> tuple[Context, ...]:
@@ -79,7 +86,8 @@ class Dataset:
             NotGranted: the features are private here, or the handle is a part or a sample.
         """
         held = self._public("features").features
-        arrays = tuple(held.arrays[held.schema.feature_index(column.name)]
+        # Views: somebody who gives one another shape does not change what the guard reads.
+        arrays = tuple(held.arrays[held.schema.feature_index(column.name)].view()
                        for column in self.schema.features)
         return Columns(self.schema, arrays, held.n_rows)
 
@@ -98,15 +106,16 @@ class Dataset:
     @property
     def unlabelled(self) -> bool:
         """Whether the table was protected as one where records may lack a label."""
-        return self._vault.unlabelled
+        return bool(self._vault.unlabelled)
 
     def _public(self, what: str) -> Rows:
-        if self._vault.public is None:
+        public: Rows | None = _vault_of(self._vault).public
+        if public is None:
             raise NotGranted(f"{what}: private here. Public features are for ledgers of relation "
                              "replace_label, and protect(..., public_features=True)")
         if self.steps:
             raise NotGranted(f"{what}: ask the handle on all records, and pick positions")
-        return self._vault.public
+        return public
 
     def _derive(self, step: Step) -> Dataset:
         return Dataset(self.schema, self._vault, (*self.steps, step), self.ledger)
@@ -123,16 +132,21 @@ class Dataset:
         """The same records with only some features."""
         return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
 
-    def partition(self, parts: int | Cells) -> Partition:
+    def partition(self, parts: int | tuple[int, ...] | Cells) -> Partition:
         """Disjoint parts: by a public predicate or by position (`Cells`), or by a private coin
-        per record."""
+        per record: so many equally likely parts, or parts with whole-number weights."""
         from privledger.data.kinds import CELLS
 
         if isinstance(parts, IndexCells):
-            check_positions(parts, self._vault)
+            places = len(parts.places)  # of a stranger's, perhaps: before a frame holds a vault
+            wrong = wrong_positions(places, _vault_of(self._vault))
+            if wrong is not None:
+                raise wrong  # here, where no frame holds a vault: tracebacks keep frames
         if isinstance(parts, CELLS):
             public: Any = parts
             return Partition(self, public)
+        if isinstance(parts, tuple):
+            return Partition(self, CoinCells(count("parts", len(parts), least=2, most=1000), parts))
         return Partition(self, CoinCells(count("parts", parts, least=2, most=MOST_COUNT)))
 
     def count(self) -> Query:
@@ -263,17 +277,22 @@ class Dataset:
         return self
 
 
-def check_positions(cells: IndexCells, vault: Vault) -> None:
-    """Raise unless positions mean something here: a public number of rows, and as many cells."""
+def wrong_positions(places: int, vault: Vault) -> PrivledgerError | None:
+    """What to raise unless positions mean something here: a public number of rows, as many cells.
+    """
+    if type(vault) is not Vault:
+        return None  # the rows are in another process, which decides
     if vault.relation == "add_remove":
-        raise RelationMismatch("parts by position need a public number of rows: a ledger of "
-                               "relation replace_one or replace_label")
-    if len(cells.places) != vault._n_rows:
-        raise InvalidValue("IndexCells places", len(cells.places), "as many as there are rows")
+        return RelationMismatch("parts by position need a public number of rows: a ledger of "
+                                "relation replace_one or replace_label")
+    if places != vault._n_rows:
+        return InvalidValue("IndexCells places", places, "as many as there are rows")
+    return None
 
 
 def _certificate(partition: Partition) -> str:
-    return certificate(partition.cells, partition.data._vault)
+    public = _vault_of(partition.data._vault).public is not None
+    return certificate(partition.cells, public)
 
 
 @frozen(eq=False)

@@ -12,7 +12,6 @@ from privledger.data.cells import (
     LabelledCells,
 )
 from privledger.data.choices import GrownCells
-from privledger.data.rows import Vault
 
 _FREE: tuple[type, ...] = (TreeCells, GrownCells, IndexCells, LabelledCells, CoinCells)
 _OWN: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells)
@@ -37,10 +36,13 @@ def depends_on_label(cells: object) -> bool:
     return cells is not None and type(cells) not in _FREE
 
 
-def certificate(cells: object, vault: Vault) -> str:
-    """`index` also for parts by public features: neighbours have the same records in each."""
+def certificate(cells: object, public_features: bool) -> str:
+    """`index` also for parts by public features: neighbours have the same records in each.
+
+    No vault comes in here: what cells of a stranger's raise keeps the frames it went through.
+    """
     if type(cells) is CoinCells:
         return "iid_per_record"
-    if type(cells) is IndexCells or (vault.public is not None and not depends_on_label(cells)):
+    if type(cells) is IndexCells or (public_features and not depends_on_label(cells)):
         return "index"
     return "public_predicate"

@@ -1,5 +1,7 @@
 """The kinds of blocks and cells whose sensitivity is derived (docs/proofs/queries.md).
 
+What is checked is the guard's own copy of what was asked (mirror.py), on the vault itself.
+
 The sets are closed: a stranger's block, cells, bins or score would run the stranger's code on
 the rows, and its sensitivity would be a claim. Exact types, because a subclass is a stranger.
 """
@@ -28,7 +30,7 @@ from privledger.data.choices import (
     Votes,
 )
 from privledger.data.choices.features import ScoreName, check_fits
-from privledger.data.dataset import Dataset, Step, check_positions
+from privledger.data.dataset import Dataset, Step, wrong_positions
 from privledger.data.disjoint import by_record, certificate, depends_on_label
 from privledger.data.labels import LabelQuery
 from privledger.data.plain import is_plain
@@ -203,7 +205,7 @@ def _check_step(step: object, vault: Vault) -> None:
     if step.cells is not None:
         check_cells(step.cells, vault)
         if step.context.parts != step.cells.count or (
-                step.context.certificate != certificate(step.cells, vault)):
+                step.context.certificate != certificate(step.cells, vault.public is not None)):
             raise NotGranted("a handle whose derivation was changed; nothing was read")
 
 
@@ -237,7 +239,9 @@ def check_cells(cells: object, vault: Vault) -> None:
         raise UnsupportedNode("every record has a label: protect(..., unlabelled=True) allows "
                               "others. Nothing was read")
     if isinstance(cells, IndexCells):
-        check_positions(cells, vault)
+        wrong = wrong_positions(len(cells.places), vault)
+        if wrong is not None:
+            raise wrong
     if isinstance(cells, IntervalCells):
         _check_column(cells.name, "numeric", schema)
     if isinstance(cells, CategoryCells):

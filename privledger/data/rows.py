@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
+from privledger.data.hidden import _behind, _hide
 from privledger.data.plain import fixed
 from privledger.data.table import MISSING, Columns, has_label
 from privledger.errors import NotGranted
+from privledger.mutex import Mutex
 
 
-class Permission(Protocol):
-    """What opens a vault: a grant that is durable and not yet settled."""
+class Pass:
+    """What opens one vault: a grant that is durable and not yet settled. Never leaves the guard.
+
+    Attributes:
+        over: set when the grant is settled.
+        touched: whether rows were shown under the grant; set by the vault itself.
+    """
+
+    __slots__ = ("_guardian", "_identity", "_pid", "over", "touched")
+
+    def __init__(self, identity: str, guardian: object) -> None:
+        self._identity, self._guardian, self._pid = identity, guardian, os.getpid()
+        self.over = self.touched = False
 
     @property
-    def covers(self) -> str:
-        """Identity of the data that the grant was given for."""
+    def at_home(self) -> bool:
+        """Whether this is the process that the grant was given to."""
+        return self._pid == os.getpid()
 
     @property
     def active(self) -> bool:
-        """Whether the grant still stands."""
-
-    @property
-    def _guardian(self) -> object:
-        """The history that gave the grant."""
+        """Whether the grant still stands: not settled, and not in a forked child."""
+        return not self.over and self.at_home
 
 
 @define(eq=False, repr=False)
@@ -104,20 +115,22 @@ class Vault:
         self.__rows = rows
         self.opened = 0
         self.reading = False
-        self.lock = threading.RLock()
+        self.lock = Mutex()
+        self.copies: dict[int, tuple[Any, Any]] = {}  # of what strangers described: mirror.py
 
     @contextmanager
-    def open(self, permission: Permission) -> Iterator[Rows]:
-        """The rows, for the length of one release under `permission`.
+    def open(self, leave: Pass) -> Iterator[Rows]:
+        """The rows, for the length of one release under a grant, which is touched from here on.
 
         Raises:
             NotGranted: the grant is over, or was given for other data.
         """
-        if not permission.active:
+        if type(leave) is not Pass or not leave.active:
             raise NotGranted("the grant is over; nothing was read")
-        if permission.covers != self.identity or permission._guardian is not self._guardian:
+        if leave._identity != self.identity or leave._guardian is not self._guardian:
             raise NotGranted("the grant was given for other data; nothing was read")
         with self.lock:
+            leave.touched = True  # first: whatever happens now, nothing is handed back
             self.opened += 1
             self.reading = True
             try:
@@ -149,3 +162,62 @@ class Vault:
 
     def __deepcopy__(self, memo: object) -> Vault:
         return self
+
+
+class Seal:
+    """Stands for guarded rows in every handle. It has no fields, and no way to the rows.
+
+    Attributes:
+        identity: the name under which the ledger knows the records.
+        unlabelled: whether records may lack a label.
+        opened: how many releases have looked at the records. reading: whether one does now.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    @property
+    def identity(self) -> str:
+        return str(_vault_of(self).identity)
+
+    @property
+    def unlabelled(self) -> bool:
+        return bool(_vault_of(self).unlabelled)
+
+    @property
+    def opened(self) -> int:
+        return int(_vault_of(self).opened)
+
+    @property
+    def reading(self) -> bool:
+        return bool(_vault_of(self).reading)
+
+    def __repr__(self) -> str:
+        return "Seal(private)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+
+    def __copy__(self) -> Seal:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Seal:
+        return self
+
+
+def _sealed(vault: Any) -> Seal:
+    """A seal on a vault, or on what stands for one in another process."""
+    seal = Seal()
+    _hide(seal, vault)
+    return seal
+
+
+def _vault_of(seal: object) -> Any:
+    """The vault behind a seal.
+
+    Raises:
+        NotGranted: this is no seal, or one that nobody put on anything.
+    """
+    vault = _behind(seal) if type(seal) is Seal else None
+    if vault is None:
+        raise NotGranted("no guarded records stand behind this handle; nothing was read")
+    return vault

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from privledger.errors import DataDerived, InvalidValue, SchemaError
+from privledger.errors import (
+    DataDerived,
+    InvalidPlan,
+    InvalidValue,
+    RelationMismatch,
+    SchemaError,
+)
 from privledger.graph import canonical
+from privledger.reading import load_json, load_toml
 from privledger.rounding import MOST_COUNT, count, number
 
 KINDS = ("numeric", "categorical", "identifier", "string", "timestamp")
@@ -68,6 +73,11 @@ class Column:
                               f"role one of {', '.join(ROLES)}")
         if self.outside not in ("clip", "refuse"):
             raise SchemaError(f"column {self.name!r}: outside must be clip or refuse")
+        for flag in ("missing", "integer", "ordered"):
+            if not isinstance(getattr(self, flag), bool):  # "false" would be taken for true
+                raise SchemaError(f"column {self.name!r}: {flag} must be true or false")
+        if not isinstance(self.categories, list | tuple):
+            raise SchemaError(f"column {self.name!r}: categories must be a list")
         check_provenance(f"column {self.name!r}", self.provenance)
         if self.role not in ("feature", "target"):
             return
@@ -99,9 +109,27 @@ def check_provenance(what: str, value: object) -> None:
         raise SchemaError(f"{what}: provenance must be a word")
     if value.lower() not in PUBLIC_WORDS:
         raise DataDerived(
-            f"{what}: provenance is {value!r}, only {', '.join(PUBLIC_WORDS)} are accepted; "
-            "bounds and categories taken from the private data must be bought from the ledger"
+            f"{what}: provenance is {value!r}, only {', '.join(PUBLIC_WORDS)} are accepted; what "
+            "was taken from the private data must be bought from the ledger"
         )
+
+
+def check_promise(rows: object, provenance: object) -> None:
+    """Refuse an expected number of rows that nobody stands for, or that was counted.
+
+    Nothing is compared with a table: whether it agrees is itself an answer about the table.
+    """
+    if rows is None:
+        if provenance is not None:
+            raise SchemaError("expected_rows_provenance is given, and no expected_rows")
+        return
+    if isinstance(rows, bool) or not isinstance(rows, int):
+        raise SchemaError("expected_rows: a whole number is needed")
+    count("expected_rows", rows, most=MOST_COUNT)
+    if not isinstance(provenance, str):
+        raise SchemaError("expected_rows needs expected_rows_provenance: where the number comes "
+                          f"from, one of {', '.join(PUBLIC_WORDS)}, and after a colon any text")
+    check_provenance("expected_rows", provenance.partition(":")[0].strip())
 
 
 @frozen
@@ -110,15 +138,24 @@ class Schema:
 
     Attributes:
         task: `regression` or `classification`, by the target's kind.
-        public_rows: the number of rows, if it is public; needed by nothing under add_remove.
+        public_rows: the true number of rows, if it is public. Never under add_remove, where one
+            row more is what the guarantee hides: a table whose schema states it is refused.
+        expected_rows: about how many rows there will be, promised without looking at them. The
+            only number of rows that may steer a learner under add_remove.
+        expected_rows_provenance: where that promise comes from: one of the provenance words,
+            and after a colon what a reader should know ("declared: the trial enrols 500").
     """
 
     name: str
     columns: tuple[Column, ...] = field(converter=_column_tuple)
     public_rows: int | None = None
     array_layout: bool = False
+    expected_rows: int | None = None
+    expected_rows_provenance: str | None = None
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.array_layout, bool):
+            raise SchemaError("array_layout must be true or false")
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise SchemaError("two columns have the same name")
@@ -128,6 +165,7 @@ class Schema:
             raise SchemaError("no feature column")
         if self.public_rows is not None:
             count("public_rows", self.public_rows, most=MOST_COUNT)
+        check_promise(self.expected_rows, self.expected_rows_provenance)
 
     @cached_property
     def features(self) -> tuple[Column, ...]:
@@ -149,6 +187,25 @@ class Schema:
         """sha256 of the canonical JSON of the schema."""
         return hashlib.sha256(canonical(self.to_dict()).encode("ascii")).hexdigest()
 
+    @property
+    def declared_rows(self) -> int | None:
+        """The number of rows that was declared, public or expected, for whoever keeps a policy."""
+        return self.expected_rows if self.public_rows is None else self.public_rows
+
+    def rows_for(self, relation: str) -> int | None:
+        """The number of rows that a learner may be steered by; None if it has to buy one.
+
+        Raises:
+            RelationMismatch: the schema states the true number, and `relation` is add_remove:
+                tables of n and n + 1 rows would be treated differently with probability 1.
+        """
+        if relation == "add_remove" and self.public_rows is not None:
+            raise RelationMismatch(
+                "public_rows states the true number of rows, which add_remove hides: declare "
+                "expected_rows with its expected_rows_provenance, a promise made without looking, "
+                "or use relation replace_one")
+        return self.declared_rows
+
     def feature_index(self, name: str) -> int:
         for index, column in enumerate(self.features):
             if column.name == name:
@@ -161,16 +218,20 @@ class Schema:
         if unknown:
             raise SchemaError(f"no feature column {', '.join(sorted(unknown))}")
         kept = tuple(c for c in self.columns if c.role != "feature" or c.name in names)
-        return Schema(self.name, kept, self.public_rows, self.array_layout)
+        return evolve(self, columns=kept)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; `from_dict` reads them back."""
-        return {
+        value = {
             "name": self.name,
             "columns": [_column_dict(column) for column in self.columns],
             "public_rows": self.public_rows,
             "array_layout": self.array_layout,
         }
+        if self.expected_rows is not None:  # absent else: digests of older schemas stay
+            value |= {"expected_rows": self.expected_rows,
+                      "expected_rows_provenance": self.expected_rows_provenance}
+        return value
 
     @staticmethod
     def from_dict(value: Any) -> Schema:
@@ -179,7 +240,9 @@ class Schema:
             raise SchemaError("a schema is an object with a list of columns")
         for key in ("provenance", "bounds_from"):
             check_provenance("schema", value.get(key, "public"))
-        rows = value.get("public_rows")
+        rows = {"public_rows": value.get("public_rows"),
+                "expected_rows": value.get("expected_rows"),
+                "expected_rows_provenance": value.get("expected_rows_provenance")}
         if value.get("unit"):
             raise SchemaError("privacy units of several rows are not supported in this version: "
                               "keep one row per person before protecting the table")
@@ -187,8 +250,8 @@ class Schema:
             if "columns" in value:
                 marker = value.get("missing_value_marker") is not None
                 columns = tuple(_column(c, marker, value.get("target")) for c in value["columns"])
-                return Schema(str(value.get("name", "table")), columns, rows,
-                              bool(value.get("array_layout", False)))
+                return Schema(str(value.get("name", "table")), columns, **rows,
+                              array_layout=value.get("array_layout", False))
             return _array_schema(value, rows)
         except (KeyError, TypeError) as error:
             raise SchemaError(f"the schema lacks or misuses {error}") from None
@@ -201,11 +264,13 @@ class Schema:
             SchemaError: not a schema; columns and rules are named.
             DataDerived: it says that something was read off the private data.
         """
-        text = Path(path).read_text(encoding="utf-8")
+        load = load_toml if str(path).endswith(".toml") else load_json
+        if not Path(path).exists():
+            raise SchemaError(f"{Path(path).name}: no such schema file")
         try:
-            value = tomllib.loads(text) if str(path).endswith(".toml") else json.loads(text)
-        except (ValueError, tomllib.TOMLDecodeError):
-            raise SchemaError(f"{Path(path).name}: neither JSON nor TOML") from None
+            value = load(path, "schema")
+        except InvalidPlan as error:
+            raise SchemaError(str(error)) from None
         return Schema.from_dict(value)
 
 
@@ -222,7 +287,9 @@ def _column_dict(column: Column) -> dict[str, Any]:
     return result
 
 
-def _column(value: dict[str, Any], missing: bool, target: object) -> Column:
+def _column(value: Any, missing: bool, target: object) -> Column:
+    if not isinstance(value, dict):
+        raise SchemaError("every column of a schema is an object with a name and a kind")
     unknown = set(value) - _COLUMN_KEYS
     if unknown:
         raise SchemaError(f"column {value.get('name')!r}: unknown keys "
@@ -230,20 +297,23 @@ def _column(value: dict[str, Any], missing: bool, target: object) -> Column:
     name = value["name"]
     check_provenance(f"column {name!r}", value.get("bounds_from", "public"))
     role = value.get("role", "target" if target is not None and name == target else "feature")
-    allowed = bool(value.get("missing", missing and role == "feature"))
+    allowed = value.get("missing", missing and role == "feature")
+    listed = value.get("categories")
+    if isinstance(listed, str):  # its letters are no list
+        raise SchemaError(f"column {name!r}: categories must be a list")
     if value["kind"] == "numeric" and role in ("feature", "target") and (
             "lower" not in value or "upper" not in value):
         raise SchemaError(f"column {name!r}: bounds missing; lower and upper must be public facts")
     return Column(
         name, value["kind"], role, value.get("lower", 0.0), value.get("upper", 0.0),
-        tuple(value.get("categories") or ()), bool(value.get("integer", False)), allowed,
+        tuple(listed or ()), value.get("integer", False), allowed,
         value.get("outside", "clip"),
         value.get("provenance", "public"), str(value.get("unit") or ""),
-        bool(value.get("ordered", False)),
+        value.get("ordered", False),
     )
 
 
-def _array_schema(value: dict[str, Any], rows: int | None) -> Schema:
+def _array_schema(value: dict[str, Any], rows: dict[str, Any]) -> Schema:
     """The compact form for arrays: one bound for every feature."""
     features = tuple(
         Column(f"x{index}", value["feature_kind"], "feature", value["lower"], value["upper"])
@@ -251,4 +321,4 @@ def _array_schema(value: dict[str, Any], rows: int | None) -> Schema:
     )
     target = Column(value["target"], "categorical", "target",
                     categories=tuple(value["target_categories"]))
-    return Schema(str(value.get("name", "table")), (*features, target), rows, True)
+    return Schema(str(value.get("name", "table")), (*features, target), **rows, array_layout=True)

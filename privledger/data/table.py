@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 
 from privledger.data.schema import Column, Schema, label_key
 from privledger.errors import DataError
+from privledger.reading import kind_of
 
 MISSING = -1
 
@@ -45,15 +50,39 @@ def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
         A pandas frame and series where pandas is installed; otherwise a dict of NumPy columns
         and a NumPy array. Categories come as in the schema's list; an empty cell is missing.
     """
+    kind = kind_of(Path(path).stat().st_mode) if Path(path).exists() else ""
+    if kind:
+        raise DataError(f"{Path(path).name}: it is {kind}, not a table")
     if str(path).endswith(".npz"):
         return _read_npz(Path(path), schema)
+    table = _read_csv(path)
+    _need(schema, table)
+    X = {column.name: _typed(table[column.name], column) for column in schema.features}
+    y = _typed(table[schema.target.name], schema.target)
+    return _as_frame(X, y, schema)
+
+
+def read_features(path: str | Path, schema: Schema) -> Any:
+    """Feature columns alone, as `read_table` gives them; the table needs no target column."""
+    if str(path).endswith(".npz"):
+        return _read_npz(Path(path), schema)[0]
+    table = _read_csv(path)
+    missing = [column.name for column in schema.features if column.name not in table]
+    if missing:
+        raise DataError(f"missing column {', '.join(missing)}")
+    return as_frame({column.name: _typed(table[column.name], column)
+                     for column in schema.features})
+
+
+def _read_csv(path: str | Path) -> dict[str, NDArray[Any]]:
+    """Cells of a CSV file by column."""
     opener = gzip.open if str(path).endswith(".gz") else open
     try:
         with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             header = next(reader, None)
             rows = list(reader)
-    except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile):
+    except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error):
         raise DataError(f"{Path(path).name}: not a CSV file in UTF-8") from None
     except (FileNotFoundError, IsADirectoryError):
         raise DataError(f"{Path(path).name}: no such file") from None
@@ -62,14 +91,13 @@ def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     header = [name.strip() for name in header]
     if len(header) == 1 and ";" in header[0]:
         raise DataError(f"{Path(path).name}: columns must be separated by commas, not semicolons")
+    if len(set(header)) < len(header):
+        twice = sorted({name for name in header if header.count(name) > 1})
+        raise DataError(f"{Path(path).name}: column {', '.join(twice)[:200]} is given twice")
     if any(len(row) != len(header) for row in rows):
         raise DataError(f"{Path(path).name}: rows of different lengths")
     cells = np.array(rows, dtype=object).reshape(len(rows), len(header))
-    table = {name: cells[:, position] for position, name in enumerate(header)}
-    _need(schema, table)
-    X = {column.name: _typed(table[column.name], column) for column in schema.features}
-    y = _typed(table[schema.target.name], schema.target)
-    return _as_frame(X, y, schema)
+    return {name: cells[:, position] for position, name in enumerate(header)}
 
 
 def _need(schema: Schema, table: Mapping[str, Any]) -> None:
@@ -119,14 +147,35 @@ def as_frame(X: dict[str, NDArray[Any]]) -> Any:
 
 
 def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
-    with np.load(path, allow_pickle=False) as archive:
-        X, codes = archive["X"], archive["y"]
-    if X.ndim != 2 or X.shape[1] != len(schema.features) or len(codes) != len(X):
+    X, codes = _npz_arrays(path)
+    if (X.ndim != 2 or X.shape[1] != len(schema.features) or codes.shape != (len(X),)
+            or X.dtype.kind not in "fiu" or codes.dtype.kind not in "iu"):
         raise DataError(f"{path.name}: arrays do not have the shape the schema gives")
     labels = np.array(schema.target.categories)
     if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
         raise DataError(f"{path.name}: a class code outside the schema's list")
     return X, labels[codes]
+
+
+def _npz_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """`X` and `y` of an archive of arrays. No pickles, and no name twice."""
+    try:
+        with zipfile.ZipFile(path) as names:
+            members = [name.removesuffix(".npy") for name in names.namelist()]
+        if len(set(members)) < len(members):
+            raise DataError(f"{path.name}: an array is given twice")
+        with np.load(path, allow_pickle=False) as archive:
+            return archive["X"], archive["y"]
+    except (FileNotFoundError, IsADirectoryError):
+        raise DataError(f"{path.name}: no such file") from None
+    except KeyError:
+        raise DataError(f"{path.name}: an archive with the arrays X and y is needed") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, SyntaxError,
+            NotImplementedError, MemoryError, OverflowError, RuntimeError, TypeError,
+            UnicodeError, struct.error, tokenize.TokenError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path.name}: not an NPZ archive of arrays") from None
 
 
 def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:

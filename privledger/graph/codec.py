@@ -8,6 +8,7 @@ from typing import Any
 from attrs import fields
 
 from privledger.errors import InvalidPlan
+from privledger.graph.depth import check_depth
 from privledger.graph.nodes import NODE_TYPES, Node
 
 _TYPES = {kind.__name__: kind for kind in NODE_TYPES}
@@ -20,20 +21,39 @@ def canonical(value: Any) -> str:
 
 
 def to_json(node: Node) -> dict[str, Any]:
-    """A node as a JSON object; its type under `node`."""
+    """A node as a JSON object; its type under `node`.
+
+    Raises:
+        InvalidPlan: it is nested too deeply, or too large to be written out.
+    """
+    check_depth(node)
+    return _out(node)
+
+
+def _out(node: Node) -> dict[str, Any]:
     result: dict[str, Any] = {"node": type(node).__name__}
     for attribute in fields(type(node)):
         value = getattr(node, attribute.name)
         if isinstance(value, NODE_TYPES):
-            value = to_json(value)
+            value = _out(value)
         elif isinstance(value, tuple):
-            value = [to_json(item) if isinstance(item, NODE_TYPES) else item for item in value]
+            value = [_out(item) if isinstance(item, NODE_TYPES) else item for item in value]
         result["inner" if attribute.name == "node" else attribute.name] = value
     return result
 
 
 def from_json(value: Any) -> Node:
-    """The node that `to_json` wrote; every record checks itself again."""
+    """The node that `to_json` wrote; every record checks itself again.
+
+    Raises:
+        InvalidPlan: it is nested too deeply, too large, or no node.
+        InvalidMechanism: a record that checked itself failed.
+    """
+    check_depth(value)
+    return _node(value)
+
+
+def _node(value: Any) -> Node:
     name = value.get("node") if isinstance(value, dict) else None
     if not isinstance(name, str) or name not in _TYPES:
         raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
@@ -47,14 +67,20 @@ def from_json(value: Any) -> Node:
             raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
         arguments[known[key]] = _value(item)
     try:
-        return kind(**arguments)
+        node = kind(**arguments)
     except TypeError:
         raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
+    for key, item in value.items():
+        # A text or an object would turn into a tuple of its characters or keys.
+        if key != "node" and isinstance(getattr(node, known[key]), tuple) and (
+                not isinstance(item, list)):
+            raise InvalidPlan(f"{value['node']} {key}", _short(item), "a list")
+    return node
 
 
 def _value(item: Any) -> Any:
     if isinstance(item, dict):
-        return from_json(item)
+        return _node(item)
     if isinstance(item, list):
         return tuple(_value(part) for part in item)
     return item

@@ -24,6 +24,7 @@ from typing import Any
 from privledger.accounting import Cost, Relation, check_relation
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidMechanism, InvalidPlan, RelationMismatch, UnsupportedNode
+from privledger.graph.depth import check_depth
 from privledger.graph.fold import cost_of
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -78,8 +79,13 @@ def from_dp_event(event: Any, relation: Relation = "add_remove") -> Node:
     Raises:
         UnsupportedNode: no node says this; or dp_accounting is not installed.
         RelationMismatch: the event is stated for the other relation.
-        InvalidValue: a number that can never be right, NaN for example.
+        InvalidValue: a number that can never be right, NaN for example, or nested too deeply.
     """
+    check_depth(event, "DpEvent")
+    return _from(event, relation)
+
+
+def _from(event: Any, relation: Relation) -> Node:
     name = type(event).__name__
     if type(event) is not getattr(_module(), name, None):
         raise UnsupportedNode(f"{name} is no event of dp_accounting.dp_event")
@@ -152,28 +158,28 @@ def _from_zcdp(event: Any, relation: Relation) -> Node:
 def _from_composed(event: Any, relation: Relation) -> Node:
     if not isinstance(event.events, list | tuple):
         raise InvalidPlan("ComposedDpEvent events", type(event.events).__name__, "a list")
-    return Sequential([from_dp_event(member, relation) for member in event.events])
+    return Sequential([_from(member, relation) for member in event.events])
 
 
 def _from_self_composed(event: Any, relation: Relation) -> Node:
-    return Repeat(from_dp_event(event.event, relation), event.count)
+    return Repeat(_from(event.event, relation), event.count)
 
 
 def _from_poisson(event: Any, relation: Relation) -> Node:
     """docs/proofs/relations.md: a Poisson sample may change its relation as a whole."""
-    inner = from_dp_event(event.event, "add_remove")
+    inner = _from(event.event, "add_remove")
     return _for_removal(PoissonSample(event.sampling_probability, inner), relation)
 
 
 def _from_fixed_size(event: Any, relation: Relation) -> Node:
     _only("replace_one", relation, event)
     return FixedSizeSample(event.sample_size, event.source_dataset_size,
-                           from_dp_event(event.event, "replace_one"))
+                           _from(event.event, "replace_one"))
 
 
 def _from_select(event: Any, relation: Relation) -> Node:
     """Papernot, Steinke 2022 (arXiv:2110.03620v2), Definition 1; shape infinity is Poisson."""
-    node = from_dp_event(event.event, relation)
+    node = _from(event.event, relation)
     if event.shape == math.inf:
         return Tuning(node, "poisson", mean=event.mean)
     mean = number("RepeatAndSelectDpEvent mean", event.mean)

@@ -19,7 +19,7 @@ from privledger.accounting import (
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.graph.fold import cost_of
 from privledger.graph.nodes import Node
-from privledger.rounding import probability
+from privledger.rounding import downward, exact, probability, upward
 
 _LONG = {
     "pure": "sum of pure epsilons",
@@ -89,14 +89,15 @@ class Explanation:
     def __str__(self) -> str:
         found = self.certificate
         lines = [
-            f"epsilon <= {found.epsilon:.6g} at delta {found.delta:g}, {promise(self.relation)}",
+            f"epsilon <= {upward(found.epsilon)} at delta {exact(found.delta)}, "
+            f"{promise(self.relation)}",
             f"  proved by   {found.theorem}",
             f"  accountant  {found.accountant}: {_LONG[found.accountant]}{_where(found)}",
             "  at least    " + _below(self.lower, found.epsilon),
             "other accountants",
         ]
         for one in self.alternatives:
-            value = "-" if one.epsilon is None else f"{one.epsilon:.6g}"
+            value = "-" if one.epsilon is None else upward(one.epsilon)
             lines.append(f"  {one.accountant:<5}{value:<12}{one.why}")
         return "\n".join(lines)
 
@@ -117,8 +118,8 @@ def _where(found: Certificate) -> str:
 def _below(lower: float, upper: float) -> str:
     if lower <= 0:
         return "nothing is proved from below for these nodes"
-    gap = upper / lower - 1
-    return f"{lower:.6g} for every accountant (the bounds are {max(gap, 0):.2g} apart, relative)"
+    gap = upward(max(upper / lower - 1, 0.0), 2)
+    return f"{downward(lower)} for every accountant (the bounds are {gap} apart, relative)"
 
 
 def explain(

@@ -7,7 +7,7 @@ changes of what counts as a neighbour in `fold_relations`, a choice among member
 from __future__ import annotations
 
 import math
-from functools import lru_cache, singledispatch
+from functools import singledispatch
 
 from privledger.accounting import (
     DEFAULT_ORDERS,
@@ -20,6 +20,7 @@ from privledger.accounting import (
     repeat,
     sequential,
 )
+from privledger.accounting.deadline import check_time
 from privledger.accounting.pld import GaussianPair, both_ways
 from privledger.errors import RelationMismatch
 from privledger.graph.nodes import (
@@ -32,6 +33,7 @@ from privledger.graph.nodes import (
     Sequential,
     check_node,
 )
+from privledger.graph.remember import remembered
 from privledger.mechanisms import leaf_cost
 from privledger.rounding import multiply_up, up
 
@@ -51,8 +53,9 @@ def cost_of(
     return _cached(node, check_relation(relation), orders)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _cached(node: Node, relation: Relation, orders: Orders) -> Cost:
+    check_time()
     return fold(node, relation, orders)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from privledger.accounting import (
     poisson_pure_epsilon,
     pure_rdp,
 )
-from privledger.accounting.pld import Losses, fixed_size, losses_rdp, poisson
+from privledger.accounting.pld import LEAST_RATE, Losses, fixed_size, losses_rdp, poisson
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
@@ -28,9 +29,10 @@ from privledger.graph.nodes import (
     below,
     holds,
 )
-from privledger.rounding import down
+from privledger.rounding import down, multiply_up
 
 Orders = tuple[float, ...]
+_SMALLEST = sys.float_info.min  # of a rate
 
 
 def _check_inside(node: Node, name: str) -> None:
@@ -43,17 +45,28 @@ def _check_inside(node: Node, name: str) -> None:
                               "no proof here")
 
 
+def _one_sample(node: PoissonSample) -> PoissonSample:
+    """A sample of a sample is one sample: docs/proofs/subsampling.md, "Samples of samples"."""
+    rate, child = node.rate, node.node
+    while isinstance(child, PoissonSample):
+        if child.rate < 1:
+            rate = max(multiply_up(rate, child.rate), _SMALLEST)
+        child = child.node
+    return node if child is node.node else PoissonSample(min(rate, 1.0), child)
+
+
 @fold.register
 def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
     """Exact for Gaussians (they merge into one on the same sample) and by pairs otherwise."""
     if relation != "add_remove":
         raise RelationMismatch("Poisson subsampling is priced under add_remove only")
     _check_inside(node.node, "Poisson sample")
+    node = _one_sample(node)
     inner = cost_of(node.node, relation, orders)
     if node.rate == 1 or inner.mu_squared == 0:
         return inner
     losses = None if inner.losses is None else poisson(node.rate, inner.losses)
-    if node.rate < 1e-100 or 1 - node.rate < 1e-15:
+    if node.rate < LEAST_RATE or 1 - node.rate < 1e-15:
         losses = None
     pure = math.inf
     if math.isfinite(inner.pure):

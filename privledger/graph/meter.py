@@ -52,10 +52,13 @@ class Context:
 
 def filter_caps(node: IndividualFilter) -> str:
     """Kind, cap and order of a filter, exactly, as one word."""
-    return f"{node.kind}:{float(node.cap).hex()}:{float(node.order).hex()}"
+    # Plus zero, because -0.0 is the same order.
+    return f"{node.kind}:{float(node.cap).hex()}:{(float(node.order) + 0.0).hex()}"
 
 
 Unit: TypeAlias = Node
+PARTS_OF_PARTS = (". Parts of parts need a Parallel within a Parallel; counts per class of every "
+                  "cell need one release, on CrossCells(cells, data.cells(TARGET))")
 
 
 def flatten(node: Node | None, times: int, counts: dict[Unit, int]) -> None:
@@ -97,6 +100,7 @@ class Meter:
                 f"no grant covers {type(leaf).__name__} "
                 + (f"under {' > '.join(step.kind for step in chain)} " if chain else "")
                 + "here: the reserved plan has no such node left. Nothing was read"
+                + (PARTS_OF_PARTS if sum(step.kind == "part" for step in chain) > 1 else "")
             )
         self._above.update(above)
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
+from privledger.graph.depth import Nested, check_nested
 from privledger.mechanisms import (
     Asserted,
     AssertedZCDP,
@@ -46,15 +47,22 @@ def _tuple(value: object) -> tuple[object, ...]:
     return tuple(value)
 
 
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidMechanism(name, type(value).__name__, "a text")
+
+
 def check_node(name: str, value: object) -> None:
-    """Raise `InvalidMechanism` unless `value` is a node type this package knows."""
+    """Raise `InvalidMechanism` unless `value` is a node type this package knows, `InvalidPlan`
+    unless it is within the depth that a plan may have."""
     # By exact type: a subclass could answer anything when it is asked for its noise.
     if type(value) not in NODE_TYPES:
         raise InvalidMechanism(name, type(value).__name__, "a node of the composition graph")
+    check_nested(name, value)
 
 
 @frozen(cache_hash=True)
-class Sequential:
+class Sequential(Nested):
     """All of `nodes` run on the same records, one after another."""
 
     nodes: tuple[Node, ...] = field(converter=_tuple)
@@ -65,7 +73,7 @@ class Sequential:
 
 
 @frozen(cache_hash=True)
-class Repeat:
+class Repeat(Nested):
     """`node` runs `count` times on the same records, with fresh randomness."""
 
     node: Node
@@ -77,7 +85,7 @@ class Repeat:
 
 
 @frozen(cache_hash=True)
-class Parallel:
+class Parallel(Nested):
     """Member j runs on part j of a partition.
 
     Attributes:
@@ -102,7 +110,7 @@ class Parallel:
 
 
 @frozen(cache_hash=True)
-class OneOf:
+class OneOf(Nested):
     """One of `nodes` runs; which one may depend on everything released before.
 
     For plans whose shape follows from a released value, such as a depth from a noisy count.
@@ -119,7 +127,7 @@ class OneOf:
 
 
 @frozen(cache_hash=True)
-class PoissonSample:
+class PoissonSample(Nested):
     """Each record enters independently with probability `rate`, then `node` runs.
 
     Assumes a fresh sample for this node, whose membership is never published. A batch of
@@ -135,7 +143,7 @@ class PoissonSample:
 
 
 @frozen(cache_hash=True)
-class IndividualFilter:
+class IndividualFilter(Nested):
     """Whatever runs inside, each record leaves before its own cost passes `cap`.
 
     Attributes:
@@ -157,14 +165,14 @@ class IndividualFilter:
         positive("IndividualFilter cap", self.cap)
         if self.kind == "renyi" and not positive("IndividualFilter order", self.order) > 1:
             raise InvalidMechanism("IndividualFilter order", self.order, "above 1")
-        if self.kind == "gdp" and self.order != 0:
+        if self.kind == "gdp" and (type(self.order) is bool or self.order != 0):
             raise InvalidMechanism("IndividualFilter order", self.order, "zero for kind gdp")
         if self.node is not None:
             check_node("IndividualFilter node", self.node)
 
 
 @frozen(cache_hash=True)
-class Group:
+class Group(Nested):
     """One person owns at most `rows` of the records that `node` protects one by one."""
 
     rows: int = field(converter=plain_int)
@@ -176,7 +184,7 @@ class Group:
 
 
 @frozen(cache_hash=True)
-class FixedSizeSample:
+class FixedSizeSample(Nested):
     """`size` of exactly `out_of` records, drawn without replacement, then `node` runs.
 
     For replace-one, where the number of records is public. Assumes a fresh sample for this
@@ -196,7 +204,7 @@ class FixedSizeSample:
 
 
 @frozen(cache_hash=True)
-class AsReplaceOne:
+class AsReplaceOne(Nested):
     """`node`, whose sensitivities are stated for add_remove, in a replace_one history.
 
     To replace a record is to remove one and add another. The reverse, from replace_one to
@@ -210,7 +218,7 @@ class AsReplaceOne:
 
 
 @frozen(cache_hash=True)
-class LabelOnly:
+class LabelOnly(Nested):
     """`node` touches labels only: every feature, and the number of rows, is public.
 
     Priced under `replace_label` only, where neighbours differ in one record's label, at what
@@ -225,7 +233,7 @@ class LabelOnly:
 
 
 @frozen(cache_hash=True)
-class Tuning:
+class Tuning(Nested):
     """The best of a random number of runs of `node`, chosen by what the runs released.
 
     Only the winner is published: the number of runs, the others' outputs and the running time
@@ -247,17 +255,19 @@ class Tuning:
 
     def __attrs_post_init__(self) -> None:
         check_node("Tuning node", self.node)
+        for name in ("shape", "success", "mean"):
+            number(f"Tuning {name}", getattr(self, name))
         if self.distribution == "negative_binomial":
             probability("Tuning success", self.success)
             shape = number("Tuning shape", self.shape)
             if not (-1 < shape <= 1000 and (shape == 0 or abs(shape) >= 1e-6)):
                 raise InvalidMechanism("Tuning shape", self.shape,
                                        "above -1, at most 1000, and 0 or at least 1e-6 in size")
-            if self.mean != 0:
+            if type(self.mean) is bool or self.mean != 0:
                 raise InvalidMechanism("Tuning mean", self.mean, "0 for negative_binomial")
         elif self.distribution == "poisson":
             positive("Tuning mean", self.mean)
-            if self.success != 0:
+            if type(self.success) is bool or self.success != 0:
                 raise InvalidMechanism("Tuning success", self.success, "0 for poisson")
         else:
             raise InvalidMechanism("Tuning distribution", self.distribution,
@@ -270,12 +280,18 @@ class PostProcess:
 
     note: str = ""
 
+    def __attrs_post_init__(self) -> None:
+        _check_text("PostProcess note", self.note)
+
 
 @frozen(cache_hash=True)
 class Public:
     """A public fact that the computation used. Costs nothing."""
 
     fact: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        _check_text("Public fact", self.fact)
 
 
 Node: TypeAlias = (

@@ -8,11 +8,11 @@ its privacy profile may pass both of theirs [docs/proofs/composition.md].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from attrs import evolve
 
 from privledger.accounting import Cost, Relation, maximum, sequential
+from privledger.accounting.deadline import check_time
 from privledger.errors import UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.meter import Unit, flatten, inside, opens_alike
@@ -30,6 +30,7 @@ from privledger.graph.nodes import (
     Tuning,
     holds,
 )
+from privledger.graph.remember import remembered
 
 Orders = tuple[float, ...]
 _WIDE = (PoissonSample, Parallel, IndividualFilter, OneOf)
@@ -47,14 +48,14 @@ def _dearest(members: Sequence[Node], relation: Relation, orders: Orders) -> Cos
     return maximum([_together(group, relation, orders) for group in _groups(members)])
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _units(node: Node) -> dict[Unit, int]:
     found: dict[Unit, int] = {}
     flatten(node, 1, found)
     return found
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _split(node: Node) -> tuple[frozenset[Unit], tuple[Unit, ...]]:
     """Units that are one release, and units that releases are made within."""
     units = _units(node)
@@ -64,6 +65,7 @@ def _split(node: Node) -> tuple[frozenset[Unit], tuple[Unit, ...]]:
 
 def _alike(first: Node | None, second: Node | None) -> bool:
     """Whether some release could be taken off either."""
+    check_time()
     if first is None or second is None:  # the inside of a free filter
         return True
     if first == second:

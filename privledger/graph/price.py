@@ -9,15 +9,14 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from privledger.accounting import Certificate as PriceCertificate
 from privledger.accounting import (
-    DEFAULT_ORDERS,
     Relation,
     delta_at,
     epsilon_at,
     largest_count,
     smallest,
 )
-from privledger.accounting import Certificate as PriceCertificate
 from privledger.errors import InvalidPlan, InvalidValue
 from privledger.graph.explain import Explanation
 from privledger.graph.explain import explain as explain_price
@@ -131,7 +130,9 @@ def calibrate(
         A parameter whose own price has been checked to meet the target.
 
     Raises:
-        InvalidValue: no parameter meets the target.
+        InvalidValue: no parameter meets the target. Where `build` or the price of what it built
+            refused some parameters, the last refusal is its `__cause__`; where they refused
+            all of them, theirs is the exception that is raised.
         InvalidPlan: the price does not move in one direction with the parameter.
 
     >>> noise = calibrate(lambda z: Repeat(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
@@ -143,19 +144,31 @@ def calibrate(
     target = positive("epsilon", epsilon)
     checked = probability("delta", delta, zero=True)
 
-    def price(parameter: float) -> float:
-        # Not through the cache: a search prices each candidate once.
-        try:
-            cost = cost_of(build(parameter), relation, DEFAULT_ORDERS)
-        except InvalidValue:
-            return math.inf
-        return epsilon_at(cost, checked, accountant).epsilon
+    priced = 0
+    refusal: ArithmeticError | InvalidValue | None = None
 
-    if whole:
-        return largest_count(lambda number: price(number) <= target)
-    if largest:
-        return 1 / _noise(lambda inverse: price(1 / inverse), target)
-    return _noise(price, target)
+    def price(parameter: float) -> float:
+        nonlocal priced, refusal
+        try:
+            found = epsilon_at(cost_of(build(parameter), relation), checked, accountant).epsilon
+        except (ArithmeticError, InvalidValue) as error:
+            refusal = error
+            return math.inf
+        priced += 1
+        return found
+
+    try:
+        if whole:
+            return largest_count(lambda number: price(number) <= target)
+        if largest:
+            return 1 / _noise(lambda inverse: price(1 / inverse), target)
+        return _noise(price, target)
+    except InvalidValue as error:
+        if refusal is None:
+            raise
+        if not priced:
+            raise refusal from None  # every parameter failed alike: that is what is wrong
+        raise error from refusal
 
 
 def _noise(price: Callable[[float], float], target: float) -> float:

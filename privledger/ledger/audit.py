@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import canonical
+from privledger.ledger import spill
+from privledger.ledger.chain import APART, CHAIN, EDITED, Chain
 from privledger.ledger.checkpoint import Checkpoint, NamesDigest, is_later, names_text, take
-from privledger.ledger.entries import GENESIS, Entry
-from privledger.ledger.lines import Line, LineReader
+from privledger.ledger.entries import Entry
+from privledger.ledger.lines import Line, LineReader, TooLarge
 from privledger.ledger.rules import (
+    LIMITS,
     Findings,
     PolicyIsKept,
     PricesAreRight,
@@ -20,11 +21,16 @@ from privledger.ledger.rules import (
     ScopesArePaid,
     VectorsMatch,
 )
+from privledger.ledger.shapes import EntriesAreWhole
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
 
-CHAIN, STATES, CHECKPOINT = "chain-is-unbroken", "states-follow", "checkpoint-matches"
+STATES, CHECKPOINT = "states-follow", "checkpoint-matches"
+_FAULTS = {APART: APART, EDITED: "was edited: its hash does not match"}
 WATCH = "can-be-summed-up"
+MOST_FORMS = 200_000
+MOST_FINDINGS = 5_000
+"""Enough to know that a history is not to be trusted; a forger's next million is not read."""
 Check = Callable[[Line, State], Findings]
 
 
@@ -63,13 +69,18 @@ def audit_along(store: Store, begin: Callable[[], W], rows: Sequence[Row] | None
     Returns:
         The findings; the compact state at the end (None if none follows); the watch.
     """
+    place = store.inspect()
     for compact in (True, False):
         watch = begin()
-        run = _Audit(store, rows, watch, compact=compact)
         try:
-            return run.run(), run.state, watch
+            run = _Audit(store, rows, watch, compact=compact)
+            return [*place, *run.run()], run.state, watch
         except GrantIsClosed:  # a correction of what is over: keep every grant in mind
             continue
+        except LedgerCorrupt:  # it cannot be read, and what is wrong with it is known
+            if not place:
+                raise
+            return place, None, watch
     raise AssertionError("a state that keeps every grant knows those that are over")
 
 
@@ -89,69 +100,83 @@ class _Audit:
         self._look = None if isinstance(watch, _Nobody) else watch.row
         self.state: State | None = State(compact=compact)
         self._reader = LineReader()
-        self._previous, self._expected = GENESIS, 0
-        self._kinds: dict[str, str] = {}
+        self._chain = Chain()
         self._prices = PricesAreRight()
-        rules: tuple[Any, ...] = (self._prices, ReleasesAreGranted(), ScopesArePaid(),
+        rules: tuple[Any, ...] = (EntriesAreWhole(), self._prices, ReleasesAreGranted(),
+                                  ScopesArePaid(),
                                   PolicyIsKept(), VectorsMatch(store))
         self._checks: dict[str, list[tuple[str, Check]]] = {}
         for title, rule in [*((rule.name, rule) for rule in rules), (WATCH, watch)]:
             for name in dir(rule):
                 if name.startswith("on_"):
                     self._checks.setdefault(name[3:], []).append((title, getattr(rule, name)))
-        order = (CHAIN, STATES, *(rule.name for rule in rules), CHECKPOINT, WATCH)
+        order = (CHAIN, LIMITS, STATES, *(rule.name for rule in rules), CHECKPOINT, spill.RULE,
+                 WATCH)
         self._found: dict[str, list[Finding]] = {name: [] for name in order}
+        self._rules: dict[str, Any] = {rule.name: rule for rule in rules}
+        self._awake: dict[int, list[tuple[str, Check]]] = {}  # form -> what is not idle
+        self._total = 0  # findings so far
         self._kept = store.checkpoint()
 
     def run(self) -> list[Finding]:
         for row in self._store.rows() if self._rows is None else self._rows:
+            if self._total >= MOST_FINDINGS:
+                self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before it; from "
+                                           "here on nothing was read")
+                break
             self._row(row)
-        if not self._expected:
+        if not self._chain.expected:
             return [Finding(CHAIN, -1, "the history is empty: not a ledger")]
-        if self._kept is not None and self._kept[0].position >= self._expected:
+        if self._kept is not None and self._kept[0].position >= self._chain.expected:
             self._tell(CHECKPOINT, self._kept[0].position, "a checkpoint behind the last entry")
+        if self.state is not None:
+            self._found[spill.RULE] += spill.findings(
+                self._store.location, self.state, self._store.read)
         failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too
         return [finding for found in self._found.values() for finding in found] or failed
 
     def _tell(self, rule: str, position: int, text: str) -> None:
         self._found[rule].append(Finding(rule, position, text))
+        self._total += 1
 
     def _row(self, row: Row) -> None:
-        position, kind, text, previous, digest = row
+        position, kind, text, _, digest = row
         if self._look is not None:
-            self._look(self._expected, digest)
+            self._look(self._chain.expected, digest)
         fault = ""
-        if position != self._expected or previous != self._previous:
-            fault = f"entry {position} does not follow the one before"
-            self._tell(CHAIN, position, "does not follow the one before")
-        if not self._is_hash(row):
-            fault = f"entry {position} was edited: its hash does not match"
-            self._tell(CHAIN, position, "the text does not match its hash")
-        self._previous, self._expected = digest, self._expected + 1
+        for wrong in self._chain.add(row):
+            fault = f"entry {position} {_FAULTS[wrong]}"
+            self._tell(CHAIN, position, wrong)
         try:
             line = self._reader.read(position, kind, text)
+        except TooLarge as large:
+            self._tell(LIMITS, position, f"{large}; it was not read")
+            self._lose(position, f"entry {position} {large}")
+            return
         except (ValueError, TypeError, RecursionError):
             self._tell(CHAIN, position, "is not canonical JSON")
             self._lose(position, f"entry {position} is not canonical JSON")
             return
         self._fold(line, digest, fault)
-        checks = self._checks.get(kind)
-        if checks:
-            for name, check in checks:
-                self._check(name, check, line)
+        self._ask(line)
         if self._kept is not None and self._kept[0].position == position:
             self._compare(*self._kept)
 
-    def _is_hash(self, row: Row) -> bool:
-        position, kind, text, previous, digest = row
-        try:
-            named = self._kinds.get(kind)
-            if named is None:
-                named = self._kinds[kind] = canonical(kind)
-            whole = f"{previous}[{position},{named},{text}]".encode("ascii")
-        except (ValueError, TypeError):
-            return False
-        return hashlib.sha256(whole).hexdigest() == digest
+    def _ask(self, line: Line) -> None:
+        """Every rule, or of a form that is known those that have something to do."""
+        checks = None if line.form is None else self._awake.get(line.form)
+        if checks is not None:
+            for name, check in checks:
+                self._check(name, check, line)
+            return
+        checks, before = self._checks.get(line.kind, []), self._total
+        for name, check in checks:
+            self._check(name, check, line)
+        if line.form is not None and self._total == before:
+            if len(self._awake) >= MOST_FORMS:
+                self._awake.clear()
+            self._awake[line.form] = [one for one in checks if one[0] not in self._rules
+                                      or not self._rules[one[0]].idle(line)]
 
     def _fold(self, line: Line, digest: str, fault: str) -> None:
         state = self.state
@@ -184,6 +209,7 @@ class _Audit:
         try:
             for finding in check(line, self.state):  # type: ignore[arg-type]
                 self._found[name].append(finding)  # what came before a failure counts
+                self._total += 1
         except (PrivledgerError, KeyError, TypeError, ValueError) as error:
             if prices:
                 self._tell(name, line.position, f"cannot be priced: {error}")
@@ -205,6 +231,7 @@ class _Audit:
     def _leave_out(self, name: str) -> None:
         self._checks = {kind: [one for one in checks if one[0] != name]
                         for kind, checks in self._checks.items()}
+        self._awake.clear()
 
     def _compare(self, kept: Checkpoint, names: str) -> None:
         """A checkpoint is what the entries up to its position fold to."""

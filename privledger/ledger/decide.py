@@ -11,6 +11,7 @@ from privledger.accounting import Cost
 from privledger.errors import BudgetExceeded
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.state import State
+from privledger.rounding import downward, exact
 
 NO_WINDOW = "no window is open; the ledger's owner opens one (ledger.open_window)"
 
@@ -42,23 +43,22 @@ class Refusal:
     def error(self) -> BudgetExceeded:
         """The typed refusal; its numbers are epsilons at the budget's delta."""
         rule = self.rule
-        left_units = max(0, rule.cap_units - self.spent_units)
         over_delta = self.charge.delta_units + self.spent_delta_units > rule.delta_cap_units
         if rule.kind == "basic" and over_delta and not self.broken:
-            scale = rule.budget.delta / max(1, rule.delta_cap_units)
             return BudgetExceeded(
-                asked=self.charge.delta_units * scale, spent=self.spent_delta_units * scale,
-                left=(rule.delta_cap_units - self.spent_delta_units) * scale, unit="delta",
+                asked=rule.delta_of(self.charge.delta_units), unit="delta",
+                spent=rule.delta_of(self.spent_delta_units),
+                left=rule.delta_left_of(self.spent_delta_units),
                 fits="ask for a smaller delta, or create the ledger with filter='gdp' or 'rdp'",
             )
-        left = rule.epsilon_of(left_units)
+        left = rule.left_of(self.spent_units)
         if self.broken:
             return BudgetExceeded(
                 asked=rule.epsilon_of(self.charge.units), left=0.0,
                 spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}; nothing fits",
                 scope=self.scope)
-        fits = (f"a plan of epsilon {left:.4g} at delta {rule.budget.delta:g} would fit: "
-                "add noise, run fewer rounds, or ask for less epsilon" if left > 0
+        fits = (f"a plan of epsilon {downward(left)} at delta {exact(rule.budget.delta)} would "
+                "fit: add noise, run fewer rounds, or ask for less epsilon" if left > 0
                 else "the budget is used up; nothing fits")
         return BudgetExceeded(
             asked=rule.epsilon_of(self.charge.units), spent=rule.epsilon_of(self.spent_units),

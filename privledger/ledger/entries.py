@@ -9,7 +9,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
+from privledger.ledger.limits import check_text, check_written
 
 FORMAT = 3
 """Version of the history format. A file with a larger one is refused.
@@ -58,8 +60,34 @@ def text_hash(position: int, kind: str, text: str, previous: str) -> str:
 
 
 def make_entry(position: int, kind: str, body: dict[str, Any], previous: str) -> Entry:
+    """A new entry.
+
+    Raises:
+        InvalidPlan: larger than an entry may be.
+    """
     text = canonical(body)
+    check_written(kind, text)
     return Entry(position, kind, body, previous, text_hash(position, kind, text, previous), text)
+
+
+def entry_of(row: tuple[Any, ...], location: str) -> Entry:
+    """An entry from (position, kind, text of the body, hash before, hash), as they are stored.
+
+    Raises:
+        LedgerCorrupt: not JSON, not of these types, or larger than an entry may be.
+    """
+    position, kind, body, previous, digest = row
+    # A flipped bit of a damaged page can change the type of a value.
+    if not (type(position) is int and isinstance(kind, str) and isinstance(body, str)
+            and isinstance(previous, str) and isinstance(digest, str)):
+        raise LedgerCorrupt(f"{location}: an entry is not JSON")
+    wrong = check_text(kind, body)
+    if wrong:
+        raise LedgerCorrupt(f"{location}: entry {position} {wrong}")
+    try:
+        return Entry(position, kind, parse_body(body), previous, digest)
+    except (ValueError, TypeError, RecursionError):
+        raise LedgerCorrupt(f"{location}: an entry is not JSON") from None
 
 
 def body_text(entry: Entry) -> str:

@@ -32,10 +32,20 @@ from privledger.accounting import (
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.ledger.budget import Budget
-from privledger.rounding import down, from_units, positive, units_down, units_up, up
+from privledger.rounding import (
+    down,
+    from_units,
+    from_units_down,
+    positive,
+    units_down,
+    units_up,
+    up,
+)
 
 DELTA_UNIT = 1 << 512
 KINDS = ("gdp", "zcdp", "rdp", "basic")
+MOST_ORDER = 1_000_000
+"""Above it Renyi bounds leave what floating point can hold; two readers must say the same."""
 THEOREMS = {
     "gdp": "fully adaptive Gaussian-DP composition, sum of mu squared below a cap "
            "(Smith and Thakurta 2022; docs/proofs/filters.md)",
@@ -115,12 +125,25 @@ class FilterRule:
         """The epsilon, at the budget's delta, that a total of `units` certifies."""
         return _epsilon_of(self.kind, self.order, self.budget.delta, units)
 
+    def left_of(self, spent: int) -> float:
+        """Epsilon of the largest plan that is still granted when `spent` units are gone."""
+        left = max(0, self.cap_units - spent)
+        return from_units_down(left) if self.kind == "basic" else self.epsilon_of(left)
+
+    def delta_of(self, delta_units: int) -> float:
+        """The delta that `basic` counts as so many delta units; rounded up."""
+        exact = Fraction(delta_units, DELTA_UNIT)
+        return up(float(exact)) if Fraction(float(exact)) < exact else float(exact)
+
+    def delta_left_of(self, spent: int) -> float:
+        """The delta that `basic` still has when `spent` delta units are gone; rounded down."""
+        exact = Fraction(max(0, self.delta_cap_units - spent), DELTA_UNIT)
+        return down(float(exact)) if Fraction(float(exact)) > exact else float(exact)
+
 
 @lru_cache(maxsize=4096)
 def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
     value = from_units(units)
-    if units_up(value) < units:
-        value = up(value)
     if kind == "basic" or value == 0:
         return value
     if kind == "gdp":
@@ -138,8 +161,14 @@ def fixed_filter(kind: str, budget: Budget, order: float | None = None) -> Filte
     """The filter a caller asked for by name.
 
     Raises:
-        InvalidValue: an unknown kind, or a kind that needs delta above 0.
+        InvalidValue: an unknown kind, a kind that needs delta above 0, or an order that is no
+            number.
     """
+    return _fixed(kind, budget, None if order is None else positive("order", order))
+
+
+@lru_cache(maxsize=64)
+def _fixed(kind: str, budget: Budget, order: float | None) -> FilterRule:
     if kind not in KINDS:
         raise InvalidValue("filter", kind, f"auto or one of {', '.join(KINDS)}")
     if kind == "basic":
@@ -153,6 +182,8 @@ def fixed_filter(kind: str, budget: Budget, order: float | None = None) -> Filte
     if kind == "zcdp":
         return FilterRule("zcdp", 0.0, budget, units_down(zcdp_cap(budget.epsilon, budget.delta)))
     chosen = best_order(budget) if order is None else positive("order", order)
+    if chosen > MOST_ORDER:
+        raise InvalidValue("order", chosen, f"at most {MOST_ORDER:g}")
     cap_bound = rdp_cap(budget.epsilon, budget.delta, chosen)
     if not cap_bound > 0:
         raise InvalidValue("order", chosen, "an order at which the budget leaves something")

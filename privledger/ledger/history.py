@@ -6,24 +6,28 @@ the first of them decides all in that order, and everybody waits for the one wri
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from attrs import asdict, define, frozen
 
+from privledger import mutex
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, restore, take
 from privledger.ledger.entries import Entry, chain_hash, make_entry
 from privledger.ledger.folding import fold_rows
+from privledger.ledger.given_back import check_head, check_vectors, read_back
 from privledger.ledger.holder import is_gone, lease_is_over
+from privledger.ledger.lines import LineReader
 from privledger.ledger.queue import CommitQueue, Decision, Line, Ticket
+from privledger.ledger.room import Room
+from privledger.ledger.seals import is_known, remember
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Store, Transaction
 
 T = TypeVar("T")
+Written = list[tuple[Ticket, list[Entry]]]
 
 MOST_NOTES = 1000
 
@@ -66,18 +70,36 @@ class _Mark:
 
     Attributes:
         broken: it could not be used, so the next one is not built on it.
+        seal: of the one that was written by this process just now, else empty.
     """
 
     position: int
     names: NamesDigest
     broken: bool = False
+    seal: str = ""
+
+
+@frozen
+class _Flight:
+    """A transaction that is being committed.
+
+    Attributes:
+        written: tickets, and the entries they become if it arrives.
+        last: the last of these entries; it is in the history exactly if all of them are.
+        notes: what else was written.
+    """
+
+    written: Written
+    last: Entry
+    notes: list[Line]
 
 
 class History:
-    """A store and the compact state it folds to. Thread safe.
+    """A store and the compact state it folds to. Thread safe; an interrupt may come at any line.
 
     `state` is what is durable. A leader works on a state of its own, the draft, which takes its
-    place once the store has said that everything in it is durable.
+    place once the store has said that everything in it is durable. What an interrupted leader
+    was committing stays in flight: the next one asks the store whether it arrived.
     """
 
     def __init__(self, store: Store, *, writable: bool = True) -> None:
@@ -87,37 +109,76 @@ class History:
         self._draft: State | None = None
         self._mark = _Mark(-1, NamesDigest())
         self._pending: list[Line] = []
+        self._torn = False  # `state` is being folded on, or an interrupt came while it was
+        self.room = Room()
         self._begin_here()
 
     def _begin_here(self) -> None:
-        """Locks of this process: a forked child would inherit them as they happened to be."""
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # of `state` and `_pending`; never held while waiting
+        """The line of this process: a forked child would wait in it for its parent's threads."""
+        self._lock = mutex.Mutex()  # of `state` and `_pending`; never held while waiting
         self._queue = CommitQueue(self._write)
         self._draft = None
+        self._flight: _Flight | None = None
+        self.unsettled: dict[str, Any] = {}  # grant -> Settlement that could not be written yet
+        self.spilled: set[str] = set()  # grants of which there is a spill
+        self._pid = mutex.threads.process()
 
     def _check_process(self) -> None:
-        if self._pid != os.getpid():
+        if self._pid != mutex.threads.process():
             self._begin_here()
 
     def refresh(self) -> State:
         """Fold what other processes appended since."""
         self._check_process()
-        if self.state.position < 0:
-            self._load()
-        entries = self.store.read(self.state.position)
+        while True:
+            self._mend()
+            if self.state.position < 0:
+                self._load()
+            entries = self.store.read(self.state.position)
+            # Read here: nobody waits for the store while holding the lock.
+            recall = any(entry.kind == "corrected" for entry in entries)
+            before = self.store.read() if recall else ()
+            with self._lock:
+                if not self._torn:
+                    self._fold(entries, before)
+                    return self.state
+
+    def _fold(self, entries: Sequence[Entry], before: Sequence[Entry]) -> None:
+        """Fold on the state that everybody sees, under the lock."""
+        self._torn = True
+        try:
+            self._follow(self.state, entries, before)
+        except Exception:
+            self._torn = False  # it would fail again, after reading everything
+            raise
+        self._torn = False
+
+    def _mend(self) -> None:
+        """Read everything again if an interrupt came while the state was being folded on."""
         with self._lock:
-            self._follow(self.state, entries)
-            return self.state
+            torn = self._torn
+        if torn:
+            state = State(compact=True)
+            self._follow(state, self.store.read())
+            with self._lock:
+                if self._torn:
+                    self._draft, self.state = None, state
+                    self._torn = False
+
+    def _fork(self) -> State:
+        """A state of one's own, under the lock; an empty one if what there is was torn."""
+        return State(compact=True) if self._torn else self.state.fork()
 
     def _load(self) -> None:
-        """Begin with the checkpoint, if there is one and it is of this history."""
+        """Begin with the checkpoint, if there is one of this history that we made ourselves."""
         kept = self.store.checkpoint()
         found = None if kept is None else restore(*kept)
         self._mark.broken = kept is not None
-        if found is None:
+        if kept is None or found is None:
             return self._load_all()
         state, names = found
+        if not is_known(self.store.location, state.uuid, kept[0].seal):
+            return self._load_all()
         entries = self.store.read(state.position - 1)
         if not entries or not _is_head(state, entries[0]):
             return self._load_all()
@@ -128,35 +189,55 @@ class History:
                 self.state, self._mark = state, _Mark(entries[0].position, names)
 
     def _load_all(self) -> None:
-        """Fold everything, if nothing is wrong; `refresh` goes on from wherever this got."""
+        """Fold everything: at once if nothing is wrong, else one by one, which says what is."""
         state = fold_rows(self.store.rows(), compact=True)
+        if state is None:
+            state = State(compact=True)
+            for entry in self._one_by_one():
+                self._follow(state, [entry])
         with self._lock:
-            if state is not None and self.state.position < 0:
+            if self.state.position < 0:
                 self._draft, self.state = None, state
 
-    def _follow(self, state: State, entries: Sequence[Entry]) -> None:
-        """Fold entries that `state` does not know yet."""
+    def _one_by_one(self) -> Iterator[Entry]:
+        """Every entry; never more than one of them in memory, but for its plans."""
+        reader = LineReader()
+        for row in self.store.rows():
+            yield reader.entry(row, self.store.location)
+
+    def _follow(self, state: State, entries: Sequence[Entry],
+                before: Sequence[Entry] = ()) -> None:
+        """Fold entries that `state` does not know yet; `before` may have the whole history."""
         for entry in entries:
             if entry.position > state.position:
                 try:
                     state.apply(entry)
                 except GrantIsClosed as closed:
-                    self._recall(state, closed.grant)
+                    self._recall(state, closed.grant, before=before)
                     state.apply(entry)
 
-    def _recall(self, state: State, grant: str, more: Sequence[Entry] = ()) -> None:
+    def _recall(self, state: State, grant: str, more: Sequence[Entry] = (),
+                before: Sequence[Entry] = ()) -> None:
         """Bring back a grant that is over, from the whole history and `more` after it."""
-        before = [entry for entry in self.store.read() if entry.position <= state.position]
-        state.grants[grant] = _folded([*before, *more]).grants[grant]
+        kept = [entry for entry in before or self.store.read() if entry.position <= state.position]
+        state.grants[grant] = _folded([*kept, *more]).grants[grant]
 
     def full(self) -> State:
         """Every grant, folded afresh from the whole history: a copy of the caller's own."""
         state = fold_rows(self.store.rows(), compact=False)
-        return _folded(self.store.read()) if state is None else state
+        return _folded(self._one_by_one()) if state is None else state
 
     def look(self, at: Callable[[State], T]) -> T:
         """What `at` says of the newest durable state, which nobody changes meanwhile."""
-        self.refresh()
+        while True:
+            self.refresh()
+            with self._lock:
+                if not self._torn:
+                    return at(self.state)
+
+    def known(self, at: Callable[[State], T]) -> T:
+        """As `look`, of what this process knows: the store is not asked."""
+        self._check_process()
         with self._lock:
             return at(self.state)
 
@@ -166,21 +247,31 @@ class History:
         """Under the write lock: catch up, let `decide` choose the lines, make them durable.
 
         `decide` may raise; then nothing of it is written, and nobody else is affected. If the
-        transaction fails, everybody in it fails. The state moves only after the store has said
-        that the entries are durable. `decide` must not use this history.
+        transaction fails, everybody in it fails. After an interrupt of the thread that writes,
+        the others are decided again, unless what was written for them has arrived. The state
+        moves only after the store has said that the entries are durable. `decide` must not use
+        this history, and may be asked more than once.
+
+        Returns:
+            The entries as the store gave them back inside the transaction: their bodies are
+            made from the stored text, and share nothing with what `decide` returned.
         """
         self._check_process()
         return self._queue.run(Ticket(decide, vectors or {}))
 
     def _write(self, tickets: Sequence[Ticket]) -> None:
         """Decide every ticket in order, in one transaction. Called by one thread at a time."""
+        self._land()
+        tickets = [ticket for ticket in tickets if not ticket.done]
         with self._lock:
-            draft = self._draft if self._draft is not None else self.state.fork()
+            draft = self._draft if self._draft is not None else self._fork()
             self._draft, notes = None, list(self._pending)
         with self.store.transaction() as transaction:
+            check_head(transaction, draft.position, draft.head, self.store.location)
             self._follow(draft, transaction.read(draft.position))
             entries: list[Entry] = []
             for ticket in tickets:
+                ticket.entries, ticket.error = [], None
                 draft = self._add(draft, ticket, notes, entries)
             for entry in entries:
                 transaction.append(entry)
@@ -189,10 +280,52 @@ class History:
                     for name, data in ticket.vectors.items():
                         transaction.put_vector(name, data)
             mark = self._checkpoint(draft, transaction)
+            # Last of all, so that nothing in the store can undo it before the commit.
+            given_back = read_back(transaction, entries, self.store.location)
+            for ticket in tickets:
+                if ticket.error is None:
+                    check_vectors(transaction, ticket.vectors, self.store.location)
+                    ticket.entries = [given_back[entry.position] for entry in ticket.entries]
+            if entries:
+                written = [(one, one.entries) for one in tickets if one.error is None]
+                self._flight = _Flight(written, entries[-1], notes)
         with self._lock:
             if entries:
-                del self._pending[: len(notes)]
-            behind, self.state, self._mark = self.state, draft, mark or self._mark
+                self._forget(notes)
+            self._swap(draft, entries)
+            self._mark = mark or self._mark
+        for ticket in tickets:
+            ticket.done = True
+        self._flight = None
+        if mark is not None and mark.seal:
+            remember(self.store.location, draft.uuid, mark.seal)
+
+    def _land(self) -> None:
+        """What became of a transaction whose thread was interrupted."""
+        flight = self._flight
+        if flight is None:
+            return
+        with self.store.transaction() as transaction:  # waits until the lost one has ended
+            there = transaction.read(flight.last.position - 1)[:1]
+        if there and there[0].hash == flight.last.hash:
+            self.refresh()
+            with self._lock:
+                self._forget(flight.notes)
+            for ticket, entries in flight.written:
+                ticket.answer(entries)
+        self._flight = None
+
+    def _forget(self, notes: Sequence[Line]) -> None:
+        """Notes that are durable, by identity: it may be said twice."""
+        written = {id(note) for note in notes}
+        self._pending = [note for note in self._pending if id(note) not in written]
+
+    def _swap(self, draft: State, entries: Sequence[Entry]) -> None:
+        """Show the draft; what was shown until now becomes the next one, if it is whole."""
+        behind, whole = self.state, not self._torn
+        self.state = draft
+        self._torn = False
+        if whole:
             self._catch_up(behind, entries)
 
     def _catch_up(self, behind: State, entries: Sequence[Entry]) -> None:
@@ -234,7 +367,7 @@ class History:
     def _without(self, entries: Sequence[Entry]) -> State:
         """A draft that knows what is durable and `entries`, and nothing else."""
         with self._lock:
-            draft = self.state.fork()
+            draft = self._fork()
         first = entries[0].position if entries else None
         self._follow(draft, [entry for entry in self.store.read(draft.position)
                              if first is None or entry.position < first])
@@ -259,7 +392,7 @@ class History:
         text = names_text(draft.closed[first:])
         checkpoint = take(draft, names.bring(draft.closed, len(draft.closed)))
         transaction.put_checkpoint(checkpoint, text, afresh=first == 0)
-        return _Mark(draft.position, names)
+        return _Mark(draft.position, names, seal=checkpoint.seal)
 
     def note(self, kind: str, body: dict[str, Any]) -> None:
         """Remember a line that costs nothing; it is written with the next commit."""
@@ -282,6 +415,8 @@ class History:
         gone = self.look(lambda state: {
             grant.grant: why for grant in state.grants.values()
             if grant.status == "granted" and (why := _why_gone(grant.body, moment))})
+        believed = self.store.markable(gone) if gone else set()
+        gone = {name: why for name, why in gone.items() if name in believed}
         if gone:
             self.commit(lambda state: [
                 ("crashed", {"grant": name, "time": moment, "why": why})
@@ -292,8 +427,22 @@ class History:
 
     def receipt(self) -> Receipt:
         """What the ledger looks like now, in seven values."""
+        self._mend()
         with self._lock:
             return receipt_of(self.state)
+
+
+def first_entries(lines: Sequence[Line]) -> list[Entry]:
+    """The beginning of a history, from its first lines.
+
+    Raises:
+        LedgerError: no history begins like that.
+    """
+    state, entries = State(), list[Entry]()
+    for kind, body in lines:
+        entries.append(make_entry(state.position + 1, kind, body, state.head))
+        state.apply(entries[-1])
+    return entries
 
 
 def receipt_of(state: State) -> Receipt:
@@ -305,7 +454,7 @@ def receipt_of(state: State) -> Receipt:
                    state.mode, state.charges)
 
 
-def _folded(entries: Sequence[Entry]) -> State:
+def _folded(entries: Iterable[Entry]) -> State:
     state = State()
     for entry in entries:
         state.apply(entry)

@@ -7,6 +7,7 @@ earlier outputs and of public parameters only. The admission test happens before
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from attrs import define, field
@@ -19,14 +20,53 @@ RECORD_UNITS = 1 << 52
 """Every cap is this many units, so that integer spends in float64 arithmetic are exact."""
 
 
+PARTS = 40
+"""A unit has 2**40 parts: what rounding each cost up to a unit would lose is kept in them."""
+
+
+def whole_and_parts(costs: NDArray[np.float64],
+                    cap: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Per-record costs in units of cap / 2**52 and in 2**-40 units, rounded up at those.
+
+    Returns:
+        Units and parts, shape (n_records,) each. Parts may be a little below zero or above one
+        unit. The sum is no less than the exact quotient, and no more than 2 parts above it.
+    """
+    if not np.all(costs >= 0):  # NaN fails this
+        raise InvalidValue("individual cost", "one of them", "a non-negative number")
+    lead, power = math.frexp(cap)
+    with np.errstate(over="ignore", under="ignore"):
+        # More than two caps never fits; less than 2**-100 of one is the least part.
+        scaled = np.clip(np.ldexp(costs, -power), np.where(costs > 0, 2.0**-100, 0.0), 2.0)
+    quotient = scaled / lead
+    # The remainder of the division, exactly: the product in two floats (Dekker 1971).
+    high, low = _halves(lead)
+    first, second = _halves(quotient)
+    product = quotient * lead
+    missing = ((first * high - product) + first * low + second * high) + second * low
+    remainder = (scaled - product) - missing
+    units = quotient * RECORD_UNITS
+    whole = np.floor(units)
+    parts = (units - whole) + remainder * (RECORD_UNITS / lead)
+    parts = np.ceil(parts * (1 << PARTS)) + (costs > 0)
+    return whole.astype(np.int64), parts.astype(np.int64)
+
+
+def _halves(value: Any) -> tuple[Any, Any]:
+    """A float as the sum of two of 26 bits (Veltkamp)."""
+    shifted = value * 134217729.0
+    high = shifted - (shifted - value)
+    return high, value - high
+
+
 def costs_to_units(costs: NDArray[np.float64], cap: float) -> NDArray[np.int64]:
     """Per-record costs as integers, rounded up: shape (n_records,), in cap / 2**52."""
-    scaled = costs * (RECORD_UNITS / cap * (1 + 2.0**-50))
-    np.ceil(scaled, out=scaled)
-    np.minimum(scaled, 2.0 * RECORD_UNITS, out=scaled)
-    if not np.all(scaled >= 0):  # NaN fails this
-        raise InvalidValue("individual cost", "one of them", "a non-negative number")
-    return scaled.astype(np.int64)
+    whole, parts = whole_and_parts(costs, cap)
+    return whole + _whole_up(parts)
+
+
+def _whole_up(parts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return -((-parts) >> PARTS)
 
 
 def admit(spent: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -54,19 +94,28 @@ class ScopeSpend:
     spent: NDArray[np.int64]
     rounds: NDArray[np.int32]
     before: NDArray[np.int64] = field(init=False)
+    # Parts by which `spent` is above the sum of the costs: less than a unit.
+    _above: NDArray[np.int64] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         positive("scope cap", self.cap)
         self.before = self.spent.copy()
+        self._above = np.zeros(len(self.spent), np.int64)
 
     def left(self) -> NDArray[np.float64]:
-        """What each record has left, rounded down, in the units of `cap`."""
-        free = (RECORD_UNITS - self.spent).astype(np.float64)
-        return free * (self.cap / RECORD_UNITS * (1 - 2.0**-50))
+        """What each record has left, rounded down, in the units of `cap`: a cost of that fits."""
+        # Four parts less, of which rounding the cost up takes two at most.
+        free = np.maximum((RECORD_UNITS - self.spent) - 4 * 2.0**-PARTS, 0.0)
+        left: NDArray[np.float64] = free * (self.cap / RECORD_UNITS * (1 - 2.0**-50))
+        return left
 
     def admit(self, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Run the filter for one round; see `admit`."""
-        active = admit(self.spent, costs_to_units(costs, self.cap))
+        whole, parts = whole_and_parts(costs, self.cap)
+        parts -= self._above
+        more = _whole_up(parts)
+        active = admit(self.spent, whole + more)
+        np.copyto(self._above, (more << PARTS) - parts, where=active)
         self.rounds += active
         return active
 

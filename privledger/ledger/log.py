@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,13 @@ from attrs import asdict
 from numpy.typing import NDArray
 
 from privledger.errors import LedgerCorrupt
-from privledger.graph import Context, Node, from_json, to_json
+from privledger.graph import Context, Node, canonical, from_json, to_json
+from privledger.ledger.limits import MOST_BODY
 
 CHUNK = 2000
 """Releases per `released` entry."""
+
+_LONGEST = 2000  # characters of a question that are kept
 
 Chain = tuple[Context, ...]
 
@@ -25,45 +28,66 @@ class ReleaseLog:
     def __init__(self) -> None:
         self._nodes: dict[tuple[Chain, Node], int] = {}
         self._questions: dict[str, int] = {}
-        self._node = array("i")
-        self._question = array("i")
-        self._cells = array("i")
+        self._items = array("i")  # node, question, cells of each; grown in one step
 
     def __len__(self) -> int:
-        return len(self._node)
+        return len(self._items) // 3
 
     def add(self, chain: Chain, leaf: Node, question: str, cells: int) -> None:
         """Remember one release. O(1)."""
-        key = (chain, leaf)
+        key, question = (chain, leaf), question[:_LONGEST]
         index = self._nodes.get(key)
         if index is None:
             index = self._nodes[key] = len(self._nodes)
         asked = self._questions.get(question)
         if asked is None:
             asked = self._questions[question] = len(self._questions)
-        self._node.append(index)
-        self._question.append(asked)
-        self._cells.append(cells)
+        self._items.extend(array("i", (index, asked, cells)))
 
     def columns(self) -> dict[str, NDArray[np.int32]]:
         """The releases so far as NumPy columns: `node`, `question` and `cells`, one row each."""
-        return {"node": np.array(self._node, dtype=np.int32),
-                "question": np.array(self._question, dtype=np.int32),
-                "cells": np.array(self._cells, dtype=np.int32)}
+        items = np.array(self._items, dtype=np.int32).reshape(-1, 3)
+        return {"node": items[:, 0], "question": items[:, 1], "cells": items[:, 2]}
 
     def bodies(self, grant: str) -> Iterator[dict[str, Any]]:
-        """Bodies of the `released` entries; tables are local to each chunk."""
-        nodes, questions = list(self._nodes), list(self._questions)
-        for first in range(0, len(self), CHUNK):
-            rows = slice(first, first + CHUNK)
-            used = sorted(set(self._node[rows]))
-            place = {index: local for local, index in enumerate(used)}
+        """Bodies of the `released` entries, each of them within the limits of an entry; tables
+        are local to each."""
+        bodies = [node_body(*key) for key in self._nodes]
+        questions = list(self._questions)
+        for first, last in self._cuts([len(canonical(body)) for body in bodies],
+                                      [6 * len(text) for text in questions]):
+            rows = self._items[3 * first : 3 * last]
+            nodes, asked = _table(rows[::3]), _table(rows[1::3])
             yield {
-                "grant": grant, "first": first, "questions": questions,
-                "nodes": [node_body(*nodes[index]) for index in used],
-                "items": [[place[node], question, cells] for node, question, cells in zip(
-                    self._node[rows], self._question[rows], self._cells[rows], strict=True)],
+                "grant": grant, "first": first,
+                "nodes": [bodies[index] for index in nodes],
+                "questions": [questions[index] for index in asked],
+                "items": [[nodes[node], asked[question], cells] for node, question, cells in zip(
+                    rows[::3], rows[1::3], rows[2::3], strict=True)],
             }
+
+    def _cuts(self, nodes: list[int], questions: list[int]) -> Iterator[tuple[int, int]]:
+        """Where entries begin and end: so many releases, or so many bytes, at most."""
+        first, size, seen = 0, 0, set[tuple[str, int]]()
+        for row, (node, question) in enumerate(zip(
+                self._items[::3], self._items[1::3], strict=True)):
+            fresh = {("node", node), ("question", question)} - seen
+            more = 40 + sum((nodes if kind == "node" else questions)[index]
+                            for kind, index in fresh)
+            if row - first == CHUNK or (row > first and size + more > MOST_BODY // 2):
+                yield first, row
+                first, size, seen = row, 0, set()
+                fresh = {("node", node), ("question", question)}
+                more = 40 + nodes[node] + questions[question]
+            size += more
+            seen |= fresh
+        if len(self):
+            yield first, len(self)
+
+
+def _table(used: Iterable[int]) -> dict[int, int]:
+    """Index in the whole -> index in one entry."""
+    return {index: place for place, index in enumerate(sorted(set(used)))}
 
 
 def node_body(chain: Chain, leaf: Node) -> dict[str, Any]:

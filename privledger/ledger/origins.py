@@ -13,6 +13,7 @@ from privledger.graph import Node, children
 from privledger.graph.nodes import below
 from privledger.ledger.policy import MECHANISMS, Policy
 from privledger.ledger.state import State
+from privledger.rounding import exact
 
 
 @frozen
@@ -77,8 +78,8 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
                                             'accepts this says so: relation = "replace_label"')
     if facts.budget_delta and not facts.budget_delta >= policy.min_delta:
         yield Finding("under-delta", -1,
-                      f"delta {facts.budget_delta:g} is under the policy's least, "
-                      f"{policy.min_delta:g}; that, or a pure guarantee, would fit")
+                      f"delta {exact(facts.budget_delta)} is under the policy's least, "
+                      f"{exact(policy.min_delta)}; that, or a pure guarantee, would fit")
     if facts.simulated and not policy.allow_simulation:
         yield Finding("simulation-noise", -1, "NOT PRIVATE: the noise is seeded; a ledger in "
                                               "mode private would fit")
@@ -101,7 +102,8 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
             declared = "declares no number of rows" if rows is None else f"declares {rows} rows"
             yield Finding("too-few-rows", -1,
                           f"{table} {declared}, the policy asks for {policy.min_rows}: "
-                          "`public_rows` of a schema says how many there are")
+                          "`expected_rows` of a schema, with where it comes from, or under "
+                          "replace_one `public_rows`")
 
 
 def request_origins(state: State, body: Mapping[str, Any], plan: Node,

@@ -6,7 +6,6 @@ where a ledger was created with one, with every request before anything is read.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan
 from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
 from privledger.ledger.caps import window_name
+from privledger.reading import load_toml
 from privledger.rounding import MOST_COUNT, count, non_negative, positive, probability
 
 MECHANISMS = tuple(
@@ -54,9 +54,12 @@ class Policy:
         allow_asserted: accept costs and sensitivities that somebody merely vouches for.
         learners, mechanisms: what may appear; None allows everything.
         isolation: how a learner may have been kept from the rows; None allows every way.
-        min_rows: a table must declare at least so many rows, publicly; None asks for nothing.
+        min_rows: a table must declare at least so many rows: `expected_rows` of its schema, a
+            promise, or under replace_one `public_rows`; None asks for nothing.
         require_receipt: `check` of a ledger must be given a receipt, or a head, to compare.
         windows: the only periods that may be opened; None allows any name.
+        new_ledger: `check` of a run file takes a ledger that is not there for a new one. It says
+            nothing about requests, so no ledger keeps it.
         data: limits of single tables.
     """
 
@@ -72,6 +75,7 @@ class Policy:
     min_rows: int | None = None
     require_receipt: bool = False
     windows: tuple[str, ...] | None = None
+    new_ledger: bool = False
     data: tuple[DataLimit, ...] = field(default=())
 
     def __attrs_post_init__(self) -> None:
@@ -82,7 +86,7 @@ class Policy:
             raise InvalidPlan("policy min_delta", self.min_delta, "at most max_delta")
         for relation in self.relations or ():
             check_relation(relation)
-        for name in ("allow_simulation", "allow_asserted", "require_receipt"):
+        for name in ("allow_simulation", "allow_asserted", "require_receipt", "new_ledger"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidPlan(f"policy {name}", getattr(self, name), "true or false")
         _among("mechanisms", self.mechanisms, MECHANISMS)
@@ -105,10 +109,7 @@ class Policy:
             InvalidPlan: not TOML, an unknown key, or a value that can never be right.
         """
         name = Path(path).name
-        try:
-            value: Any = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            raise InvalidPlan("policy", name, "a TOML file that can be read") from None
+        value: Any = load_toml(path, "policy")
         if name == "pyproject.toml":
             tool = value.get("tool")
             value = tool.get("privledger") if isinstance(tool, dict) else None
@@ -144,9 +145,9 @@ class Policy:
         return Policy(**arguments)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values; `from_dict` of `{"policy": ...}` reads them back."""
+        """JSON values, as a ledger keeps them; `from_dict` of `{"policy": ...}` reads them back."""
         value = {name: list(item) if isinstance(item, tuple) else item
-                 for name, item in asdict(self, recurse=False).items()}
+                 for name, item in asdict(self, recurse=False).items() if name != "new_ledger"}
         value["data"] = {limit.name: {"max_epsilon": limit.max_epsilon,
                                       "max_delta": limit.max_delta} for limit in self.data}
         return value

@@ -1,20 +1,21 @@
 """Group commit: decisions of many threads wait in one line and are written together.
 
-First come, first decided. Whoever finds nobody at work leads: takes what waits, writes it, wakes
-everybody in it, and hands over to whoever waits longest.
+First come, first decided. Whoever holds the lead takes what waits and writes it; everybody who
+waits can take the lead as soon as it is free. Nothing depends on what an interrupted thread still
+does: its lead ends with its call, and what it took from the line stays in the batch for the next.
 """
 
 from __future__ import annotations
 
 import copy
-import threading
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from privledger.errors import LedgerError
 from privledger.ledger.entries import Entry
 from privledger.ledger.state import State
+from privledger.mutex import Mutex
 
 Line = tuple[str, dict[str, Any]]
 Decision = Callable[[State], Sequence[Line]]
@@ -31,24 +32,28 @@ class Ticket:
         vectors: per-record vectors that are kept with them.
         entries: what was written for it.
         error: why nothing was.
+        failed: whether `error` came from the transaction, not from the decision.
+        done: what it says is final. Set last, and read first.
+        left: nobody waits for it any more.
     """
 
-    __slots__ = ("_called", "decide", "done", "entries", "error", "leads", "vectors")
+    __slots__ = ("decide", "done", "entries", "error", "failed", "left", "vectors")
 
     def __init__(self, decide: Decision, vectors: dict[str, bytes]) -> None:
         self.decide, self.vectors = decide, vectors
         self.entries: list[Entry] = []
         self.error: BaseException | None = None
-        self.done = self.leads = False
-        self._called = threading.Lock()
-        self._called.acquire()
+        self.failed = self.done = self.left = False
 
-    def wait(self) -> None:
-        """Until it is done, or leads."""
-        self._called.acquire()
+    def is_done(self) -> bool:
+        return self.done
 
-    def call(self) -> None:
-        self._called.release()
+    def answer(self, entries: list[Entry], error: BaseException | None = None, *,
+               failed: bool = False) -> None:
+        """Say what became of it, for good."""
+        if not self.done:
+            self.entries, self.error, self.failed = entries, error, failed
+            self.done = True
 
 
 class CommitQueue:
@@ -56,77 +61,65 @@ class CommitQueue:
 
     Args:
         write: decides and writes tickets in order, and says in each what became of it. If it
-            raises, nothing of them counts as written.
+            raises an `Exception`, they have failed. After an interrupt nothing is known: the
+            same tickets come again, and `write` finds out which of them were written.
     """
 
     def __init__(self, write: Callable[[Sequence[Ticket]], None]) -> None:
         self._write = write
-        self._lock = threading.Lock()
+        self._lead = Mutex()
         self._waiting: deque[Ticket] = deque()
-        self._busy = False
+        self._batch: list[Ticket] = []
 
     def run(self, ticket: Ticket) -> list[Entry]:
         """Wait in line; the entries that were written, when they are durable.
 
         Raises:
-            Whatever the decision or the transaction raised.
+            Whatever the decision or the transaction raised. After an interrupt of this very
+            call it may have been written all the same: then its charge stands.
         """
+        here = sys._getframe()
         try:
-            with self._lock:
-                self._waiting.append(ticket)
-                ticket.leads, self._busy = not self._busy, True
-            if not ticket.leads:
-                ticket.wait()
-            if ticket.leads:
-                self._lead(ticket)
+            self._waiting.append(ticket)
+            while not ticket.done:
+                if self._lead.take(here, unless=ticket.is_done):
+                    self._serve()
+                self._lead.give(here)
         except BaseException:
-            self._give_up(ticket)
+            ticket.left = True
             raise
+        finally:
+            self._lead.give(here)  # nothing, unless an interrupt came
+            del here
         if ticket.error is not None:
             raise ticket.error
         return ticket.entries
 
-    def _lead(self, own: Ticket) -> None:
-        """Serve one batch, the leader's own ticket first, and hand over."""
-        with self._lock:
-            batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+    def _serve(self) -> None:
+        """Write one batch. Called by the leader only.
+
+        A ticket is in the batch before it leaves the line, and done before it leaves the batch.
+        """
+        self._batch = batch = [one for one in self._batch if not (one.done or one.left)]
+        while self._waiting and len(batch) < MOST:
+            first = self._waiting[0]
+            if not (first.left or first.done or (batch and batch[-1] is first)):
+                batch.append(first)
+            self._waiting.popleft()
+        if not batch:
+            return
         try:
             self._write(batch)
-        except BaseException as error:
+        except Exception as error:
             for ticket in batch:
-                ticket.entries, ticket.error = [], _for_others(error)
-            own.error = error
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            own.leads = False
-            for ticket in batch:
-                ticket.done = True
-                if ticket is not own:
-                    ticket.call()
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        with self._lock:
-            self._busy = bool(self._waiting)
-            if self._waiting:
-                self._waiting[0].leads = True
-                self._waiting[0].call()
-
-    def _give_up(self, ticket: Ticket) -> None:
-        """An interrupt while waiting: leave the line, and the lead if it was just handed over."""
-        with self._lock:
-            if ticket in self._waiting:
-                self._waiting.remove(ticket)
-            led, ticket.leads = ticket.leads and not ticket.done, False
-        if led:
-            self._hand_over()
+                ticket.answer([], _own(error), failed=True)
+        for ticket in batch:
+            ticket.done = True
+        self._batch = []
 
 
-def _for_others(error: BaseException) -> BaseException:
-    """An error for another thread: a copy, so that tracebacks do not pile up in one object."""
-    if not isinstance(error, Exception):
-        return LedgerError("the commit was interrupted; what it charged, if it did, stays charged")
+def _own(error: Exception) -> Exception:
+    """A copy for one thread, so that tracebacks do not pile up in one object."""
     try:
         return copy.copy(error)
     except Exception:  # one that cannot be copied

@@ -16,30 +16,48 @@ from numpy.typing import NDArray
 from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import IndividualFilter, Meter, cost_of, from_json
+from privledger.graph import IndividualFilter, Meter, Node, Tuning, cost_of, from_json
 from privledger.graph.meter import filter_caps
-from privledger.ledger.filters import fixed_filter
+from privledger.graph.nodes import holds
+from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
-from privledger.ledger.lines import Line
+from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
+from privledger.ledger.lines import Asked, Line
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
-from privledger.ledger.vectors import unpack
+from privledger.ledger.vectors import records_in, unpack
+from privledger.rounding import units_up
 
 Findings = Iterable[Finding]
+LIMITS = "within-the-limits"
 
 
-class PricesAreRight:
+class Rule:
+    """What all rules have."""
+
+    name = ""
+
+    def idle(self, line: Line) -> bool:
+        """Whether every further line of this one's form has nothing new for the rule: it would
+        find nothing, and remember nothing."""
+        return False
+
+
+class PricesAreRight(Rule):
     """The filter's caps and every charge are computed again from the plans."""
 
     name = "prices-are-right"
 
     def __init__(self) -> None:
         self._known: set[int] = set()  # forms of grants that pay for their plans
+        self._efforts = Efforts()
 
     def on_filter(self, line: Line, state: State) -> Findings:
+        if state.rule is not None:
+            self._efforts.kind = state.rule.kind
         yield from _check_filter(state, line)
 
     def on_granted(self, line: Line, state: State) -> Findings:
@@ -47,7 +65,7 @@ class PricesAreRight:
             return ()
         if line.form in self._known:
             return self._check_totals(line, state)
-        found = list(_compare(line, _price(line, state)))
+        found = list(self._count(line)) or list(_compare(line, _price(line, state)))
         if line.form is not None and not found:
             self._known.add(line.form)
         return [*found, *self._check_totals(line, state)]
@@ -55,9 +73,18 @@ class PricesAreRight:
     on_scope = on_granted
 
     def on_corrected(self, line: Line, state: State) -> Findings:
-        yield from _check_correction(state, line)
+        yield from self._count(line) or _check_correction(state, line)
         if state.rule is not None:
             yield from self._check_totals(line, state)
+
+    def _count(self, line: Line) -> list[Finding]:
+        """Before a plan is priced: whether an auditor has the time."""
+        needed = self._efforts.add(line.body)
+        if needed <= MOST_EFFORT and self._efforts.total <= MOST_EFFORT:
+            return []
+        return [Finding(LIMITS, line.position,
+                        f"not priced: with this one, pricing the plans that differ takes more "
+                        f"than about {MOST_EFFORT:.0f} ms")]
 
     def _check_totals(self, line: Line, state: State) -> Findings:
         assert state.rule is not None
@@ -74,8 +101,18 @@ def _price(line: Line, state: State) -> tuple[int, int]:
     plan = from_json(line.body["plan"])
     if line.kind == "granted" and line.body.get("scope"):
         return 0, 0
-    cost = cost_of(plan, check_relation(state.relation), state.rule.orders)
+    cost = cost_of(plan, check_relation(state.relation), _orders(plan, state.rule))
+    if state.rule.kind == "basic" and cost.pure > state.rule.budget.epsilon and (
+            line.body["delta_units"] == 0):
+        # Over the budget without a delta, so it was not granted at this price: no need to
+        # compute what a delta would have made of it.
+        return units_up(min(cost.pure, 1e300)), 0
     return state.rule.price(cost, float(line.body["delta"]))
+
+
+def _orders(plan: Node, rule: FilterRule) -> tuple[float, ...]:
+    """A Renyi filter asks for one order, unless the price at it looks at others."""
+    return rule.orders if rule.kind != "rdp" or holds(plan, Tuning) else (rule.order,)
 
 
 def _check_filter(state: State, entry: Line) -> Findings:
@@ -83,10 +120,16 @@ def _check_filter(state: State, entry: Line) -> Findings:
         return
     rule = state.rule
     fresh = fixed_filter(rule.kind, state.budget, rule.order if rule.kind == "rdp" else None)
-    if rule.cap_units > fresh.cap_units or rule.delta_cap_units > fresh.delta_cap_units:
+    if (rule.cap_units > _with_slack(fresh.cap_units)
+            or rule.delta_cap_units > fresh.delta_cap_units):
         yield Finding("prices-are-right", entry.position, "the cap is larger than the budget's")
     if state.filter_asked not in ("auto", rule.kind):
         yield Finding("prices-are-right", entry.position, "another filter was asked for")
+
+
+def _with_slack(cap: int) -> int:
+    """One part in 10^9 more, as for prices: another machine may invert a little differently."""
+    return cap + cap // 10**9
 
 
 def _check_caps(state: State, entry: Line) -> Findings:
@@ -98,7 +141,7 @@ def _check_caps(state: State, entry: Line) -> Findings:
         own = cap.rule(state.rule)
         units, delta_units = (earlier if cap.per_window else state.cap_spent)[place]
         closed = cap.per_window and body.get("window") is None and (units or delta_units)
-        if units > own.cap_units or delta_units > own.delta_cap_units or closed:
+        if units > _with_slack(own.cap_units) or delta_units > own.delta_cap_units or closed:
             yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
 
 
@@ -107,11 +150,14 @@ def _check_correction(state: State, entry: Line) -> Findings:
     grant, rule = state.grants[entry.body["grant"]], state.rule
     if rule is None:
         return
+    if grant.status == "aborted":
+        yield Finding("prices-are-right", entry.position, "corrects what was handed back")
     if grant.plan is None:
         yield Finding("never-over-the-cap", entry.position,
                       f"nothing is promised any more for {entry.body['grant']}")
         return
-    cost = cost_of(from_json(grant.plan), check_relation(state.relation), rule.orders)
+    plan = from_json(grant.plan)
+    cost = cost_of(plan, check_relation(state.relation), _orders(plan, rule))
     expected = rule.price(cost, float(grant.body["delta"]))
     if any(paid < due - due // 10**9 for paid, due in zip(grant.charged, expected, strict=True)):
         yield Finding("prices-are-right", entry.position,
@@ -138,14 +184,14 @@ class _Open:
         self.meter: Meter | None = None
 
 
-class ReleasesAreGranted:
+class ReleasesAreGranted(Rule):
     """Every release is taken off the plan its grant reserved, by the rule that admitted it."""
 
     name = "releases-are-granted"
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
-        self._known: dict[tuple[int, int], str] = {}  # forms of plan and releases -> the fault
+        self._known: dict[tuple[int, Asked], str] = {}  # form of a plan, what was asked: the fault
 
     def on_granted(self, line: Line, state: State | None) -> Findings:
         grant = _Open(line.form, line.body["plan"])
@@ -156,10 +202,13 @@ class ReleasesAreGranted:
 
     def on_released(self, line: Line, state: State | None) -> Findings:
         grant = self._open[line.body["grant"]]
+        if line.body["first"] != grant.count:
+            yield Finding(self.name, line.position, "releases are missing or repeated")
         grant.count += len(line.body["items"])
         fresh = grant.first is None and grant.meter is None
-        if fresh and grant.form is not None and line.form is not None:
-            grant.first, key = line.body, (grant.form, line.form)
+        asked = line.asked()
+        if fresh and grant.form is not None and asked is not None:
+            grant.first, key = line.body, (grant.form, asked)
             fault = self._known.get(key)
             if fault is None:
                 fault = self._known[key] = self._fault(grant, line.body)
@@ -167,7 +216,8 @@ class ReleasesAreGranted:
             if grant.meter is None:
                 self._fault(grant, grant.first)  # known, and told
             fault = self._fault(grant, line.body)
-        return [Finding(self.name, line.position, fault)] if fault else ()
+        if fault:
+            yield Finding(self.name, line.position, fault)
 
     def on_settled(self, line: Line, state: State | None) -> Findings:
         grant = self._open.pop(line.body["grant"], None)
@@ -177,8 +227,7 @@ class ReleasesAreGranted:
                         "settles another number of releases than were written down")]
 
     def on_aborted(self, line: Line, state: State | None) -> Findings:
-        self._open.pop(line.body["grant"], None)
-        return ()
+        return self.on_settled(line, state)  # what was released is not handed back in silence
 
     @staticmethod
     def _fault(grant: _Open, body: Any) -> str:
@@ -195,15 +244,20 @@ class ReleasesAreGranted:
         return ""
 
 
-class VectorsMatch:
+class VectorsMatch(Rule):
     """Every per-record vector is the one its settlement names; no record is past its cap."""
 
     name = "vectors-match"
+
+    def idle(self, line: Line) -> bool:
+        """Only scopes and vectors are looked at."""
+        return not (line.body.get("scope") or line.body.get("vector"))
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._scopes: dict[str, str] = {}
         self._totals: dict[str, NDArray[np.int64]] = {}
+        self._records = 0
 
     def on_granted(self, line: Line, state: State | None) -> Findings:
         if line.body.get("scope"):
@@ -220,21 +274,34 @@ class VectorsMatch:
             yield Finding(self.name, line.position,
                           "the per-record vector is missing or was edited")
             return
-        taken, _ = unpack(data)
-        scope = self._scopes.get(line.body["grant"], line.body["grant"])
+        self._records += records_in(data)
+        if self._records > MOST_TOTAL_RECORDS:
+            yield Finding(LIMITS, line.position, "the vectors up to here hold more than "
+                                                 f"{MOST_TOTAL_RECORDS} records: not read")
+            return
+        taken, rounds = unpack(data)
+        scope = self._scopes.get(line.body["grant"], vector["name"])
         total = self._totals.get(scope, np.zeros(0, np.int64))
-        longer = np.zeros(max(len(total), len(taken)), np.int64)
-        longer[: len(total)] += total
-        longer[: len(taken)] += taken
-        self._totals[scope] = longer
-        if (taken < 0).any() or (longer > RECORD_UNITS).any():
+        if len(taken) > len(total):
+            total = np.concatenate([total, np.zeros(len(taken) - len(total), np.int64)])
+        self._totals[scope] = total
+        # A sum of few numbers that are each within the cap stays far below what overflows.
+        wrong = taken.size and (int(taken.min()) < 0 or int(taken.max()) > RECORD_UNITS)
+        if not wrong:
+            total[: len(taken)] += taken
+            wrong = bool(total.size) and int(total.max()) > RECORD_UNITS
+        if wrong or (rounds.size and int(rounds.min()) < 0):
             yield Finding(self.name, line.position, "a record is past its own cap")
 
 
-class ScopesArePaid:
+class ScopesArePaid(Rule):
     """A grant that draws on a scope names one that was paid for, with its caps and its data."""
 
     name = "scopes-are-paid"
+
+    def idle(self, line: Line) -> bool:
+        """Only scopes are looked at."""
+        return not line.body.get("scope")
 
     def __init__(self) -> None:
         self._scopes: dict[str, IndividualFilter] = {}
@@ -259,10 +326,14 @@ class ScopesArePaid:
             yield Finding(self.name, line.position, "a scope serves two data sets")
 
 
-class PolicyIsKept:
+class PolicyIsKept(Rule):
     """What the ledger's own policy forbids was never granted or released."""
 
     name = "policy-is-kept"
+
+    def idle(self, line: Line) -> bool:
+        """Without a policy there is nothing to keep."""
+        return self._policy is None
 
     def __init__(self) -> None:
         self._policy: Policy | None = None

@@ -16,7 +16,7 @@ from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, Privledg
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.policy import Policy
 
 
@@ -232,6 +232,12 @@ def _filter(state: State, entry: Entry) -> None:
     if state.grants or state.scopes or state.closed:
         raise LedgerCorrupt("the filter was fixed after a grant")
     body = entry.body
+    fresh = fixed_filter(body["kind"], state.budget,
+                         body["order"] if body["kind"] == "rdp" else None)
+    # A little more room, as for prices: another machine may have rounded otherwise.
+    if (body["cap_units"] > fresh.cap_units + fresh.cap_units // 10**9
+            or body["delta_cap_units"] > fresh.delta_cap_units):
+        raise LedgerCorrupt(f"entry {entry.position}: the cap is larger than the budget's")
     state.rule = FilterRule(body["kind"], body["order"], state.budget, int(body["cap_units"]),
                             int(body["delta_cap_units"]))
 
@@ -243,7 +249,9 @@ def _protected(state: State, entry: Entry) -> None:
 
 
 def _charge(state: State, entry: Entry, body: dict[str, Any]) -> None:
-    units, delta_units = int(entry.body["units"]), int(entry.body["delta_units"])
+    units, delta_units = entry.body["units"], entry.body["delta_units"]
+    if type(units) is not int or type(delta_units) is not int:
+        raise LedgerCorrupt(f"entry {entry.position} charges what is no whole number")
     if state.rule is None:
         raise LedgerCorrupt(f"entry {entry.position} charges before a filter was fixed")
     if units < 0 or delta_units < 0:
@@ -257,7 +265,8 @@ def _scope(state: State, entry: Entry) -> None:
     name = entry.body["scope"]
     if name in state.scopes:
         raise LedgerCorrupt(f"scope opened twice at entry {entry.position}")
-    _charge(state, entry, entry.body)
+    # No name of a grant, table or label keeps it from the caps: a scope falls under all of them.
+    _charge(state, entry, {"window": entry.body.get("window")})
     state.scopes[name] = ScopeState(name, entry.position, entry.body)
 
 

@@ -27,6 +27,7 @@ from privledger.accounting.pld import (
     discrete_gaussian_pair,
     discrete_laplace_pair,
     pure_pair,
+    response_loss,
     response_pair,
 )
 from privledger.errors import RelationMismatch, UnsupportedNode
@@ -174,8 +175,7 @@ def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost
     if relation != "replace_one":
         raise RelationMismatch("RandomizedResponse is stated for the replace_one relation")
     noise, buckets = mechanism.noise_parameter, mechanism.num_buckets
-    epsilon = math.log1p(buckets * (1 - noise) / noise)
-    epsilon = up(up(epsilon)) if epsilon > 0 else 0.0
+    epsilon = response_loss(noise, buckets)
     if epsilon == 0:
         return Cost.zero(relation, orders)
     pair = response_pair(noise, buckets)

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privledger.noise import choosing, samplers, top_k
 from privledger.rounding import count
+
+
+@contextmanager
+def repeatable(seed: int) -> Iterator[None]:
+    """Public randomness that repeats, also where nobody gave a seed: for tests of learners.
+
+    A ledger's own noise does not come from here and stays fresh.
+    """
+    make: Any = np.random.default_rng
+    state, old = random.getstate(), np.random.get_state()
+
+    def default_rng(given: Any = None) -> np.random.Generator:
+        found: np.random.Generator = make(seed if given is None else given)
+        return found
+
+    np.random.default_rng = default_rng  # type: ignore[assignment]
+    np.random.seed(seed)
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.default_rng = make
+        np.random.set_state(old)
+        random.setstate(state)
 
 
 class SeededSource:

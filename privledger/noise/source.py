@@ -78,15 +78,26 @@ class _Pool:
         self._next = 0
 
     def take(self, size: int) -> NDArray[np.uint64]:
-        if 8 * size >= _BUFFER_BYTES:
+        # Nobody waits here: not for a thread that was interrupted or lost in a fork.
+        if 8 * size >= _BUFFER_BYTES or not self._lock.acquire(blocking=False):
             return _fresh(size)
-        with self._lock:
-            if len(self._words) - self._next < size:
-                self._words, self._next = _fresh(_BUFFER_BYTES // 8), 0
-            used = self._words[self._next : self._next + size]
-            words = used.copy()
-            used.fill(0)
-            self._next += size
+        try:
+            return self._cut(size)
+        finally:
+            self._lock.release()
+
+    def _cut(self, size: int) -> NDArray[np.uint64]:
+        first = self._next
+        if len(self._words) - first < size:
+            self._next = _BUFFER_BYTES  # past the end, until the new words are there
+            self._words = _fresh(_BUFFER_BYTES // 8)
+            first = 0
+        # Moved on before anything is wiped: an interrupt in between must not leave wiped words
+        # for the next release.
+        self._next = first + size
+        used = self._words[first : first + size]
+        words = used.copy()
+        used.fill(0)
         return words
 
 

@@ -1,7 +1,13 @@
 """The plugin surface: what a learner is, and how installed ones are found."""
 
 from privledger.plugins.learner import ClaimStep, Learner, LearnerInfo
-from privledger.plugins.registry import configured, find_learner, learner_names, load_learner
+from privledger.plugins.registry import (
+    configured,
+    find_learner,
+    is_shipped,
+    learner_names,
+    load_learner,
+)
 
 __all__ = ["ClaimStep", "Learner", "LearnerInfo", "configured", "find_learner",
-           "learner_names", "load_learner"]
+           "is_shipped", "learner_names", "load_learner"]

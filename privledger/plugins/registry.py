@@ -11,6 +11,7 @@ from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
 from privledger.plugins.learner import LearnerInfo
 
 GROUP = "privledger.learners"
+SHIPPED, SHIPPED_MODULE = "privledger", "privledger_learners"
 
 
 def learner_names() -> tuple[str, ...]:
@@ -22,13 +23,38 @@ def find_learner(name: str) -> EntryPoint:
     """Where the learner called `name` is; nothing is imported.
 
     Raises:
-        LearnerError: not installed.
+        LearnerError: not installed, or by two distributions.
     """
-    points = [point for point in entry_points(group=GROUP) if point.name == name]
+    points = _points(name)
     if not points:
         known = ", ".join(learner_names()) or "none"
         raise LearnerError(f"no learner {name!r} is installed; installed: {known}")
+    if len(points) > 1:
+        # Whichever came first on the path would win, and nobody would be told which.
+        owners = ", ".join(sorted(f"{_owner(point)} ({point.value})" for point in points))
+        raise LearnerError(f"learner {name!r} is installed more than once, so none of them is "
+                           f"used: {owners}; uninstall all but one")
     return points[0]
+
+
+def _points(name: str) -> list[EntryPoint]:
+    """Every different entry point of that name, whichever distribution it is from."""
+    found = {(_owner(point), point.value): point for point in entry_points(group=GROUP)
+             if point.name == name}
+    return list(found.values())
+
+
+def _owner(point: EntryPoint) -> str:
+    """The distribution that an entry point belongs to."""
+    dist = getattr(point, "dist", None)
+    return "an unknown distribution" if dist is None else f"{dist.name} {dist.version}"
+
+
+def is_shipped(point: EntryPoint) -> bool:
+    """Whether a learner comes with this package, and not with another distribution."""
+    dist = getattr(point, "dist", None)
+    return (dist is not None and dist.name == SHIPPED
+            and point.module.partition(".")[0] == SHIPPED_MODULE)
 
 
 def load_learner(name: str) -> type[Any]:

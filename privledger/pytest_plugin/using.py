@@ -10,6 +10,7 @@ import privledger as pl
 from privledger.cli.checking import ledger_facts
 from privledger.gate import Policy, compare
 from privledger.reports import Outline, ledger_report, outline, survey
+from privledger.rounding import exact, upward
 
 Marked = tuple[Sequence[Any], Mapping[str, Any]]
 
@@ -61,9 +62,9 @@ def make_ledger(marked: Marked | None, policy: str | None) -> pl.Ledger:
 def spend_properties(ledger: pl.Ledger) -> list[tuple[str, str]]:
     """What JUnit XML says about a test."""
     state = ledger.state
-    return [("privledger_epsilon", f"{ledger.spent:.6g}"),
-            ("privledger_epsilon_budget", f"{ledger.budget.epsilon:g}"),
-            ("privledger_delta_budget", f"{ledger.budget.delta:g}"),
+    return [("privledger_epsilon", upward(ledger.spent)),
+            ("privledger_epsilon_budget", exact(ledger.budget.epsilon)),
+            ("privledger_delta_budget", exact(ledger.budget.delta)),
             ("privledger_relation", ledger.relation),
             ("privledger_grants", str(len(state.grants)))]
 
@@ -79,8 +80,8 @@ def complaints(ledger: pl.Ledger, policy: str | None, test: str) -> str:
                                    load_policy(policy))]
     if not lines:
         return ""
-    spent = [f"  {grant.name} ({grant.learner or 'no learner'}): epsilon {grant.epsilon:.4g}, "
-             f"{_path(grant.plan)}" for grant in report.grants]
+    spent = [f"  {grant.name} ({grant.learner or 'no learner'}): "
+             f"epsilon {upward(grant.epsilon, 4)}, {_path(grant.plan)}" for grant in report.grants]
     return "\n".join([f"{test} does not keep to its privacy budget", *lines, "granted:",
                       *(spent or ["  nothing"])])
 

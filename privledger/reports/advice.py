@@ -10,6 +10,7 @@ from attrs import frozen
 from privledger.accounting import check_relation
 from privledger.graph import Node, Repeat, cost_of
 from privledger.ledger import FilterRule, State
+from privledger.rounding import downward, upward
 
 _SAFE = 1 + 1e-9  # covers the rounding of a price that is asked for afresh
 
@@ -21,7 +22,8 @@ class Fit:
     Attributes:
         epsilon: of a whole plan; 0 if nothing fits.
         rounds: of the same plan, if it repeats something; None where that is not known.
-        noise: factor by which every noise would have to grow; None where that is not known.
+        noise: factor by which every noise would have to grow, above 1; None where that is not
+            known, or where what stands in the way is not the noise.
     """
 
     epsilon: float
@@ -33,11 +35,11 @@ class Fit:
         """For a message."""
         if not self.epsilon > 0:
             return "nothing fits"
-        parts = [f"epsilon {self.epsilon:.4g}"]
+        parts = [f"epsilon {downward(self.epsilon, 4)}"]
         if self.rounds:
             parts.append(f"{self.rounds} rounds of the same noise")
-        if self.noise is not None:
-            parts.append(f"{self.noise:.4g} times the noise")
+        if self.noise is not None and self.noise > 1:
+            parts.append(f"{upward(self.noise, 4)} times the noise")
         return "would fit: " + ", or ".join(parts)
 
 
@@ -52,11 +54,12 @@ def what_fits(node: Node, relation: str, rule: FilterRule, cap_units: int, state
     cost = cost_of(node, check_relation(relation), rule.orders)
     asked, _ = rule.price(cost, rule.budget.delta)
     if not left or not asked:
-        return Fit(rule.epsilon_of(left))
+        return Fit(rule.left_of(rule.cap_units - left))
     share = Fraction(left, asked)
     rounds = noise = None
-    if isinstance(node, Repeat) and rule.kind != "basic":
+    if share < 1 and isinstance(node, Repeat) and rule.kind != "basic":
         rounds = int(node.count * share / Fraction(_SAFE))
     if cost.mu_squared is not None and rule.kind != "basic":
-        noise = max(1.0, math.sqrt(1 / share) * _SAFE)
-    return Fit(rule.epsilon_of(left), rounds, noise)
+        needed = math.sqrt(1 / share) * _SAFE
+        noise = needed if needed > 1 else None  # it fits as far as noise goes
+    return Fit(rule.left_of(rule.cap_units - left), rounds, noise)

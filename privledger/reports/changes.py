@@ -9,11 +9,12 @@ from typing import Any
 from attrs import frozen
 
 from privledger.accounting import promise
-from privledger.errors import PrivledgerError
-from privledger.graph import Node, PostProcess, from_json
+from privledger.graph import Node
 from privledger.ledger import GrantState, State
 from privledger.reports.outline import Outline, outline
+from privledger.reports.plans import plan_or_none
 from privledger.reports.released import total_delta
+from privledger.rounding import upward
 
 
 @frozen
@@ -89,7 +90,7 @@ def _facts(state: State) -> dict[str, Any]:
         "filter": rule.kind if rule else state.filter_asked,
         "spent epsilon": rule.epsilon_of(state.units) if rule else 0.0,
         "spent delta": total_delta(state),
-        "left": rule.epsilon_of(max(0, rule.cap_units - state.units)) if rule else budget.epsilon,
+        "left": rule.left_of(state.units) if rule else budget.epsilon,
         "entries": state.position + 1, "grants": len(state.grants),
         **{f"grants {status}": many for status, many in sorted(statuses.items())},
         "scopes": len(state.scopes), "refused": state.refusals, "window": state.window,
@@ -107,7 +108,7 @@ def _grant(state: State, grant: GrantState) -> str:
     spent = state.rule.epsilon_of(grant.charged[0]) if state.rule else 0.0
     corrected = f", corrected {len(grant.corrections)} times" if grant.corrections else ""
     return (f"{grant.status}, {grant.body.get('learner') or 'nobody named'} on "
-            f"{grant.body.get('data', '')}, epsilon {spent:.4g}, {grant.releases} releases"
+            f"{grant.body.get('data', '')}, epsilon {upward(spent, 4)}, {grant.releases} releases"
             f"{corrected}")
 
 
@@ -118,12 +119,5 @@ def _nodes(state: State) -> Counter[str]:
     plans += [grant.plan for grant in state.grants.values() if not grant.body.get("scope")
               and (grant.status != "aborted" or grant.touched)]
     for plan in plans:
-        total.update(leaf_counts(outline(_read(plan))))
+        total.update(leaf_counts(outline(plan_or_none(plan))))
     return total
-
-
-def _read(plan: Any) -> Node:
-    try:
-        return from_json(plan)
-    except (PrivledgerError, KeyError, TypeError):
-        return PostProcess("a plan that cannot be read")

@@ -14,6 +14,7 @@ from privledger.ledger import Entry, FilterRule, State, asserted_kinds
 from privledger.ledger.entries import parse_body
 from privledger.ledger.origins import recorded_kinds
 from privledger.ledger.store import Row
+from privledger.rounding import downward, exact, upward
 
 MOST_QUESTIONS = 3
 _MARK = "asserted:"
@@ -82,13 +83,13 @@ def _is_asserted(body: dict[str, Any]) -> bool:
 
 
 def _cost(body: dict[str, Any], rule: FilterRule | None) -> str:
-    return "" if rule is None else f"epsilon {rule.epsilon_of(int(body['units'])):.4g}, "
+    return "" if rule is None else f"epsilon {upward(rule.epsilon_of(int(body['units'])), 4)}, "
 
 
 def _created(body: dict[str, Any], rule: FilterRule | None) -> str:
     budget = body["budget"]
     mode = "" if body["mode"] == "private" else ", NOT PRIVATE (simulation)"
-    return (f"budget epsilon {budget['epsilon']:g} at delta {budget['delta']:g}, "
+    return (f"budget epsilon {exact(budget['epsilon'])} at delta {exact(budget['delta'])}, "
             f"{promise(body['relation'])}{mode}")
 
 
@@ -103,12 +104,13 @@ def _scope(body: dict[str, Any], rule: FilterRule | None) -> str:
 
 
 def _refused(body: dict[str, Any], rule: FilterRule | None) -> str:
-    return (f"{body.get('learner') or 'nobody named'}: asked {_figure(body.get('asked'))}, left "
-            f"{_figure(body.get('left'))} {body.get('unit', '')}; nothing was read")
+    return (f"{body.get('learner') or 'nobody named'}: asked {_figure(body, 'asked', upward)}, "
+            f"left {_figure(body, 'left', downward)} {body.get('unit', '')}; nothing was read")
 
 
-def _figure(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else "?"
+def _figure(body: dict[str, Any], key: str, shown: Callable[[float, int], str]) -> str:
+    value = body.get(key)
+    return shown(value, 4) if isinstance(value, int | float) else "?"
 
 
 def _released(body: dict[str, Any], rule: FilterRule | None) -> str:

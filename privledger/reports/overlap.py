@@ -42,7 +42,8 @@ def overlaps(states: Mapping[str, State]) -> list[Overlap]:
     """Tables that more than one of the ledgers protected, by fingerprint.
 
     Args:
-        states: place -> state; copies of one ledger (the same uuid) count once.
+        states: place -> state; copies of one ledger (the same uuid) count once, with what the
+            one that spent most says (how copies differ: forks.py).
     """
     seen: dict[str, dict[str, Use]] = {}
     for place, state in states.items():
@@ -52,7 +53,10 @@ def overlaps(states: Mapping[str, State]) -> list[Overlap]:
             mark = body.get("fingerprint")
             if isinstance(mark, str):
                 use = Use(place, name, spent, delta)
-                seen.setdefault(mark, {}).setdefault(state.uuid, use)
+                uses = seen.setdefault(mark, {})
+                known = uses.get(state.uuid)
+                if known is None or use.epsilon > known.epsilon:
+                    uses[state.uuid] = use
     return [
         Overlap(mark, tuple(uses.values()), sum(use.epsilon for use in uses.values()),
                 sum(use.delta for use in uses.values()))

@@ -9,9 +9,11 @@ from typing import Any
 from privledger.accounting import promise
 from privledger.graph import from_json
 from privledger.ledger import GrantState, State
+from privledger.reports.comparison import comparison
 from privledger.reports.outline import Outline, outline
 from privledger.reports.plain import clean
 from privledger.reports.released import total_delta
+from privledger.rounding import exact, upward
 
 PER_PAGE = 100
 MOST_NODES = 500
@@ -47,9 +49,9 @@ def totals_page(state: State, location: str, findings: int | None, token: str) -
     spent = rule.epsilon_of(state.units) if rule else 0.0
     rows = [
         ("ledger", text(location)),
-        ("budget", f"epsilon {budget.epsilon:g}, delta {budget.delta:g}, "
+        ("budget", f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, "
                    f"{text(promise(state.relation))}"),
-        ("spent", f"epsilon {spent:.4g}, delta {total_delta(state):g}"),
+        ("spent", f"epsilon {upward(spent)}, delta {upward(total_delta(state))}"),
         ("filter", text(f"{rule.kind}: {rule.theorem}" if rule else "not fixed yet")),
         ("mode", text(state.mode) if state.mode == "private"
          else '<span class="bad">simulation, NOT PRIVATE</span>'),
@@ -57,7 +59,8 @@ def totals_page(state: State, location: str, findings: int | None, token: str) -
         ("history", f"{state.position + 1} entries, head {text(state.head[:16])}"),
     ]
     verdict = {None: "<p>not verified here: run privledger verify</p>",
-               0: '<p class="good">every entry re-read and re-priced</p>'}.get(
+               0: '<p class="good">every entry re-read and re-priced</p>'
+                  f"<p>{text(comparison().text)}</p>"}.get(
         findings, f'<p class="bad">NOT TRUSTED: {findings} findings; nothing here is certain</p>')
     form = (f'<form action="/record" method="get"><input type="hidden" name="token" '
             f'value="{text(token)}"><label>record (CONFIDENTIAL) <input name="row" size="9" '
@@ -121,12 +124,14 @@ def plan_list(line: Outline) -> str:
 
 def record_page(spend: Any, unit: str, token: str) -> str:
     """What one record lost. CONFIDENTIAL."""
-    rows = [(text(line.grant), text(line.learner), f"{line.amount:.4g}", f"{line.cap:.4g}",
+    rows = [(text(line.grant), text(line.learner), upward(line.amount), upward(line.cap),
              "all" if line.rounds is None else str(line.rounds), text(line.basis))
             for line in spend.lines]
     return page(f"record {spend.row} of {spend.data}",
                 '<p class="bad">CONFIDENTIAL: a record\'s spend depends on private data</p>'
-                f"<p>{spend.total:.4g} {text(unit)} spent</p>"
+                + ("" if spend.known else "<p>the table's records were never counted: every one "
+                   "that is there was charged this</p>")
+                + f"<p>{upward(spend.total)} {text(unit)} spent</p>"
                 + table(("grant", "learner", "amount", "cap", "rounds", "basis"), rows)
                 + _home(token))
 
@@ -153,7 +158,7 @@ def _nodes(line: Outline, out: list[str]) -> None:
 
 
 def _epsilon(state: State, grant: GrantState) -> str:
-    return f"{state.rule.epsilon_of(grant.charged[0]):.4g}" if state.rule else "-"
+    return upward(state.rule.epsilon_of(grant.charged[0])) if state.rule else "-"
 
 
 def _home(token: str) -> str:

@@ -65,5 +65,5 @@ def _spend(state: State, name: str, units: int, delta_units: int,
         return TableSpend(name, 0.0, 0.0, rows)
     delta = rule.budget.delta if units else 0.0
     if rule.kind == "basic":
-        delta = rule.budget.delta * (delta_units / max(1, rule.delta_cap_units))
+        delta = rule.delta_of(delta_units)
     return TableSpend(name, rule.epsilon_of(units), delta, rows)

@@ -19,8 +19,9 @@ def clean(text: object, limit: int = 400) -> str:
     >>> clean("a\\x1b[31mb\\nc")
     'a?[31mb?c'
     """
-    safe = "".join("?" if unicodedata.category(sign) in _UNSAFE else sign
-                   for sign in str(text)[: limit + 1])
+    safe = str(text)[: limit + 1]
+    if not (safe.isascii() and safe.isprintable()):
+        safe = "".join("?" if unicodedata.category(sign) in _UNSAFE else sign for sign in safe)
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 
 

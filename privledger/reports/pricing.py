@@ -108,19 +108,19 @@ def price_plan(
     # Which caps a run will fall under is known when it asks.
     decision = decide(known, rule, cost_of(node, checked), delta, {"grant": ""})
     error = None if isinstance(decision, Charge) else decision.error()
-    share = budget.delta / max(1, rule.delta_cap_units) if rule.kind == "basic" else None
+    basic = rule.kind == "basic"
     return Price(
         epsilon=certificate.epsilon, delta=delta, relation=checked,
         theorem=certificate.theorem, accountant=certificate.accountant,
         order=certificate.order, filter=rule.kind, filter_theorem=rule.theorem,
         unit=rule.unit, amount=from_units(units), cap=from_units(rule.cap_units),
         charged=rule.epsilon_of(units),
-        charged_delta=budget.delta if share is None else delta_units * share,
+        charged_delta=rule.delta_of(delta_units) if basic else budget.delta,
         spent=rule.epsilon_of(known.units),
-        left=rule.epsilon_of(max(0, rule.cap_units - known.units)),
+        left=rule.left_of(known.units),
         total=rule.epsilon_of(known.units + units),
-        total_delta=(budget.delta if share is None
-                     else (known.delta_units + delta_units) * share),
+        total_delta=(rule.delta_of(known.delta_units + delta_units) if basic
+                     else budget.delta),
         refusal=None if error is None else str(error), error=error,
         charge=Charge(units, delta_units),
     )

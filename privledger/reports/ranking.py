@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from privledger.errors import DataError, PrivledgerError
-from privledger.graph import Node, PostProcess, from_json
+from privledger.errors import DataError
 from privledger.ledger import GrantState, State, Store, asserted_kinds
 from privledger.reports.outline import leaves
+from privledger.reports.plans import plan_or_none
 from privledger.session import data_spend
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
@@ -85,11 +85,7 @@ def ranking(state: State, aspect: str, vouched: Set[str] = frozenset()) -> list[
 
 def kinds_of(plan: Any) -> tuple[str, ...]:
     """Types of what spends in a plan, sorted."""
-    try:
-        node: Node = from_json(plan)
-    except (PrivledgerError, KeyError, TypeError):
-        node = PostProcess("a plan that cannot be read")
-    return tuple(sorted({type(leaf).__name__ for leaf in leaves(node)}))
+    return tuple(sorted({type(leaf).__name__ for leaf in leaves(plan_or_none(plan))}))
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from attrs import define
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Entry
+from privledger.reading import load_json
 
 RULE = "receipt-is-in-history"
 _FIELDS = {"uuid": str, "entries": int, "head": str}
@@ -24,10 +24,7 @@ def load_receipt(path: str | Path) -> dict[str, Any]:
         InvalidPlan: not a receipt; the field is named.
     """
     name = Path(path).name
-    try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise InvalidPlan("receipt", name, "a JSON file that can be read") from None
+    value = load_json(path, "receipt")
     if isinstance(value, dict) and isinstance(value.get("receipt"), dict):
         value = value["receipt"]  # what `run --format json` prints
     if not isinstance(value, dict):

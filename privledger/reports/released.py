@@ -56,4 +56,4 @@ def total_delta(state: State) -> float:
         return 0.0
     if rule.kind != "basic":
         return rule.budget.delta
-    return rule.budget.delta * (state.delta_units / max(1, rule.delta_cap_units))
+    return rule.delta_of(state.delta_units)

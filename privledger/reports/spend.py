@@ -9,13 +9,14 @@ from attrs import field, frozen
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import Node, PostProcess, from_json
 from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.reports.outline import Outline, leaves, outline
 from privledger.reports.per_table import TableSpend, table_spends
+from privledger.reports.plans import plan_or_none
 from privledger.reports.released import NOT_PRIVATE, ReleaseLine, lines_of, total_delta
+from privledger.reports.steps import Counted, Steps, silent
 from privledger.storage.rows import entries_of
 
 DEAD = "crashed: the whole reservation stays spent"
@@ -64,6 +65,9 @@ class LedgerReport:
         tables: what single tables lost at most.
         windows: periods in the order they were opened; the last one is open.
         policy: the ledger's own, if it was created with one.
+        repriced: every plan was priced again. If not, the totals are the ledger's own word, and
+            `grants` are the last ones.
+        unlisted: grants and scopes that are not in `grants`.
     """
 
     location: str
@@ -91,19 +95,21 @@ class LedgerReport:
     tables: tuple[TableSpend, ...] = ()
     windows: tuple[str, ...] = ()
     policy: Policy | None = None
+    repriced: bool = True
+    unlisted: int = 0
 
     @property
     def trusted(self) -> bool:
         return not self.findings
 
 
-def audited(store: Store) -> tuple[list[Entry], list[Finding]]:
+def audited(store: Store, steps: Steps = silent) -> tuple[list[Entry], list[Finding]]:
     """Everything in `store`, and what an audit of the very same rows found.
 
     Entries that cannot be parsed are findings; then there is none at all.
     """
     rows = list(store.rows())
-    findings = audit(store, rows)
+    findings = audit(store, Counted(rows, "entries verified", steps))
     try:
         return entries_of(rows, store.location), findings
     except LedgerCorrupt:
@@ -135,7 +141,7 @@ def ledger_report(store: Store, state: State,
         verdict=_verdict(findings, simulated), relation=state.relation,
         epsilon=budget.epsilon, delta=budget.delta,
         spent=rule.epsilon_of(state.units) if rule else 0.0,
-        left=rule.epsilon_of(max(0, rule.cap_units - state.units)) if rule else budget.epsilon,
+        left=rule.left_of(state.units) if rule else budget.epsilon,
         spent_delta=total_delta(state), filter=rule.kind if rule else state.filter_asked,
         theorem=rule.theorem if rule else "fixed by the first plan", noise=noise,
         entries=len(entries), head=state.head, refusals=state.refusals,
@@ -173,7 +179,7 @@ def _released(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
 def _grant_report(state: State, grant: GrantState,
                   bodies: Sequence[dict[str, Any]]) -> GrantReport:
     body = grant.body
-    plan = _plan({"plan": grant.plan})
+    plan = plan_or_none(grant.plan)
     try:
         lines, kinds = lines_of(bodies)
     except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
@@ -212,7 +218,7 @@ def _claimed(state: State, body: dict[str, Any],
 
 def _scope_report(state: State, name: str) -> GrantReport:
     body = state.scopes[name].body
-    plan = _plan(body)
+    plan = plan_or_none(body.get("plan"))
     epsilon = state.rule.epsilon_of(int(body["units"])) if state.rule else 0.0
     # What is released in a scope is listed by the grants that drew on it.
     return GrantReport(
@@ -220,13 +226,6 @@ def _scope_report(state: State, name: str) -> GrantReport:
         data="", time=str(body.get("time", "")), epsilon=epsilon, releases=0,
         plan=outline(plan),
     )
-
-
-def _plan(body: dict[str, Any]) -> Node:
-    try:
-        return from_json(body["plan"])
-    except (PrivledgerError, KeyError, TypeError):
-        return PostProcess("a plan that cannot be read")  # never priced here; audit reports it
 
 
 def _status(grant: GrantState) -> tuple[str, str]:

@@ -6,8 +6,9 @@ from attrs import frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError, UnsupportedNode
-from privledger.graph import AsReplaceOne, Group, Node, Sequential, certify, from_json
+from privledger.graph import AsReplaceOne, Group, Node, Sequential, certify
 from privledger.ledger import State
+from privledger.reports.plans import plan_of
 
 
 @frozen
@@ -39,7 +40,7 @@ def paid_plans(state: State) -> list[tuple[str, Node]]:
         if grant.plan is None:
             raise UnsupportedNode(f"nothing is promised any more for {name}")
         found.append((grant.position, name, grant.plan))
-    return [(name, from_json(plan)) for _, name, plan in sorted(found, key=lambda one: one[0])]
+    return [(name, plan_of(plan)) for _, name, plan in sorted(found, key=lambda one: one[0])]
 
 
 def other_prices(state: State, relation: str) -> list[OtherPrice]:

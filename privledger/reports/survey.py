@@ -7,15 +7,14 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from privledger.errors import PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import PostProcess, from_json
 from privledger.ledger import Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
 from privledger.ledger.history import receipt_of
-from privledger.ledger.lines import Line
+from privledger.ledger.lines import Asked, Line
 from privledger.reports.outline import leaves
 from privledger.reports.per_table import TableSpend, spends
+from privledger.reports.plans import plan_or_none
 from privledger.reports.receipt import Past
 from privledger.reports.released import NOT_PRIVATE, lines_of, total_delta
 
@@ -108,7 +107,7 @@ class _Watch:
         self.rows: dict[str, Any] = {}
         self._open: dict[str, tuple[str, int, int]] = {}
         self._forms: dict[int, _Form] = {}
-        self._known: set[int] = set()
+        self._known: set[Asked] = set()
 
     def on_created(self, line: Line, state: State | None) -> tuple[()]:
         self.past.created(line.body)
@@ -155,9 +154,10 @@ class _Watch:
                 int(body["delta_units"]))
 
     def on_released(self, line: Line, state: State | None) -> tuple[()]:
-        if line.form is None or line.form not in self._known:
-            if line.form is not None:
-                self._known.add(line.form)
+        asked = line.asked()
+        if asked is None or asked not in self._known:
+            if asked is not None:
+                self._known.add(asked)
             self._noise(line.body)
             lines, kinds = lines_of([line.body])
             self.released |= dict.fromkeys(sorted(kinds))
@@ -209,11 +209,7 @@ class _Watch:
 
     @staticmethod
     def _kinds(plan: Any) -> tuple[str, ...]:
-        try:
-            node = from_json(plan)
-        except (PrivledgerError, KeyError, TypeError):
-            node = PostProcess("a plan that cannot be read")  # a correction that voids it
-        return tuple(sorted({type(leaf).__name__ for leaf in leaves(node)}))
+        return tuple(sorted({type(leaf).__name__ for leaf in leaves(plan_or_none(plan))}))
 
     def _noise(self, body: dict[str, Any]) -> None:
         text = str(body.get("noise", ""))

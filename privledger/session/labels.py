@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from privledger.data import LabelQuery
 from privledger.data.blocks import target_of
 from privledger.data.kinds import check_labels
-from privledger.errors import DataError, NotGranted, UnsupportedNode
+from privledger.errors import DataError, UnsupportedNode
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
+from privledger.session.guard import FAILED, guarded
 
 if TYPE_CHECKING:
-    from privledger.session.session import Session
+    from privledger.session.session import Granted
 
 
-def release_labels(session: Session, mechanism: Any, query: LabelQuery) -> NDArray[Any]:
+def release_labels(granted: Granted, mechanism: Any, query: LabelQuery) -> NDArray[Any]:
     """One noisy class position per record, int64, shape (records asked,).
 
     Raises:
@@ -26,35 +27,27 @@ def release_labels(session: Session, mechanism: Any, query: LabelQuery) -> NDArr
         UnsupportedNode, RelationMismatch, InvalidValue: not a question about labels that can be
             answered here; nothing was read.
     """
-    with session._lock:
-        if not session.active:
-            raise NotGranted("the grant is over; nothing was read")
-        check_labels(query)
-        if type(mechanism) is not RandomizedResponse:
-            raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
-        if query.data._vault is not session._data._vault:
-            raise NotGranted("the query asks other data than the grant covers; nothing was read")
-        chosen = _chosen(session, mechanism, query)
-        session.charge(mechanism, query.data.chain, f"{query.label} of {len(chosen)} records", 1)
-        session._touched = True
-        answer = _answer(session, mechanism, query, chosen)
-        if answer is None:
-            # Raised here, where no frame holds a label: tracebacks keep frames.
-            raise DataError("the query failed inside the guard; its charge stands")
-    if session._on_release is not None:
-        session._on_release(session.releases)
+    check_labels(query)
+    if type(mechanism) is not RandomizedResponse:
+        raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
+    chosen = _chosen(granted, mechanism, query)
+    granted.charge(mechanism, query.data.chain, f"{query.label} of {len(chosen)} records", 1)
+    answer = guarded(lambda: _answer(granted, mechanism, query, chosen))
+    if answer is None:
+        # Raised here, where no frame holds a label: tracebacks keep frames.
+        raise DataError(FAILED)
     return answer
 
 
-def _chosen(session: Session, mechanism: RandomizedResponse,
+def _chosen(granted: Granted, mechanism: RandomizedResponse,
             query: LabelQuery) -> NDArray[np.int64]:
     """Positions of the records that answer: from public facts alone, before anything is read."""
-    vault = query.data._vault
+    vault = granted.vault
     assert vault.public is not None
     classes = len(vault.schema.target.categories)
     inside = np.ones(vault.public.n, dtype=np.bool_)
     for step in query.data.steps:
-        inside &= session._members.part(step, vault.public)
+        inside &= granted._members.part(step, vault.public)
     chosen = query.among(np.flatnonzero(inside), classes)
     wanted = classes if query.candidates is None else query.candidates.shape[1]
     if mechanism.num_buckets != wanted:
@@ -63,13 +56,13 @@ def _chosen(session: Session, mechanism: RandomizedResponse,
     return chosen
 
 
-def _answer(session: Session, mechanism: RandomizedResponse, query: LabelQuery,
+def _answer(granted: Granted, mechanism: RandomizedResponse, query: LabelQuery,
             chosen: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """None if it failed: what went wrong may depend on the labels."""
     try:
-        with query.data._vault.open(session) as rows:
+        with granted.vault.open(granted._pass) as rows:
             codes = target_of(rows)[chosen].astype(np.int64)
-            return respond(session._source, codes, query.candidates, mechanism)
+            return respond(granted._source, codes, query.candidates, mechanism)
     except Exception:
         return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from types import TracebackType
@@ -12,15 +14,19 @@ from uuid import uuid4
 
 from privledger.accounting import check_relation, promise
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
+from privledger.data.mirror import own_schema, remember
+from privledger.data.rows import _sealed, _vault_of
 from privledger.errors import (
     DataError,
     InvalidValue,
     LedgerCorrupt,
     NotGranted,
+    PrivledgerError,
 )
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
+from privledger.graph.remember import charging
 from privledger.ledger import (
     FORMAT,
     Budget,
@@ -36,19 +42,28 @@ from privledger.ledger import (
     plain_labels,
     window_name,
 )
-from privledger.ledger.history import now
+from privledger.ledger.history import first_entries, now
 from privledger.ledger.holder import this_process
+from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
-from privledger.rounding import non_negative, positive, probability
+from privledger.rounding import downward, exact, non_negative, positive, probability, upward
+from privledger.session.alone import Asking, note_open, note_over, patience
+from privledger.session.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.session.identity import Identities, declared, fingerprint
 from privledger.session.policing import check_creation, keep, policy_caps, refuse_forbidden
 from privledger.session.records import RecordSpend, record_spend
-from privledger.session.reserve import Lines, filter_body, reserve, reserve_in_scope
-from privledger.session.scope import Scope
-from privledger.session.session import _KEY, Session
-from privledger.storage import kept, store_at
+from privledger.session.reserve import (
+    Lines,
+    check_effort,
+    filter_body,
+    reserve,
+    reserve_in_scope,
+)
+from privledger.session.scope import Scope, own_scope
+from privledger.session.session import Granted
+from privledger.storage import kept, refuse_findings, store_at
 
 MODES = ("private", "simulation")
 _LONGEST_NAME = 1000
@@ -66,6 +81,9 @@ class Ledger:
         self._source = source
         self._identities = Identities()
         self.on_release: Callable[[int], None] | None = None
+        self._shown: weakref.ref[LedgerHandle] | None = None
+        # What every grant carries from here on, by the owner's word; None: whoever asks says.
+        self.owner_labels: Mapping[str, str] | None = None
         if self._history.refresh().budget is None:
             raise LedgerCorrupt(f"{store.location}: the history is empty")
         if self._history.state.mode == "private" and not source.private:
@@ -127,8 +145,7 @@ class Ledger:
         lines: Lines = [("created", body)]
         if rule is not None:
             lines.append(("filter", filter_body(rule)))
-        with kept(store_at(path, create=True)) as store:
-            History(store).commit(lambda state: lines)
+        with kept(store_at(path, create=True, first=first_entries(lines))) as store:
             return Ledger(store, source)
 
     @staticmethod
@@ -137,15 +154,19 @@ class Ledger:
 
         Raises:
             LedgerCorrupt: truncated, edited, or not a ledger.
+            LedgerMisplaced: moved, replaced, or under a second name.
             LedgerTooNew: written by a later version.
         """
         with kept(store_at(path, read_only=read_only)) as store:
+            refuse_findings(store)
             history = History(store, writable=not read_only)
             simulated = history.refresh().mode == "simulation"
             ledger = Ledger(store, SeededSource(0) if simulated else SystemSource(),
                             history=history)
             if not read_only:
                 ledger._history.mark_crashed()
+                for finding in take_up(history):
+                    warnings.warn(f"{finding.message}; nothing of it was taken up", stacklevel=2)
             return ledger
 
     @property
@@ -156,9 +177,19 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
+        """The promise: a copy, so that nobody changes what is decided by."""
         budget = self._history.state.budget
         assert budget is not None
-        return budget
+        return Budget(budget.epsilon, budget.delta)
+
+    @property
+    def handle(self) -> LedgerHandle:
+        """What a learner may ask of this ledger; it comes with every Dataset, as `data.ledger`."""
+        shown = None if self._shown is None else self._shown()
+        if shown is None:
+            shown = _handle_of(self)
+            self._shown = weakref.ref(shown)  # the handle keeps the ledger, not the other way
+        return shown
 
     @property
     def relation(self) -> str:
@@ -184,7 +215,7 @@ class Ledger:
         rule, units = self._history.look(lambda state: (state.rule, state.units))
         if rule is None:
             return self.budget.epsilon
-        return rule.epsilon_of(max(0, rule.cap_units - units))
+        return rule.left_of(units)
 
     @property
     def receipt(self) -> Receipt:
@@ -210,7 +241,8 @@ class Ledger:
             unlabelled: the target may be missing (None, NaN) in some rows.
 
         Raises:
-            RelationMismatch: public features under another relation than `replace_label`.
+            RelationMismatch: public features under another relation than `replace_label`, or
+                a schema that states the true number of rows under `add_remove`.
             DataError: the table does not fit; columns and rules are named, never values.
         """
         if schema is None and isinstance(y, Schema):
@@ -219,8 +251,10 @@ class Ledger:
             raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                                "from private data")
         public, partial = declared(self.relation, public_features, unlabelled, y)
-        columns = encode_features(X, schema)
-        target = None if y is None else encode_target(y, schema, unlabelled=partial)
+        own = own_schema(schema)  # bounds are read again inside the guard
+        own.rows_for(self.relation)  # a true number of rows is refused under add_remove
+        columns = encode_features(X, own)
+        target = None if y is None else encode_target(y, own, unlabelled=partial)
         check_rows(columns, target)
         if name is not None:
             _short("name", name)
@@ -230,50 +264,58 @@ class Ledger:
         vault = Vault(name or f"data-{secrets.token_hex(6)}", rows, self._history,
                       relation=self.relation, public_features=public, unlabelled=partial)
         data = self._guard(vault, schema, mark)
-        self._identities.newest[data.identity] = data._vault
+        self._identities.newest[vault.identity] = vault
         return data
 
     def _guard(self, vault: Vault, schema: Schema, mark: str | None) -> Dataset:
-        body: dict[str, Any] = {"data": vault.identity, "schema": schema.name,
-                                "schema_sha256": schema.digest, "time": now()}
+        own = vault.schema
+        body: dict[str, Any] = {"data": vault.identity, "schema": own.name,
+                                "schema_sha256": own.digest, "time": now()}
         if mark is not None:
             body["fingerprint"] = mark
-        if schema.public_rows is not None:
-            body["rows"] = schema.public_rows
+        if own.declared_rows is not None:
+            body["rows"] = own.declared_rows
         if vault.public is not None:
             body["public_features"] = True
         if vault.unlabelled:
             body["unlabelled"] = True
         self._history.note("protected", body)
-        return Dataset(schema, vault, ledger=self)
+        return self._shown_as(vault, schema)
+
+    def _shown_as(self, vault: Vault, schema: Schema) -> Dataset:
+        """The handle on a vault: a seal, a schema to show, and what may be asked of us."""
+        shown = own_schema(schema)  # neither the guard's nor the caller's, who may use it again
+        remember(vault, shown)
+        return Dataset(shown, _sealed(vault), ledger=self.handle)
 
     def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
 
         In a filter scope the new records start with their whole cap.
         """
-        if data._vault._guardian is not self._history:
+        old: Vault = _vault_of(data._vault)
+        if old._guardian is not self._history:
             raise NotGranted("these records are guarded by another ledger")
-        columns = encode_features(X, data.schema)
-        target = None if y is None else encode_target(y, data.schema,
-                                                      unlabelled=data._vault.unlabelled)
+        columns = encode_features(X, old.schema)
+        target = None if y is None else encode_target(y, old.schema, unlabelled=old.unlabelled)
         check_rows(columns, target)
-        if (target is not None) != data._vault.has_target:
+        if (target is not None) != old.has_target:
             raise DataError("late arrivals come with a target exactly if the others did")
         if data.steps:
             raise InvalidValue("data", repr(data), "a handle straight from protect or append")
-        if self._identities.newest.get(data.identity) is not data._vault:
+        if self._identities.newest.get(old.identity) is not old:
             # Two branches would put two people into one row, or one person into two.
             raise NotGranted("late arrivals go to the newest handle of these records; "
                              "this one was extended already")
-        vault = data._vault.grown(columns, target)
-        self._identities.grow(data.identity, vault)
-        return Dataset(data.schema, vault, ledger=self)
+        vault = old.grown(columns, target)
+        self._identities.grow(vault.identity, vault)
+        return self._shown_as(vault, old.schema)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
                 labels: Mapping[str, str] | None = None,
-                lease: float | None = None, claimed: float | None = None) -> Session:
+                lease: float | None = None, claimed: float | None = None,
+                wait: float = 0.0) -> Session:
         """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
 
         Args:
@@ -289,42 +331,74 @@ class Ledger:
                 alive may still settle.
             claimed: epsilon that a paper states for this plan at `delta`, or None where it
                 states none. Kept beside the charge for readers; never charged or trusted.
+            wait: seconds, at most an hour, to wait while another grant draws on `scope`: each of
+                two open ones would count the other at its worst case, and release noise alone.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.
+            ScopeBusy: another grant on `scope` is open; nothing was read or charged.
             PolicyViolation: the ledger's own policy forbids it.
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
-        return self._request(plan, data, learner, delta, scope, labels, lease, "guarded", claimed)
+        return self._request(plan, data, learner, delta, scope, labels, lease, "guarded", claimed,
+                             wait)
 
     def _request(self, plan: Node, data: Dataset, learner: str, delta: float,
                  scope: Scope | None, labels: Mapping[str, str] | None, lease: float | None,
-                 isolation: str, claimed: float | None = None) -> Session:
+                 isolation: str, claimed: float | None = None, wait: float = 0.0) -> Session:
         """`request` by a caller that vouches for how the learner is kept from the rows."""
         checked = probability("delta", delta, zero=True)
         check_node("plan", plan)
-        if not isinstance(data, Dataset) or data.steps or (
-                data.ledger is not self or data._vault._guardian is not self._history):
+        seal = data._vault if type(data) is Dataset and not data.steps else None
+        vault = None if seal is None else _vault_of(seal)
+        if seal is None or vault is None or vault._guardian is not self._history:
             raise InvalidValue("data", type(data).__name__,
                                "a Dataset straight from this ledger's protect")
+        drawn, seconds = None if scope is None else own_scope(scope), patience(wait)
         body: dict[str, Any] = {
             "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
-            "data": data.identity, "plan": to_json(plan), "delta": checked,
-            "holder": this_process(), "scope": None, "labels": dict(plain_labels(labels or {})),
+            "data": vault.identity, "plan": to_json(plan), "delta": checked,
+            "holder": this_process(), "scope": None, "labels": self._labels(labels),
             "lease": None if lease is None else positive("lease", lease),
             "isolation": isolation,
         }
         if claimed is not None:
             body["claimed"] = non_negative("claimed", claimed)
+        own = from_json(body["plan"])  # the caller may change its nodes at any time
         # Of the table as it was protected: a handle can be made with another schema.
-        refuse_forbidden(self._history, body, plan, data._vault.schema.public_rows)
-        if scope is None:
-            reserve(self._history, "granted", body, plan, checked)
+        refuse_forbidden(self._history, body, own, vault.schema.declared_rows)
+        if drawn is None:
+            stored = reserve(self._history, "granted", body, own, checked)
         else:
-            reserve_in_scope(self._history, body, plan, scope)
-        granted = self._history.state.grants[body["grant"]]
-        return Session(plan=plan, key=_KEY, history=self._history, data=data, source=self._source,
-                       state=granted, scope=scope, on_release=self.on_release)
+            asking = Asking()  # kept until the session takes its place
+            stored = self._reserve_alone(asking, body, own, drawn, seconds)
+        granted = Granted(
+            plan=from_json(stored["plan"]), grant=stored["grant"], vault=vault,
+            data=Dataset(data.schema, seal, ledger=self.handle), history=self._history,
+            source=self._source, scope=drawn, on_release=self.on_release)
+        if drawn is not None:
+            note_open(granted.grant, granted)
+        return _session(granted)
+
+    def _reserve_alone(self, asking: Asking, body: dict[str, Any], plan: Node, scope: Scope,
+                       seconds: float) -> dict[str, Any]:
+        note_open(body["grant"], asking)
+        try:
+            return reserve_in_scope(self._history, body, plan, scope, seconds)
+        except PrivledgerError:
+            note_over(body["grant"])
+            raise
+
+    def _labels(self, asked: Mapping[str, str] | None) -> dict[str, str]:
+        """Labels of a request: the owner's, where there are such; else those that were asked."""
+        given = dict(plain_labels(asked or {}))
+        if self.owner_labels is None:
+            return given
+        owned = dict(plain_labels(self.owner_labels))
+        if given not in ({}, owned):
+            raise NotGranted("labels are set by the ledger's owner, in the run file; a learner "
+                             "cannot choose the caps it falls under. Nothing was read")
+        return owned
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,
                    delta: float = 0.0) -> Scope:
@@ -337,15 +411,18 @@ class Ledger:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
         label = f"scope-{secrets.token_hex(4)}" if name is None else _short("name", name)
         checked = probability("delta", delta, zero=True)
+        text = to_json(node)
+        own = from_json(text)  # the caller may change its node at any time
+        assert isinstance(own, IndividualFilter)
         known = self._history.refresh().scopes.get(label)
         if known is not None:
-            if from_json(known.body["plan"]) != node:
+            if from_json(known.body["plan"]) != own:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")
-            return Scope(label, node)
-        body = {"scope": label, "time": now(), "plan": to_json(node), "delta": checked}
-        refuse_forbidden(self._history, body, node, None)
-        reserve(self._history, "scope", body, node, checked)
-        return Scope(label, node)
+            return Scope(label, own)
+        body = {"scope": label, "time": now(), "plan": text, "delta": checked}
+        refuse_forbidden(self._history, body, own, None)
+        reserve(self._history, "scope", body, own, checked)
+        return Scope(label, from_json(text))  # type: ignore[arg-type]
 
     @property
     def window(self) -> str | None:
@@ -401,22 +478,36 @@ class Ledger:
         """
         if plan is not None:
             check_node("plan", plan)
+            plan = from_json(to_json(plan))
+            rule = self._history.state.rule
+            check_effort(self._history, "rdp" if rule is None else rule.kind,
+                         {"plan": to_json(plan)})
         self._history.commit(lambda state: [
             ("corrected", correction(state, grant, plan, why, now()).body)])
         return self.spent
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:
         """What one record spent, and on what. For auditors: it depends on private data."""
-        return record_spend(self._history.store, self._history.full(), row, data)
+        def rows(name: str) -> int | None:
+            held = self._identities.newest.get(name)
+            return None if held is None else held._n_rows
+
+        return record_spend(self._history.store, self._history.full(), row, data, rows)
 
     def verify(self) -> list[Finding]:
         """Read everything again, trusting no total. An empty list is a clean ledger."""
         self._history.flush()
-        return audit(self._history.store)
+        with charging():  # by prices that no stranger's node ever entered
+            return audit(self._history.store)
 
     def close(self) -> None:
-        """Write what is pending and let go of the file."""
+        """Write what is pending and let go of the file.
+
+        Raises:
+            NotSettled: a session could not be settled, and still cannot.
+        """
         try:
+            settle_left(self._history)
             self._history.flush()
         finally:
             self._history.store.close()
@@ -431,8 +522,8 @@ class Ledger:
     def __repr__(self) -> str:
         mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
         budget = self.budget
-        return (f"Ledger({self.path}, epsilon {self.spent:.4g} of {budget.epsilon:g} at delta "
-                f"{budget.delta:g}, {promise(self.relation)}{mark})")
+        return (f"Ledger({self.path}, epsilon {upward(self.spent)} of {exact(budget.epsilon)} at "
+                f"delta {exact(budget.delta)}, {promise(self.relation)}{mark})")
 
     def _repr_html_(self) -> str:
         """For notebooks. Names from outside are escaped."""
@@ -440,10 +531,10 @@ class Ledger:
         mode = ("private" if self.mode == "private"
                 else "<strong>simulation, NOT PRIVATE</strong>")
         rows = (("ledger", escape(self.path)),
-                ("budget", f"epsilon {budget.epsilon:g}, delta {budget.delta:g}, "
+                ("budget", f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, "
                            f"{escape(promise(self.relation))}"),
-                ("spent", f"epsilon {self.spent:.4g} (reservations included)"),
-                ("left", f"epsilon {self.left:.4g}"), ("mode", mode))
+                ("spent", f"epsilon {upward(self.spent)} (reservations included)"),
+                ("left", f"epsilon {downward(self.left)}"), ("mode", mode))
         return "<table>" + "".join(f"<tr><th>{name}</th><td>{cell}</td></tr>"
                                    for name, cell in rows) + "</table>"
 

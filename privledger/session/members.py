@@ -69,7 +69,7 @@ class Members:
         assert step.cells is not None
         found = self._parts.get(step.context.token)
         if found is None:
-            found = self._parts[step.context.token] = step.cells, step.cells.index(rows).copy()
+            found = self._parts[step.context.token] = step.cells, step.cells.index(rows)
         if found[0] is not step.cells:
             raise NotGranted("one token stands for one partition")
         members: NDArray[np.bool_] = found[1] == step.context.part

@@ -17,6 +17,7 @@ from privledger.ledger import (
     request_origins,
 )
 from privledger.ledger.history import now
+from privledger.rounding import exact
 
 
 def keep(policy: Policy | None, facts: Origins) -> None:
@@ -52,11 +53,11 @@ def check_creation(policy: object, budget: Budget, relation: str, mode: str) -> 
     found = list(origin_findings(
         Origins(relation, simulated=mode != "private", budget_delta=float(budget.delta)), policy))
     if not budget.epsilon <= policy.max_epsilon:
-        found.append(Finding("over-epsilon", -1, f"a budget of epsilon {budget.epsilon:g}; at "
-                                                 f"most {policy.max_epsilon:g} is allowed"))
+        found.append(Finding("over-epsilon", -1, f"a budget of epsilon {exact(budget.epsilon)}; "
+                                                 f"at most {exact(policy.max_epsilon)} is allowed"))
     if not budget.delta <= policy.max_delta:
-        found.append(Finding("over-delta", -1, f"a budget of delta {budget.delta:g}; at most "
-                                               f"{policy.max_delta:g} is allowed"))
+        found.append(Finding("over-delta", -1, f"a budget of delta {exact(budget.delta)}; at most "
+                                               f"{exact(policy.max_delta)} is allowed"))
     _raise(found)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.graph import from_json, label
 from privledger.ledger import GrantState, State, Store
-from privledger.ledger.individual import RECORD_UNITS, worst_units
+from privledger.ledger.individual import worst_units
 from privledger.ledger.vectors import unpack
-from privledger.rounding import count, from_units
+from privledger.rounding import count, from_units, sum_up
+from privledger.session.currency import Currency, currency
+from privledger.session.scope import took_nothing
+
+ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
 
 
 @frozen
@@ -21,9 +28,10 @@ class Line:
     Attributes:
         grant, learner, node: where it came from.
         share: part of the cap that this grant took from the record, 0 to 1.
-        amount: the same in the filter's unit (mu squared, Renyi bound or epsilon).
+        amount: the same in the unit of the ledger's filter, never too low.
         rounds: rounds the record took part in, or None if every record took part in all.
-        basis: `individual`, `whole plan` (`as corrected`), `not in the table yet` (a late
+        basis: `individual` (and how, if the filter's unit is not the ledger's), `whole plan`
+            (`as corrected`), `not in the table yet` (a late
             arrival), or what an unfinished grant may have taken.
     """
 
@@ -43,16 +51,22 @@ class Line:
 
 @frozen
 class RecordSpend:
-    """One record of one data set: lines in order of the history."""
+    """One record of one data set: lines in order of the history.
+
+    Attributes:
+        known: whether something told how many records there are. Where nothing did, every
+            record of the table was charged this, and `row` may be none of them.
+    """
 
     row: int
     data: str
     lines: tuple[Line, ...]
+    known: bool = True
 
     @property
     def total(self) -> float:
-        """Sum of the amounts, in the ledger filter's unit where lines share one."""
-        return float(sum(line.amount for line in self.lines))
+        """Sum of the amounts, in the ledger filter's unit; rounded up."""
+        return sum_up(line.amount for line in self.lines)
 
 
 def _pick_data(state: State, data: str | None) -> str:
@@ -66,24 +80,35 @@ def _pick_data(state: State, data: str | None) -> str:
     return str(data)
 
 
-def record_spend(store: Store, state: State, row: int, data: str | None) -> RecordSpend:
-    """Lines of one record; `row` is its position in the protected table, from 0."""
+def record_spend(store: Store, state: State, row: int, data: str | None,
+                 rows: Callable[[str], int | None] = lambda name: None) -> RecordSpend:
+    """Lines of one record; `row` is its position in the protected table, from 0.
+
+    Args:
+        rows: how many records a table has, for a caller that holds it.
+
+    Raises:
+        DataError: no such record is known, by what filters counted, by a declared number of
+            rows, or by `rows`. How many there are is not said.
+    """
     place = count("row", row, least=0)
     name = _pick_data(state, data)
-    lines, lengths = [], []
-    for grant in grants_for(state, name):
-        found = counted(store, state, grant)
+    lines = []
+    declared = [rows(name), state.data.get(name, {}).get("rows")]
+    lengths = [length for length in declared if isinstance(length, int)]
+    for grant, found in each_counted(store, state, grants_for(state, name)):
         lines.append(_line(state, grant, found, place))
         lengths += [] if found is None else [len(found.taken)]
     if lengths and place >= max(lengths):
-        raise DataError("no record at that position")
-    return RecordSpend(place, name, tuple(lines))
+        raise DataError("no such record is known")
+    return RecordSpend(place, name, tuple(lines), bool(lengths))
 
 
 def grants_for(state: State, data: str) -> list[GrantState]:
     """Grants that took something from the records of `data`, in order of the history."""
     return [grant for grant in state.grants.values() if grant.body["data"] == data
-            and (grant.corrections or not (grant.status == "aborted" and not grant.touched))]
+            and (grant.corrections or not (grant.status == "aborted" and not grant.touched))
+            and not (grant.body.get("scope") and took_nothing(grant))]
 
 
 @frozen(eq=False)
@@ -92,21 +117,55 @@ class Counted:
 
     Attributes:
         taken: shape (n_records,), int64, in cap / 2**52. rounds: shape (n_records,), int32.
-        cap: of the filter, in its own unit. outside: what every record pays beside it.
+        before: what records had taken of the same scope earlier, as `taken`.
+        currency: what they cost in the ledger's unit, with what the plan costs beside.
     """
 
     taken: NDArray[np.int64]
     rounds: NDArray[np.int32]
-    cap: float
-    outside: float
+    before: NDArray[np.int64]
+    currency: Currency
+
+    @property
+    def cap(self) -> float:
+        """The most a record can have spent here, in the ledger's unit."""
+        return self.currency.cap
 
     def amounts(self) -> NDArray[np.float64]:
-        """Shape (n_records,), in the filter's unit."""
-        return np.asarray(self.taken * (self.cap / RECORD_UNITS) + self.outside)
+        """Shape (n_records,), in the ledger's unit, never too low."""
+        return self.currency.between(self.before, self.taken)
+
+    def at(self, row: int) -> float:
+        """One of them."""
+        one = slice(row, row + 1)
+        return float(self.currency.between(self.before[one], self.taken[one])[0])
+
+
+def each_counted(store: Store, state: State, grants: Sequence[GrantState],
+                 ) -> Iterator[tuple[GrantState, Counted | None]]:
+    """Grants in order of the history, each with what it counted on top of earlier ones."""
+    totals: dict[str, NDArray[np.int64]] = {}
+    for grant in grants:
+        found, scope = counted(store, state, grant), grant.body.get("scope")
+        if found is not None and scope and len(found.currency.prices) > 2:
+            taken = found.taken
+            before = longer(totals.get(scope, taken[:0]), len(taken))
+            found = evolve(found, before=before[: len(taken)])
+            totals[scope] = before + longer(taken, len(before))
+        yield grant, found
+
+
+def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """Zeros at the end: records that arrived later."""
+    if len(values) >= length:
+        return values
+    result = np.zeros(length, dtype=values.dtype)
+    result[: len(values)] = values
+    return result
 
 
 def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
-    """The vector that a settled grant left; None if it left none.
+    """The vector that a settled grant left; None if it left none. `before` is nothing.
 
     A corrected grant ran something else than its records were charged for, so its vector says
     nothing about them any more.
@@ -115,9 +174,16 @@ def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
     if note is None or grant.corrections:
         return None
     taken, rounds = unpack(store.vector(note["name"]) or b"")
-    cap = float(grant.settled["cap"])
-    return Counted(taken, rounds, cap,
-                   0.0 if grant.body.get("scope") else _outside(state, grant, cap))
+    return Counted(taken, rounds, np.zeros(len(taken), np.int64), _currency(state, grant))
+
+
+def _currency(state: State, grant: GrantState) -> Currency:
+    """By the plan that was paid for: the grant's, or that of the scope it drew on."""
+    scope = grant.body.get("scope")
+    paid = state.scopes[scope].body if scope else grant.body
+    assert state.rule is not None
+    return currency(from_json(paid["plan"]), state.rule, state.relation, int(paid["units"]),
+                    float(paid.get("delta") or 0.0))
 
 
 def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
@@ -127,11 +193,10 @@ def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> L
         amount, cap, basis = charged_alike(state, grant)
         return Line(grant.grant, body["learner"], plan, amount, cap, None, basis, scope)
     late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
-    amount = (0.0 if late
-              else float(found.taken[row]) * found.cap / RECORD_UNITS + found.outside)
-    return Line(grant.grant, body["learner"], plan, amount, found.cap + found.outside,
+    amount = 0.0 if late else found.at(row)
+    return Line(grant.grant, body["learner"], plan, amount, found.cap,
                 0 if late else int(found.rounds[row]),
-                "not in the table yet" if late else "individual", scope)
+                "not in the table yet" if late else found.currency.basis, scope)
 
 
 def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
@@ -139,17 +204,15 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
     scope = grant.body.get("scope")
     if scope:
         cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
-        amount = worst_units(float(grant.body["worst"]), cap) * cap / RECORD_UNITS
-        return amount, cap, "unfinished, worst case"
+        found = _currency(state, grant)
+        if len(found.prices) > 2:  # what it added to earlier grants' is not known
+            return found.cap, found.cap, "unfinished, worst case"
+        worst = np.array([worst_units(float(grant.body["worst"]), cap)], np.int64)
+        return float(found.amounts(worst)[0]), found.cap, "unfinished, worst case"
     amount = from_units(grant.counted[0])
     basis = "whole plan, as corrected" if grant.corrections else "whole plan"
     over = grant.status in ("settled", "aborted")
     return amount, amount, basis if over else f"unfinished, {basis}"
-
-
-def _outside(state: State, grant: GrantState, cap: float) -> float:
-    """What the plan charges to every record beside its filter."""
-    return max(0.0, from_units(int(grant.body["units"])) - cap)
 
 
 @frozen(eq=False)
@@ -171,21 +234,15 @@ def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend
     name = _pick_data(state, data)
     total: NDArray[np.float64] | None = None
     cap, scopes = 0.0, set()
-    for grant in state.grants.values():
-        if grant.body["data"] != name:
-            continue
-        found = counted(store, state, grant)
+    held = [grant for grant in state.grants.values() if grant.body["data"] == name]
+    for grant, found in each_counted(store, state, held):
         if found is None:
             continue
         amounts, scope = found.amounts(), grant.body.get("scope")
-        if total is None:
-            total = amounts
-        else:
-            longer = np.zeros(max(len(total), len(amounts)))
-            longer[: len(total)] += total
-            longer[: len(amounts)] += amounts
-            total = longer
+        length = max(len(amounts), 0 if total is None else len(total))
+        before = np.zeros(length) if total is None else longer(total, length)
+        total = (before + longer(amounts, length)) * ROUND
         if scope is None or scope not in scopes:
-            cap += found.cap + found.outside
+            cap += found.cap
         scopes.add(scope)
     return None if total is None else DataSpend(name, total, cap)

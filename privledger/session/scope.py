@@ -10,7 +10,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import poisson_gaussian_rdp
-from privledger.graph import IndividualFilter
+from privledger.errors import InvalidValue
+from privledger.graph import IndividualFilter, from_json, to_json
 from privledger.ledger import GrantState, ScopeSpend, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
 from privledger.ledger.vectors import unpack
@@ -29,10 +30,31 @@ class Scope:
     node: IndividualFilter
 
 
+def own_scope(scope: object) -> Scope:
+    """A scope of the guard's own. By exact type: a stranger's caps may be others each time they
+    are asked for.
+
+    Raises:
+        InvalidValue: not what `open_scope` gave.
+    """
+    if type(scope) is not Scope or type(scope.node) is not IndividualFilter:
+        raise InvalidValue("scope", type(scope).__name__, "what open_scope gave")
+    name, node = scope.name, from_json(to_json(scope.node))
+    if type(name) is not str or not isinstance(node, IndividualFilter):
+        raise InvalidValue("scope", type(name).__name__, "what open_scope gave")
+    return Scope(name, node)
+
+
 def grants_of(state: State, scope: str, identity: str) -> list[GrantState]:
     """Grants that drew on a scope for one data set."""
     return [grant for grant in state.grants.values()
             if grant.body.get("scope") == scope and grant.body["data"] == identity]
+
+
+def took_nothing(grant: GrantState) -> bool:
+    """Whether a grant is over, and read nothing: the vault was never opened under it."""
+    return (grant.status in ("settled", "aborted") and not grant.releases
+            and grant.settled.get("touched") is False)
 
 
 def spent_before(
@@ -40,12 +62,12 @@ def spent_before(
 ) -> NDArray[np.int64]:
     """Units each record has spent in a scope, shape (n_rows,).
 
-    A grant that is open, crashed or aborted after touching data counts in full: its plan's
-    worst case for every record.
+    A grant that crashed, or whose vector is missing, counts in full: its plan's worst case for
+    every record. One that is over and read nothing counts nothing.
     """
     spent = np.zeros(n_rows, dtype=np.int64)
     for grant in grants_of(state, scope.name, identity):
-        if grant.grant == skip or (grant.status == "aborted" and not grant.touched):
+        if grant.grant == skip or took_nothing(grant):
             continue
         note = grant.settled.get("vector")
         data = store.vector(note["name"]) if note else None
@@ -65,6 +87,7 @@ def fresh_spend(cap: float, before: NDArray[np.int64]) -> ScopeSpend:
 def _amplified(rate: float, order: float, top: float) -> tuple[tuple[float, ...], ...]:
     """Table of (mu squared, Renyi bound at `order` of a Poisson-sampled Gaussian)."""
     grid = np.concatenate([[0.0], np.geomspace(top * 1e-6, top, 512)])
+    grid[-1] = top  # to the last bit: a record of full norm is looked up there
     costs = [0.0] + [poisson_gaussian_rdp(rate, float(1 / np.sqrt(square)), (order,)).bounds[0]
                      for square in grid[1:]]
     return tuple(grid.tolist()), tuple(np.maximum.accumulate(costs).tolist())
@@ -86,6 +109,6 @@ def individual_costs(
         return squares
     if rate == 1.0:
         return squares * (node.order / 2 * (1 + 2.0**-50))
-    grid, costs = _amplified(rate, node.order, top * (1 + 1e-9))
+    grid, costs = _amplified(rate, node.order, top)
     place = np.searchsorted(grid, squares, side="left")
     return np.take(np.array([*costs, np.inf]), place)

@@ -1,13 +1,14 @@
-"""Session: the only place where a query meets rows, always under a durable grant."""
+"""An open grant: the only place where a query meets rows. Learners hold a `Session` before it.
+
+Nothing here leaves the guard. What was asked is copied first (data/mirror.py), the plan is the one
+that was stored and read back, and whether rows were touched is noted by the vault.
+"""
 
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import define, field, frozen
@@ -19,30 +20,33 @@ from privledger.data import (
     LabelChoice,
     LabelQuery,
     Query,
+    Vault,
 )
 from privledger.data.blocks import clipped
 from privledger.data.dataset import Step
 from privledger.data.disjoint import by_record
 from privledger.data.kinds import check_choice, check_query
-from privledger.data.rows import Rows
+from privledger.data.mirror import forget_dead, own_leaf, own_question
+from privledger.data.rows import Pass, Rows
 from privledger.errors import (
-    DataError,
     InvalidValue,
     NotGranted,
-    PrivledgerError,
     UnsupportedNode,
     public_name,
 )
-from privledger.graph import Context, IndividualFilter, Meter, Node
+from privledger.graph import Context, IndividualFilter, Meter, Node, from_json, to_json
 from privledger.graph.meter import filter_caps
-from privledger.ledger import GrantState, History, Origins, Receipt, ScopeSpend
+from privledger.ledger import History, Origins, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
+from privledger.ledger.settle import Settlement, settle
 from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
+from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.rounding import MOST_COUNT, count
 from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
+from privledger.session.alone import note_over
 from privledger.session.choosing import (
     Asked,
     choose,
@@ -50,6 +54,7 @@ from privledger.session.choosing import (
     choose_labels,
     rate_of,
 )
+from privledger.session.guard import guarded
 from privledger.session.labels import release_labels
 from privledger.session.members import Members
 from privledger.session.policing import keep
@@ -59,10 +64,10 @@ from privledger.session.scope import (
     individual_costs,
     spent_before,
 )
+from privledger.session.tuned import Best, Trial, best_of
 
 Answer = NDArray[np.float64]
 T = TypeVar("T")
-_KEY = object()  # who has it may make sessions: Ledger.request
 
 
 @frozen
@@ -76,62 +81,54 @@ class _Taken:
 
 
 @define(eq=False, repr=False)
-class Session:
-    """An open grant. Use it as a context manager; leaving it settles the grant.
+class Granted:
+    """An open grant, inside the guard.
 
     Attributes:
-        plan: the reserved composition node.
+        plan: the reserved composition node, as it was stored and read back.
         grant: the ledger's name for the reservation.
+        vault: the rows it is for. data: a handle on them, to be shown.
     """
 
     plan: Node
-    _key: object = field(alias="key")
+    grant: str
+    vault: Vault
+    data: Dataset
     _history: History = field(alias="history")
-    _data: Dataset = field(alias="data")
     _source: NoiseSource = field(alias="source")
-    _state: GrantState = field(alias="state")
     _scope: Scope | None = field(alias="scope", default=None)
     _on_release: Callable[[int], None] | None = field(alias="on_release", default=None)
     _meter: Meter = field(init=False)
+    _pass: Pass = field(init=False)
     _log: ReleaseLog = field(init=False, factory=ReleaseLog)
     _spends: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
     _filters: dict[str, Scope] = field(init=False, factory=dict)
     _members: Members = field(init=False)
-    _touched: bool = field(init=False, default=False)
-    _open: bool = field(init=False, default=True)
-    _pid: int = field(init=False, factory=os.getpid)
-    _lock: threading.RLock = field(init=False, factory=threading.RLock)
+    _settlement: Settlement | None = field(init=False, default=None)
+    _settled: bool = field(init=False, default=False)
+    _vouched: bool = field(init=False, default=True)
+    _lock: Mutex = field(init=False, factory=Mutex)
     receipt: Receipt | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        if self._key is not _KEY:
-            raise TypeError("sessions are made by Ledger.request")
         self._meter = Meter(self.plan)
         self._members = Members(self._source)
-
-    @property
-    def grant(self) -> str:
-        return self._state.grant
+        self._pass = Pass(self.vault.identity, self._history)
 
     @property
     def covers(self) -> str:
         """Identity of the data the grant is for."""
-        return self._data.identity
-
-    @property
-    def _guardian(self) -> object:
-        """The history that granted."""
-        return self._history
+        return self.vault.identity
 
     @property
     def active(self) -> bool:
         """Whether releases are still possible: not settled, and not in a forked child."""
-        return self._open and self._pid == os.getpid()
+        return self._pass.active
 
     @property
-    def data(self) -> Dataset:
-        """The handle the grant was given for."""
-        return self._data
+    def touched(self) -> bool:
+        """Whether rows were shown under the grant: by the vault's word."""
+        return self._pass.touched
 
     @property
     def releases(self) -> int:
@@ -139,59 +136,50 @@ class Session:
         return len(self._log)
 
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
-        """The data behind an individual filter: the reserved `node`, or the session's scope.
-
-        Every release on the handle first charges each record its own cost and leaves out the
-        records that cannot pay.
-        """
+        """As `Session.filtered`."""
         with self._lock:
             if self._scope is not None:
                 scope = self._scope
             elif node is not None:
-                _check_filter(node)
-                scope = Scope(f"{self.grant}/filter", node)
+                scope = Scope(f"{self.grant}/filter", _own_filter(node))
                 known = self._filters.get(scope.name, scope)
-                if known.node != node:
+                if known.node != scope.node:
                     raise NotGranted("one individual filter per grant; nothing was read")
             else:
                 raise NotGranted("no filter was reserved; nothing was read")
             self._filters[scope.name] = scope
         step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
-        return Dataset(self._data.schema, self._data._vault, (step, *self._data.steps),
-                       self._data.ledger)
+        return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
-        """Answer `query` with exact noise, after taking the release off the grant.
-
-        Args:
-            mechanism: `Gaussian` or `Laplace` for a `Query`; `Exponential` or `PermuteAndFlip`
-                for a `Choice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
-                `RandomizedResponse` for `data.labels()`. Equal to a node that the plan still
-                holds under the handle's derivation.
-            query: from a handle of this session's data.
-            rollover: under a filter, the number of rounds left: each record's contribution is
-                scaled down to what it can still pay per round, so nobody is left out.
-
-        Returns:
-            One array per block (the array itself for one block), of shape (cells, width) with
-            unit dimensions dropped; a `Picked` for a `Choice`, class numbers of shape
-            (leaves,) for a `LabelChoice`, positions of features for a `FeatureChoice`.
-
-        Raises:
-            NotGranted: nothing reserved covers it; nothing was read.
-            PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
-            UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
-        """
-        if isinstance(query, LabelQuery):
-            return release_labels(self, mechanism, query)
+        """As `Session.release`."""
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            answer = (self._choose(mechanism, query) if isinstance(query, Asked)
-                      else self._measure(mechanism, query, rollover))
+            question, leaf = own_question(query, self.vault), own_leaf(mechanism)
+            if getattr(question, "asserted", False) and not self._vouched:
+                raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
+                                 "nothing was read")
+            answer: Any
+            if isinstance(question, LabelQuery):
+                answer = release_labels(self, leaf, question)
+            elif isinstance(question, Asked):
+                answer = self._choose(leaf, question)
+            else:
+                answer = self._measure(leaf, question, rollover)
         if self._on_release is not None:
             self._on_release(len(self._log))
         return answer
+
+    def best_of(self, node: Any, candidates: int, trial: Trial, why: str) -> Best | None:
+        """As `Session.best_of`."""
+        return best_of(self, node, candidates, trial, why)
+
+    def branch(self, plan: Node, vouched: bool) -> Branch:
+        """A run inside this grant: a meter for `plan`, and nothing of its own to settle."""
+        inner = Branch(plan, self.grant, self.vault, self.data, self._history, self._source)
+        inner._vouched, inner._pass = vouched, self._pass
+        return inner
 
     def _measure(self, mechanism: Any, query: Query, rollover: int) -> Answer | list[Answer]:
         """Noisy sums."""
@@ -202,7 +190,7 @@ class Session:
         if type(mechanism) not in (Gaussian, Laplace):
             raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this "
                                   "version; nothing was read")
-        self._check_covered(query.data)
+        self._check_filters(query.data)
         rollover = int(count("rollover", rollover, least=0, most=MOST_COUNT))
         made = recipes(mechanism, query, self._relation)
         self.charge(mechanism, query.data.chain, query.label, query.cell_count)
@@ -215,14 +203,14 @@ class Session:
         check_choice(choice)
         if choice.asserted:
             keep(self._history.state.policy, Origins(asserted=(choice.label,)))
-        self._check_covered(choice.data)
+        self._check_filters(choice.data)
         if any(step.context.kind == "filter" for step in choice.data.steps):
             raise UnsupportedNode("individual filters take Gaussian releases only")
         rate = rate_of(mechanism, choice, self._relation)
         self.charge(mechanism, choice.data.chain, choice.label, choice.cell_count)
 
         def answer() -> Any:
-            with choice.data._vault.open(self) as rows, np.errstate(all="ignore"):
+            with self.vault.open(self._pass) as rows, np.errstate(all="ignore"):
                 members = self._members.of(choice.data, rows)
                 if isinstance(choice, FeatureChoice):
                     return choose_features(mechanism, choice, rate, members, self._source)
@@ -232,28 +220,15 @@ class Session:
 
         return self._guarded(answer)
 
-    def _check_covered(self, data: Dataset) -> None:
-        if data._vault is not self._data._vault:
-            raise NotGranted("the query asks other data than the grant covers; nothing was read")
-        self._check_filters(data)
-
     def _guarded(self, answer: Callable[[], T]) -> T:
         """Run what reads rows. Whatever goes wrong, no text about the records gets out."""
-        self._touched = True
-        try:
-            return answer()
-        except PrivledgerError as error:
-            # Frames below hold private arrays, and tracebacks keep frames: start afresh.
-            error.__context__ = error.__cause__ = None
-            raise error.with_traceback(None) from None
-        except Exception:
-            pass  # what went wrong may depend on the records: not a word about it
-        raise DataError("the query failed inside the guard; its charge stands")
+        self._pass.touched = True  # the vault says so too, whoever opens it
+        return guarded(answer)
 
     def _answer(self, mechanism: Any, query: Query, made: tuple[Recipe, ...],
                 rollover: int) -> list[NDArray[np.float64]]:
         # Floating-point warnings would tell which records overflow, also as exceptions.
-        with query.data._vault.open(self) as rows, np.errstate(all="ignore"):
+        with self.vault.open(self._pass) as rows, np.errstate(all="ignore"):
             if by_record(query.cells) and query.data.steps and all(
                     step.context.kind == "part" for step in query.data.steps):
                 taken = self._whole(query, mechanism, self._members.of(query.data, rows))
@@ -325,7 +300,7 @@ class Session:
             squares[~part] = 0.0  # a record pays for its own part only
         if rollover > 0:
             _roll_over(squares, spend.left() / (rollover * _per_square(scope, rate)), values)
-        top = sum(recipe.weight for recipe in made) * (1 + 1e-9)
+        top = sum(recipe.weight for recipe in made)
         np.minimum(squares, top, out=squares)
         return spend.admit(individual_costs(squares, scope.node, rate, top))
 
@@ -333,6 +308,7 @@ class Session:
         found = self._spends.get(token)
         if found is None:
             scope = self._filters[token]
+            self._history.room.check_vector(self._history.store, rows.n)
             before = np.zeros(rows.n, dtype=np.int64)
             if self._scope is not None:
                 before = self._history.look(lambda state: spent_before(
@@ -355,61 +331,86 @@ class Session:
                                   block.width, math.ceil(block.clip / recipe.grid)))
         return sums
 
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close(failed=kind)
-
     def close(self, failed: type[BaseException] | None = None) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
-        failed is handed back; any other keeps its whole charge."""
+        failed is handed back; any other keeps its whole charge.
+
+        Raises:
+            NotSettled: the ledger could not be written. Closing again tries again.
+        """
         with self._lock:
-            if not self.active:
+            if self._settled or not self._pass.at_home:
                 return
-            self._open = False
+            self._pass.over = True
             self._members.forget()
-            refund = failed is not None and not self._touched
-            lines: list[tuple[str, dict[str, Any]]] = [
-                ("released", body | {"noise": self._source.describe()})
-                for body in self._log.bodies(self.grant)
-            ]
-            body: dict[str, Any] = {"grant": self.grant, "time": now(),
-                                    "touched": self._touched, "releases": len(self._log)}
-            vectors: dict[str, bytes] = {}
-            if failed is not None:
-                body["error"] = public_name(failed)
-                lines.append(("aborted" if refund else "settled", body | {"failed": True}))
-            else:
-                lines.append(("settled", body))
-            for scope, spend in self._spends.values():
-                name = f"spend:{self.grant}:{scope.name}"
-                vectors[name] = pack(spend.taken(), spend.rounds)
-                body_with = lines[-1][1]
-                body_with["vector"] = vector_note(name, vectors[name])
-                body_with["cap"] = scope.node.cap
-            self._history.commit(lambda state: lines, vectors)
+            forget_dead(self.vault)
+            if self._settlement is None:
+                self._settlement = self._end(failed)
+            settle(self._history, self._settlement)
+            note_over(self.grant)
             self.receipt = self._history.receipt()
+            self._settled = True
 
-    def __repr__(self) -> str:
-        state = "open" if self.active else "closed"
-        return f"Session({self.grant}, {state}, {len(self._log)} releases)"
+    def _end(self, failed: type[BaseException] | None) -> Settlement:
+        """What is to be written at the end of this grant."""
+        refund = failed is not None and not self.touched
+        lines: list[tuple[str, dict[str, Any]]] = [
+            ("released", body | {"noise": self._source.describe()})
+            for body in self._log.bodies(self.grant)
+        ]
+        body: dict[str, Any] = {"grant": self.grant, "time": now(),
+                                "touched": self.touched, "releases": len(self._log)}
+        vectors: dict[str, bytes] = {}
+        if failed is not None:
+            body["error"] = public_name(failed)
+            lines.append(("aborted" if refund else "settled", body | {"failed": True}))
+        else:
+            lines.append(("settled", body))
+        for scope, spend in self._spends.values():
+            name = f"spend:{self.grant}:{scope.name}"
+            vectors[name] = pack(spend.taken(), spend.rounds)
+            body_with = lines[-1][1]
+            body_with["vector"] = vector_note(name, vectors[name])
+            body_with["cap"] = scope.node.cap
+        return Settlement(self.grant, tuple(lines), vectors, len(self._log))
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a session cannot be pickled or copied to another process")
 
-    def __copy__(self) -> Session:
-        return self
+@define(eq=False, repr=False)
+class Branch(Granted):
+    """One run inside a grant: its own meter, samples and coins, and nothing to settle.
 
-    def __deepcopy__(self, memo: object) -> Session:
-        return self
+    Attributes:
+        ended: set when the run is over; its handles are worth nothing from then on.
+    """
+
+    ended: bool = field(init=False, default=False)
+
+    @property
+    def active(self) -> bool:
+        """Whether the run and the grant around it still stand."""
+        return not self.ended and self._pass.active
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """No individual filter has a proof inside a tuning."""
+        raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
+
+    def close(self, failed: type[BaseException] | None = None) -> None:
+        """Nothing: the grant around the run settles."""
+
+    def end(self) -> None:
+        """Over, with nothing kept: what a run released is in no entry."""
+        self.ended = True
+        self._members.forget()
 
 
-def _check_filter(node: object) -> None:
-    """By exact type: a stranger's caps may be others each time they are asked for."""
+def _own_filter(node: object) -> IndividualFilter:
+    """A filter of the guard's own. By exact type: a stranger's caps may be others each time they
+    are asked for."""
     if type(node) is not IndividualFilter:
         raise InvalidValue("node", type(node).__name__, "an IndividualFilter")
+    copy = from_json(to_json(node))
+    assert isinstance(copy, IndividualFilter)
+    return copy
 
 
 def _per_square(scope: Scope, rate: float) -> float:

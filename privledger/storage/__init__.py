@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from privledger.errors import InvalidValue, LedgerCorrupt
+from privledger.ledger.entries import Entry
+from privledger.ledger.given_back import read_back
 from privledger.ledger.store import Store
 from privledger.storage.address import is_url, shown
 from privledger.storage.memory import MemoryStore
 from privledger.storage.postgres import PostgresStore
 from privledger.storage.sqlite import SQLiteStore
 
-__all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "is_url", "kept", "shown", "store_at"]
+__all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "is_url", "kept", "refuse_findings",
+           "shown", "store_at"]
 
 
 def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
-             read_only: bool = False) -> Store:
-    """The store for a file name, a `postgresql://` URL, or (to create) None or ":memory:"."""
+             read_only: bool = False, first: Sequence[Entry] = ()) -> Store:
+    """The store for a file name, a `postgresql://` URL, or (to create) None or ":memory:".
+
+    Args:
+        first: entries that a new store begins with: it appears with them or not at all.
+    """
+    store: Store
     if create and (location is None or str(location) == ":memory:"):
-        return MemoryStore()
-    if is_url(location):
-        return PostgresStore(location, create=create, read_only=read_only)
-    return SQLiteStore(str(location), create=create, read_only=read_only)
+        store = MemoryStore()
+    elif is_url(location):
+        store = PostgresStore(location, create=create, read_only=read_only)
+    elif isinstance(location, str | os.PathLike):
+        return SQLiteStore(os.fsdecode(location), create=create, read_only=read_only, first=first)
+    else:
+        raise InvalidValue("path", type(location).__name__, "a file name or a postgresql:// URL")
+    if first:
+        with kept(store), store.transaction() as transaction:
+            for entry in first:
+                transaction.append(entry)
+            read_back(transaction, first, store.location)
+    return store
+
+
+def refuse_findings(store: Store) -> None:
+    """For whoever goes on with a store.
+
+    Raises:
+        LedgerCorrupt: there is something wrong with the place itself.
+    """
+    found = store.inspect()
+    if found:
+        raise LedgerCorrupt(f"{store.location}: " + "; ".join(one.message for one in found[:5]))
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from privledger.errors import LedgerCorrupt, LedgerError
+from privledger.findings import Finding
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import Entry, body_text
 from privledger.ledger.store import Row
+from privledger.mutex import Mutex, threads
 from privledger.storage.rows import entries_of
 
 
@@ -24,15 +24,15 @@ class MemoryStore:
         self._vectors: dict[str, bytes] = {}
         self._checkpoint: Checkpoint | None = None
         self._names: list[str] = []
-        self._lock = threading.RLock()
-        self._pid = os.getpid()
+        self._lock = Mutex()
+        self._pid = threads.process()
 
     def read(self, after: int = -1) -> list[Entry]:
         # From the text: what is read from here is the reader's own.
         return entries_of(map(_row, self._entries[after + 1 :]), self.location)
 
-    def rows(self) -> Iterator[Row]:
-        return map(_row, self._entries[:])
+    def rows(self, after: int = -1) -> Iterator[Row]:
+        return map(_row, self._entries[after + 1 :])
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
         return None if self._checkpoint is None else (self._checkpoint, ",".join(self._names))
@@ -40,20 +40,35 @@ class MemoryStore:
     def vector(self, name: str) -> bytes | None:
         return self._vectors.get(name)
 
+    def markable(self, grants: Iterable[str]) -> set[str]:
+        return set(grants)
+
+    def inspect(self) -> list[Finding]:
+        return []
+
+    def secret(self, grant: str) -> str:
+        return ""
+
+    def hold(self, grant: str, secret: str) -> None:
+        return None
+
     @contextmanager
     def transaction(self) -> Iterator[_MemoryTransaction]:
-        if os.getpid() != self._pid:
+        if threads.process() != self._pid:
             raise LedgerError("a ledger in memory belongs to the process that made it: a forked "
                               "child would spend the same budget twice")
         with self._lock:
             transaction = _MemoryTransaction(self)
             yield transaction
-            self._entries.extend(transaction.entries)
+            # One step makes it durable; an interrupt around it leaves a vector nobody names, or
+            # an old checkpoint.
             self._vectors.update(transaction.vectors)
+            self._entries.extend(transaction.entries)
             if transaction.checkpoint is not None:
                 checkpoint, names, afresh = transaction.checkpoint
-                self._checkpoint = checkpoint
-                self._names = ([] if afresh else self._names) + ([names] if names else [])
+                before = [] if afresh else self._names
+                vars(self).update(  # both at once
+                    _checkpoint=checkpoint, _names=before + ([names] if names else []))
 
     def close(self) -> None:
         return None
@@ -78,8 +93,22 @@ class _MemoryTransaction:
             raise LedgerCorrupt("an entry out of order")
         self.entries.append(entry)
 
+    def rows(self, after: int) -> list[Row]:
+        held = self._store._entries
+        return [*map(_row, held[after + 1 :]),
+                *map(_row, self.entries[max(0, after + 1 - len(held)) :])]
+
+    def digest(self, position: int) -> str | None:
+        held = len(self._store._entries)
+        found = (self._store._entries if position < held else self.entries)
+        place = position if position < held else position - held
+        return found[place].hash if 0 <= place < len(found) else None
+
     def put_vector(self, name: str, data: bytes) -> None:
         self.vectors[name] = data
+
+    def vector(self, name: str) -> bytes | None:
+        return self.vectors.get(name, self._store._vectors.get(name))
 
     def last_checkpoint(self) -> Checkpoint | None:
         return self._store._checkpoint

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from privledger.errors import LedgerError, LedgerMissing, LedgerTooNew
+from privledger.errors import LedgerError, LedgerMissing, LedgerTooNew, PrivledgerError
+from privledger.ledger.entries import parse_body
+from privledger.storage.postgres_errors import driver
+from privledger.storage.rooms import rooms
 
 if TYPE_CHECKING:
     import psycopg
@@ -13,7 +18,12 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 _THERE = ("SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-          "ON n.oid = c.relnamespace WHERE n.nspname = 'privledger' AND c.relname = 'migrations'")
+          "ON n.oid = c.relnamespace WHERE n.nspname = 'privledger' AND c.relname = 'migrations' "
+          "AND c.relkind = 'r'")
+_WITHOUT_ROOMS = ("SELECT l.id, c.body, f.body FROM privledger.ledgers l "
+                  "JOIN privledger.entries c ON c.ledger = l.id AND c.position = 0 "
+                  "LEFT JOIN privledger.entries f ON f.ledger = l.id AND f.kind = 'filter' "
+                  "WHERE NOT EXISTS (SELECT 1 FROM privledger.limits m WHERE m.ledger = l.id)")
 LOCK = 0x70726C67  # "prlg": two clients do not migrate at once
 
 
@@ -44,8 +54,8 @@ def check_version(connection: Connection, location: str) -> None:
         raise LedgerTooNew(f"{location}: the tables have version {found}, this version reads up "
                            f"to {known}")
     if found < known:
-        raise LedgerError(f"{location}: the tables have version {found}; open the ledger for "
-                          f"writing once to bring them to {known}")
+        raise LedgerError(f"{location}: the tables have version {found}; their owner must open "
+                          f"the ledger for writing once, to bring them to {known}")
 
 
 def migrate(connection: Connection, location: str, seconds: float, *, create: bool) -> None:
@@ -62,7 +72,29 @@ def migrate(connection: Connection, location: str, seconds: float, *, create: bo
         for number, script in known.items():
             if number > found:
                 connection.execute(script.encode())
+        for ledger, created, fixed in connection.execute(_WITHOUT_ROOMS).fetchall():
+            _allow_old(connection, ledger, created, fixed)
         connection.execute("COMMIT")
+    except driver().errors.InsufficientPrivilege:
+        if found is None:
+            raise
+        raise LedgerError(f"{location}: the tables have version {found}; their owner must open "
+                          f"the ledger for writing once, to bring them to {max(known)}") from None
     finally:
         if not connection.closed and connection.info.transaction_status:
             connection.execute("ROLLBACK")
+
+
+def allow(connection: Connection, ledger: int, created: Mapping[str, Any],
+          fixed: Mapping[str, Any] | None) -> None:
+    """Tell the database how much fits into a ledger and its caps, under every filter."""
+    connection.execute("SELECT privledger.allow(%s, %s::jsonb)",
+                       (ledger, json.dumps(rooms(created, fixed))))
+
+
+def _allow_old(connection: Connection, ledger: int, created: str, fixed: str | None) -> None:
+    try:
+        bodies = parse_body(created), None if fixed is None else parse_body(fixed)
+        allow(connection, ledger, *bodies)
+    except (PrivledgerError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return  # no history that anybody can open; it gets no room

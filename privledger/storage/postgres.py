@@ -3,23 +3,32 @@
 A transaction locks the ledger's row before anything is read, so two clients cannot both decide
 on the same total. The row says where the history ends; moving it on is conditional on that.
 A commit waits for the disk, whatever the server's default for it is.
+
+Clients have no right to write tables. They call functions (migrations/0002_functions.sql) that
+check each entry, and ask for a grant's secret before they believe what became of it. The tables
+and functions themselves are compared with what the migrations make, in every transaction.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
+from privledger.errors import LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
+from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, body_text
 from privledger.ledger.store import Row
+from privledger.mutex import Mutex
+from privledger.storage import catalog
 from privledger.storage.address import parse_address
-from privledger.storage.migrate import check_version, migrate
+from privledger.storage.forks import never_close
+from privledger.storage.held import Held
+from privledger.storage.migrate import allow, check_version, migrate
 from privledger.storage.postgres_errors import driver, explain
 from privledger.storage.rows import entries_of
 
@@ -35,37 +44,44 @@ ROWS = 5000
 IDLE_SECONDS = 600.0
 """A client that hangs while it holds the lock is thrown out by the server after this long."""
 
-_LOCK = "SELECT id, format, position, head FROM privledger.ledgers WHERE name = %s FOR UPDATE"
+# The name of a ledger has no quotes (address.py), so that all of this is one round trip.
+_LOCK = "SELECT * FROM privledger.lock('{}'); EXECUTE " + catalog.LOOK
+_NEW = "SELECT privledger.begin('{}', {}); EXECUTE " + catalog.LOOK
 _ENDS = ("SELECT l.id, l.format, l.position = coalesce(e.position, -1) AND l.head = "
-         "coalesce(e.hash, l.head) FROM privledger.ledgers l LEFT JOIN LATERAL "
+         "coalesce(e.hash, l.head), pg_catalog.has_table_privilege('privledger.grants', 'INSERT') "
+         "FROM privledger.ledgers l LEFT JOIN LATERAL "
          "(SELECT position, hash FROM privledger.entries WHERE ledger = l.id "
          "ORDER BY position DESC LIMIT 1) e ON true WHERE l.name = %s")
-_LAST = ("SELECT position, hash FROM privledger.entries WHERE ledger = %s "
-         "ORDER BY position DESC LIMIT 1")
 _READ = ("SELECT position, kind, body, previous, hash FROM privledger.entries "
          "WHERE ledger = %s AND position > %s ORDER BY position")
-_NEW = ("INSERT INTO privledger.ledgers (name, format, position, head) VALUES (%s, %s, -1, %s) "
-        "ON CONFLICT DO NOTHING RETURNING id")
-_ADD = ("INSERT INTO privledger.entries (ledger, position, kind, body, previous, hash) "
-        "VALUES (%s, %s, %s, %s, %s, %s)")
-_KEEP = "INSERT INTO privledger.vectors (ledger, name, data) VALUES (%s, %s, %s)"
-_MOVE = ("UPDATE privledger.ledgers SET position = %s, head = %s "
-         "WHERE id = %s AND position = %s AND head = %s")
-
-_inherited: list[object] = []  # a parent's connections: closing one would close the parent's
+_DIGEST = "SELECT hash FROM privledger.entries WHERE ledger = %s AND position = %s"
+_VALUES = "(%s, %s, %s, %s::text[], %s::text[], %s::text[], %b::bytea[]"
+_APPEND = f"SELECT privledger.append{_VALUES})"
+_WRITE = f"SELECT privledger.write{_VALUES}, true)"  # with the rights of the tables' owner
+_KEEP = "SELECT privledger.keep(%s, %s::text[], %b::bytea[])"
+_STORE = ("INSERT INTO privledger.vectors (ledger, name, data) "
+          "SELECT %s, v.* FROM ROWS FROM (pg_catalog.unnest(%s::text[]), "
+          "pg_catalog.unnest(%b::bytea[])) v")
 
 
 class PostgresStore:
     """One ledger of a database."""
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a store cannot be pickled: it knows a password, and holds a connection")
+
     def __init__(self, url: object, *, create: bool = False, read_only: bool = False) -> None:
         self._address = parse_address(url)
         self.location = self._address.location
         self._read_only = read_only
-        self._lock = threading.RLock()
+        this = weakref.ref(self)
+        self._lock = Mutex(lambda: _end_what_was_left(this()))
         self._connection: Connection | None = None
         self._pid = os.getpid()
         self._id: int | None = None
+        self._owns = create
+        self._looked: object = None  # what the place was when it was last compared in full
+        self.held = Held()
         try:
             with self._translated():
                 self._open(create)
@@ -79,6 +95,7 @@ class PostgresStore:
             _check_durable(connection, self.location)
             migrate(connection, self.location, BUSY_SECONDS, create=create)
         check_version(connection, self.location)
+        self._check_place(connection)
         row = connection.execute(_ENDS, (self._address.ledger,)).fetchone()
         if row is None:
             if not create:
@@ -86,7 +103,7 @@ class PostgresStore:
             return
         if create:
             raise self._taken()
-        number, format_, whole = row
+        number, format_, whole, self._owns = row
         self._check_format(format_)
         if not whole:
             raise self._cut()
@@ -100,6 +117,54 @@ class PostgresStore:
     def _cut(self) -> LedgerError:
         return LedgerCorrupt(f"{self.location}: the history does not end where the ledger says "
                              "it does")
+
+    def _unfolded(self) -> LedgerError:
+        return LedgerCorrupt(f"{self.location}: the totals are not those of the history; the owner "
+                             f"of the tables calls privledger.repair('{self._address.ledger}')")
+
+    def _check_place(self, connection: Connection) -> None:
+        """Raise if what is there is not what the migrations make.
+
+        A reader goes on, so that whoever audits sees every finding, unless tables are no tables.
+        """
+        found = catalog.strange(connection)
+        if self._read_only:
+            found = [one for one in found if catalog.unreadable(one)]
+        if found:
+            raise LedgerCorrupt(f"{self.location}: the tables or functions are not as they were "
+                                f"made: {'; '.join(one.message for one in found[:3])}; nothing "
+                                "was granted")
+
+    def _check_unchanged(self, connection: Connection, look: object) -> None:
+        """As `_check_place`, at the price of one look while nothing changes."""
+        if look != self._looked:
+            check_version(connection, self.location)
+            catalog.prepare(connection, again=True)
+            look = catalog.look(connection)  # before the comparison: what comes after it differs
+            self._check_place(connection)
+            self._looked = look
+
+    def inspect(self) -> list[Finding]:
+        """What is wrong with the schema itself: planted, missing or changed objects and rights."""
+        with self._lock, self._translated():
+            return self._outside(lambda connection: [
+                *catalog.strange(connection), *catalog.too_many_rights(connection)])
+
+    def markable(self, grants: Iterable[str]) -> set[str]:
+        """Those of the grants that this client may mark as crashed."""
+        if self._owns:
+            return set(grants)
+        with self._lock, self._translated():
+            rows = self._outside(lambda connection: connection.execute(
+                "SELECT * FROM privledger.markable(%s, %s::text[])",
+                (self._id, list(grants))).fetchall())
+        return {name for (name,) in rows}
+
+    def secret(self, grant: str) -> str:
+        return self.held.secret(grant)
+
+    def hold(self, grant: str, secret: str) -> None:
+        self.held.take(grant, secret)
 
     def _taken(self) -> LedgerError:
         return LedgerError(f"{self.location} exists already; open it, or choose another name")
@@ -116,7 +181,8 @@ class PostgresStore:
     def _forget_inherited(self) -> None:
         """A connection must not cross a fork: the child opens its own, and never closes this."""
         if self._pid != os.getpid():
-            _inherited.append(self._connection)
+            if self._connection is not None:
+                never_close(self._connection)
             self._connection, self._pid = None, os.getpid()
 
     def _connect(self) -> Connection:
@@ -127,6 +193,8 @@ class PostgresStore:
                 **self._address.parameters, "client_encoding": "UTF8"}
             self._connection = driver().connect(**options, autocommit=True,
                                                 prepare_threshold=None)
+            catalog.prepare(self._connection)
+            self._looked = None
         return self._connection
 
     def _outside(self, work: Callable[[Connection], T]) -> T:
@@ -150,8 +218,7 @@ class PostgresStore:
         rows = connection.execute(_READ, (self._id, after)).fetchall()
         return entries_of(rows, self.location)
 
-    def rows(self) -> Iterator[Row]:
-        after = -1
+    def rows(self, after: int = -1) -> Iterator[Row]:
         while self._id is not None:
             with self._lock, self._translated():
                 found = self._outside(lambda connection, after=after: connection.execute(  # type: ignore[misc]
@@ -167,35 +234,40 @@ class PostgresStore:
     def vector(self, name: str) -> bytes | None:
         if self._id is None:
             return None
+        number = self._id
         with self._lock, self._translated():
-            row = self._outside(lambda connection: connection.execute(
-                "SELECT data FROM privledger.vectors WHERE ledger = %s AND name = %s",
-                (self._id, canonical(name)), binary=True).fetchone())
-        return bytes(row[0]) if row else None
+            return self._outside(lambda connection: _vector(connection, number, name))
 
     @contextmanager
     def transaction(self) -> Iterator[_PostgresTransaction]:
         if self._read_only:
-            raise LedgerError(f"{self.location} was opened to be read; nothing was granted")
+            raise LedgerError(f"{self.location} was opened to be read")
         with self._lock, self._translated():
-            connection = self._outside(self._begin)
             try:
-                transaction = _PostgresTransaction(self, connection)
+                connection, (row, look) = self._outside(self._begin)
+                self._check_unchanged(connection, look)
+                transaction = _PostgresTransaction(self, connection, row)
                 yield transaction
                 transaction.write()
                 self._commit(connection, transaction)
             finally:
-                _leave(connection)
+                if self._connection is not None:
+                    _leave(self._connection)
 
-    def _begin(self, connection: Connection) -> Connection:
+    def _begin(self, connection: Connection) -> tuple[Connection, list[Any]]:
+        """Begin, take the lock, and look at the place: one round trip.
+
+        A ledger that is made here appears together with its first entry.
+        """
         if connection.info.transaction_status:
             raise LedgerError(f"{self.location}: a transaction inside another one")
-        # One round trip for all that needs no answer.
-        connection.execute(
+        name = self._address.ledger
+        return connection, _answers(connection.execute((
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; "
             f"SET LOCAL lock_timeout = {int(1000 * BUSY_SECONDS)}; "
-            f"SET LOCAL idle_in_transaction_session_timeout = {int(1000 * IDLE_SECONDS)}")
-        return connection
+            f"SET LOCAL idle_in_transaction_session_timeout = {int(1000 * IDLE_SECONDS)}; "
+            + (_NEW.format(name, FORMAT) if self._id is None else _LOCK.format(name))
+        ).encode("ascii")))
 
     def _commit(self, connection: Connection, transaction: _PostgresTransaction) -> None:
         try:
@@ -205,7 +277,7 @@ class PostgresStore:
                 raise
             done = "COMMIT"
         if done != "COMMIT":
-            raise LedgerError(f"{self.location}: the database rolled back; nothing was granted")
+            raise LedgerError(f"{self.location}: the database rolled back")
         self._id = transaction.ledger
 
     def _was_kept(self, transaction: _PostgresTransaction) -> bool:
@@ -215,9 +287,9 @@ class PostgresStore:
         """
         if not transaction.entries:
             return False
-        connection = self._begin(self._connect())
+        connection = self._connect()
         try:
-            connection.execute(_LOCK, (self._address.ledger,))
+            self._begin(connection)
             last = transaction.entries[-1]
             return connection.execute(
                 "SELECT 1 FROM privledger.entries WHERE ledger = %s AND position = %s "
@@ -239,6 +311,19 @@ def _check_durable(connection: Connection, location: str) -> None:
                           "when the power fails; it can be read only")
 
 
+def _vector(connection: Connection, ledger: int, name: str) -> bytes | None:
+    row = connection.execute("SELECT data FROM privledger.vectors WHERE ledger = %s AND name = %s",
+                             (ledger, canonical(name)), binary=True).fetchone()
+    return bytes(row[0]) if row else None
+
+
+def _end_what_was_left(store: PostgresStore | None) -> None:
+    """The connection of an interrupted transaction is not used again; the server rolls back."""
+    connection = None if store is None or store._pid != os.getpid() else store._connection
+    if connection is not None and not connection.closed and connection.info.transaction_status:
+        connection.close()
+
+
 def _leave(connection: Connection) -> None:
     """Leave no transaction open, whatever happened to it."""
     if connection.closed or not connection.info.transaction_status:
@@ -249,38 +334,70 @@ def _leave(connection: Connection) -> None:
         connection.close()  # the server rolls back what a lost client began
 
 
-class _PostgresTransaction:
-    """Holds the lock. What is appended is sent at the end, in one go."""
+def _answers(cursor: Any) -> list[Any]:
+    """The first value or row of every statement that answers; None for no row."""
+    found = []
+    while True:
+        if cursor.description is not None:
+            row = cursor.fetchone()
+            found.append(row[0] if row is not None and len(row) == 1 else row)
+        if not cursor.nextset():
+            return found
 
-    def __init__(self, store: PostgresStore, connection: Connection) -> None:
+
+class _PostgresTransaction:
+    """Holds the lock. What is appended is sent in one go, before it is read back or kept."""
+
+    def __init__(self, store: PostgresStore, connection: Connection, row: Any) -> None:
         self._store, self._connection = store, connection
         self.entries: list[Entry] = []
+        self._sent = 0
         self._vectors: list[tuple[str, bytes]] = []
-        self.ledger, self._position, self._head = self._lock_row()
+        self.ledger, self._position, self._head = self._where(row)
+        self._seen = self._head
 
-    def _lock_row(self) -> tuple[int, int, str]:
+    def _where(self, row: Any) -> tuple[int, int, str]:
         """The ledger's number, and where its history ends."""
-        store, name = self._store, self._store._address.ledger
-        if store._id is None:  # made here: a ledger appears together with its first entry
-            made = self._connection.execute(_NEW, (name, FORMAT, GENESIS)).fetchone()
-            if made is None:
+        store = self._store
+        if store._id is None:
+            if row is None:
                 raise store._taken()
-            return made[0], -1, GENESIS
-        row = self._connection.execute(_LOCK, (name,)).fetchone()
+            return row, -1, GENESIS
         if row is None or row[0] != store._id:
             raise LedgerCorrupt(f"{store.location}: the ledger was removed from the database")
-        ledger, format_, position, head = row
+        ledger, format_, position, head, last_position, last_hash, folded = row
         store._check_format(format_)
-        last = self._connection.execute(_LAST, (ledger,)).fetchone() or (-1, GENESIS)
-        if last != (position, head):
+        if (-1 if last_position is None else last_position, last_hash or GENESIS) != (
+                position, head):
             raise store._cut()
+        if folded != position:
+            raise store._unfolded()
         return ledger, position, head
 
     def read(self, after: int) -> list[Entry]:
-        return self._store._select(self._connection, after)
+        self._send()
+        if after >= self._position:
+            return []
+        return entries_of(self._connection.execute(_READ, (self.ledger, after)).fetchall(),
+                          self._store.location)
+
+    def rows(self, after: int) -> list[Row]:
+        """From the database, also what was just appended."""
+        self._send()
+        return self._connection.execute(_READ, (self.ledger, after)).fetchall()
+
+    def digest(self, position: int) -> str | None:
+        if (position, self._head) == (self._position, self._seen):
+            return self._head  # read with the lock
+        row = self._connection.execute(_DIGEST, (self.ledger, position)).fetchone()
+        return None if row is None else str(row[0])
+
+    def vector(self, name: str) -> bytes | None:
+        self.write()
+        return _vector(self._connection, self.ledger, name)
 
     def append(self, entry: Entry) -> None:
-        if entry.position != self._position + len(self.entries) + 1:
+        if entry.position != self._position + len(self.entries) - self._sent + 1:
             raise LedgerCorrupt(f"{self._store.location}: an entry out of order")
         self.entries.append(entry)
 
@@ -294,18 +411,28 @@ class _PostgresTransaction:
         return None
 
     def write(self) -> None:
-        """Send what was appended, and move the head if it is still where it was."""
-        with self._connection.cursor() as cursor:
-            if self.entries:
-                cursor.executemany(_ADD, [
-                    (self.ledger, one.position, one.kind, body_text(one), one.previous,
-                     one.hash) for one in self.entries])
-                last = self.entries[-1]
-                cursor.execute(_MOVE, (last.position, last.hash, self.ledger, self._position,
-                                       self._head))
-                if cursor.rowcount != 1:
-                    raise LedgerBusy(f"{self._store.location}: somebody wrote without the lock; "
-                                     "nothing was granted")
-            if self._vectors:
-                cursor.executemany(_KEEP, [(self.ledger, canonical(name), data)
-                                           for name, data in self._vectors])
+        """Send what was appended, and the vectors that it names."""
+        self._send()
+        if self._vectors:
+            self._connection.execute(
+                _STORE if self._store._owns else _KEEP,
+                (self.ledger, [canonical(name) for name, _ in self._vectors],
+                 [data for _, data in self._vectors]))
+            self._vectors = []
+
+    def _send(self) -> None:
+        """Bring new entries to the database, which moves the head if it is where it was."""
+        fresh = self.entries[self._sent:]
+        if not fresh:
+            return
+        store = self._store
+        if fresh[0].kind == "created":
+            fixed = next((one.body for one in fresh if one.kind == "filter"), None)
+            allow(self._connection, self.ledger, fresh[0].body, fixed)
+        self._connection.execute(
+            _WRITE if store._owns else _APPEND,
+            (self.ledger, self._position, self._head, [one.kind for one in fresh],
+             [body_text(one) for one in fresh], [one.hash for one in fresh],
+             [store.held.proof(one) for one in fresh]))
+        self._sent = len(self.entries)
+        self._position, self._head = fresh[-1].position, fresh[-1].hash

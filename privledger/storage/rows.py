@@ -1,26 +1,13 @@
-"""A row of a table of entries -> `Entry`. Every store reads its rows here."""
+"""Rows of a table of entries -> `Entry`. Every store reads its rows here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from privledger.errors import LedgerCorrupt
-from privledger.ledger.entries import Entry, parse_body
-
-
-def _entry(position: object, kind: object, body: object, previous: object,
-           digest: object) -> Entry:
-    # A flipped bit of a damaged page can change the type of a value.
-    if not (type(position) is int and isinstance(kind, str) and isinstance(body, str)
-            and isinstance(previous, str) and isinstance(digest, str)):
-        raise TypeError
-    return Entry(position, kind, parse_body(body), previous, digest)
+from privledger.ledger.entries import Entry, entry_of
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], location: str) -> list[Entry]:
     """Rows of (position, kind, body, previous, hash)."""
-    try:
-        return [_entry(*row) for row in rows]
-    except (ValueError, TypeError, RecursionError):
-        raise LedgerCorrupt(f"{location}: an entry is not JSON") from None
+    return [entry_of(row, location) for row in rows]

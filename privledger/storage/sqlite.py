@@ -1,73 +1,42 @@
 """One SQLite file, one writer at a time, every commit on disk before it is believed.
 
 WAL with synchronous=FULL: a commit is fsynced. BEGIN IMMEDIATE takes the write lock before
-anything is read, so two processes cannot both decide on the same total. Who waits for it asks
-again every few moments; SQLite's own way of waiting would ask ever more seldom, and starve.
+anything is read, so two processes cannot both decide on the same total.
+
+Every transaction begins by looking whether the schema is the one that privledger writes, and
+whether file, name and log still belong together. So whatever a connection has in mind of the
+schema was read in a transaction that found it right. A reader goes on where it safely can, and
+says what is wrong with the place (`inspect`); a writer refuses.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
+from privledger.errors import LedgerCorrupt, LedgerError, LedgerMisplaced, LedgerMissing
+from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
-from privledger.ledger.entries import FORMAT, Entry, body_text
-from privledger.ledger.store import Row
+from privledger.ledger.entries import Entry, body_text
+from privledger.ledger.limits import MOST_CHECKPOINT, MOST_PACKED
+from privledger.ledger.store import PLACE, Row
+from privledger.mutex import Mutex
+from privledger.reading import kind_of
+from privledger.storage.bounded import at_most, batch, is_too_big, value_or_empty
+from privledger.storage.descriptors import registry
+from privledger.storage.forks import Forking
+from privledger.storage.making import finish, make_file
+from privledger.storage.place import Place
 from privledger.storage.rows import entries_of
+from privledger.storage.sqlite_open import FAILURES, begin, check_header, connect, look, translate
+from privledger.storage.sqlite_schema import CHECKPOINTS, Objects, differences, is_readable
 
-APPLICATION_ID = 0x70726C67  # "prlg"
 BUSY_SECONDS = 60.0
-WAIT, LONG_WAIT = 0.001, 0.05  # seconds between two tries, and after which they come faster
-ROWS = 5000
-
-_SELECT = ("SELECT position, kind, body, previous, hash FROM entries "
-           "WHERE position > ? ORDER BY position")
-_TABLES = """
-CREATE TABLE entries (
-    position INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL,
-    previous TEXT NOT NULL, hash TEXT NOT NULL
-) STRICT;
-CREATE TABLE vectors (name TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
-CREATE TRIGGER entries_keep BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
-CREATE TRIGGER entries_stay BEFORE DELETE ON entries
-    BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
-"""
-
-
-# Made by the first checkpoint; a file without them is as good, and an earlier version does not
-# look at them. `closed` has the names of grants that are over, in the order they ended.
-_CHECKPOINTS = (
-    "CREATE TABLE IF NOT EXISTS checkpoint (one INTEGER PRIMARY KEY CHECK (one = 1), "
-    "position INTEGER NOT NULL, head TEXT NOT NULL, state TEXT NOT NULL, seal TEXT NOT NULL) "
-    "STRICT",
-    "CREATE TABLE IF NOT EXISTS closed (number INTEGER PRIMARY KEY, names TEXT NOT NULL) STRICT",
-)
-
-
-# A damaged file can make SQLite quote bytes that are no text.
-_FAILURES = (sqlite3.Error, UnicodeDecodeError)
-
-
-def _translate(error: Exception, location: str) -> LedgerError:
-    text = str(error).lower()
-    if "locked" in text or "busy" in text:
-        return LedgerBusy(f"{location}: another process held the write lock for too long; "
-                          "nothing was granted")
-    if "full" in text:
-        return LedgerError(f"{location}: the disk is full; nothing was granted or read")
-    if "readonly" in text or "unable to open" in text or "i/o" in text:
-        return LedgerError(f"{location}: the file cannot be used ({error}); nothing was granted")
-    return LedgerCorrupt(f"{location}: not a ledger, or damaged ({error})")
-
-
 def _key(name: str) -> str:
     """Lone surrogates are no text for SQLite: such a name is kept in its escaped form."""
     try:
@@ -77,158 +46,308 @@ def _key(name: str) -> str:
     return name
 
 
-class SQLiteStore:
-    """The embedded default."""
+class SQLiteStore(Forking):
+    """The embedded default.
+
+    Args:
+        first: entries that a new file begins with.
+
+    Raises:
+        LedgerMissing: there is no file.
+        LedgerMisplaced: it may not be used under this name.
+        LedgerCorrupt: it is no ledger. A writer also refuses one with anything in its schema
+            that privledger did not write.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False,
-                 read_only: bool = False) -> None:
+                 read_only: bool = False, first: Sequence[Entry] = ()) -> None:
         self.location = str(path)
+        self._path = Path(os.path.abspath(path))  # wherever the process goes afterwards
         self._read_only = read_only
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._pid = os.getpid()
-        if create and Path(path).exists():
-            raise LedgerError(f"{self.location} exists already; open it, or choose another name")
-        if not create and not Path(path).is_file():
+        self._begin_here()
+        if create:
+            make_file(self._path, first)
+        if not self._path.exists():
             raise LedgerMissing(f"{self.location} does not exist")
-        try:
-            if create:
-                self._create()
-            self._check_header()
-        except _FAILURES as error:
-            self.close()
-            raise _translate(error, self.location) from None
+        if not self._path.is_file():
+            kind = kind_of(self._path.stat().st_mode)
+            raise LedgerCorrupt(f"{self.location} is {kind}, not a file: not a ledger")
+        with self._held():
+            self._connect()
 
-    def _uri(self) -> str:
-        """How SQLite is to open the file; a folder that cannot be written still can be read."""
-        base = Path(self.location).absolute()
-        if not self._read_only:
-            return base.as_uri() + "?mode=rwc"
-        if os.access(base.parent, os.W_OK) or Path(f"{base}-wal").exists():
-            return base.as_uri() + "?mode=ro"
-        return base.as_uri() + "?mode=ro&immutable=1"  # no writer can be there
+    def _begin_here(self) -> None:
+        """Locks of this process: a forked child would inherit them as they happened to be."""
+        self._pid = os.getpid()
+        this = weakref.ref(self)
+        self._lock = Mutex(lambda: _end_what_was_left(this()))
+        self._connection: sqlite3.Connection | None = None
+        self._place: Place | None = None
+        self._known: Objects = []
+        self._misplaced = ""  # what was once found wrong with the file stays wrong here
+
+    def _held(self) -> Mutex:
+        """The lock of this process. A connection must not cross a fork: the child opens its own,
+        and takes what SQLite has in mind of its parent's locks for over."""
+        if self._pid != os.getpid():
+            self.close_inherited()  # descriptors of the parent's were closed at the fork
+        return self._lock
+
+    def close_inherited(self) -> None:
+        inherited = self._connection
+        self._begin_here()
+        if inherited is not None:
+            with suppress(sqlite3.Error):
+                inherited.close()
 
     def _connect(self) -> sqlite3.Connection:
-        # A connection must not cross a fork: the child opens its own.
-        if self._connection is None or self._pid != os.getpid():
-            connection = sqlite3.connect(self._uri(), uri=True, timeout=BUSY_SECONDS,
-                                         isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA synchronous=FULL")
-            self._connection, self._pid = connection, os.getpid()
+        self.refuse_if_torn(self.location)
+        if self._misplaced:
+            raise LedgerMisplaced(self._misplaced)
+        if self._connection is None:
+            with registry():
+                try:
+                    self._open()
+                except FAILURES as error:
+                    self._let_go()
+                    raise translate(error, self.location) from None
+                except OSError as error:
+                    self._let_go()
+                    raise LedgerError(f"{self.location}: the file cannot be used "
+                                      f"({error.strerror})") from None
+                except BaseException:
+                    self._let_go()
+                    raise
+        assert self._connection is not None
         return self._connection
 
-    def _create(self) -> None:
-        connection = self._connect()
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id={APPLICATION_ID};"
-            f"PRAGMA user_version={FORMAT}; {_TABLES} COMMIT;"
-        )
+    def _open(self) -> None:
+        writable = not self._read_only
+        finish(self._path)
+        self._place = Place(self._path, writable=writable)
+        self._connection = connect(self._place.path, writable=writable, seconds=BUSY_SECONDS)
+        check_header(self._connection, self.location)
+        self._connection.execute("BEGIN")
+        self._check(self._connection)
+        self._connection.execute("COMMIT")
+        if writable:
+            mode = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            if mode != ("wal",):
+                raise LedgerError(f"{self.location}: the file cannot keep a log there (WAL)")
+        self._connection.execute("PRAGMA synchronous=FULL")
+        self._connection.execute("PRAGMA cache_spill=OFF")  # before a commit nothing is written
+        self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
+        self._place.settle()
 
-    def _check_header(self) -> None:
-        connection = self._connect()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION_ID:
-            raise LedgerCorrupt(f"{self.location}: not a ledger")
-        if version > FORMAT:
-            raise LedgerTooNew(
-                f"{self.location}: written in format {version}, this version reads up to {FORMAT}"
-            )
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Inside a transaction: the schema is what it must be, or, for a reader, what it is."""
+        found = look(connection)
+        if found != self._known:
+            faults = differences(found)
+            if faults and not self._read_only:
+                raise LedgerCorrupt(f"{self.location}: {faults[0]}")
+            self._known = found
+
+    def _require(self, name: str) -> None:
+        """A reader reads no view and nothing else that only bears the name of a table."""
+        if not is_readable(self._known, name):
+            raise LedgerCorrupt(f"{self.location}: {'; '.join(differences(self._known)[:5])}; "
+                                "the history cannot be read")
+
+    def inspect(self) -> list[Finding]:
+        with self._reading() as connection:
+            assert self._place is not None
+            found = differences(self._known)
+            if is_readable(self._known, "entries") and connection.execute(
+                    "SELECT 1 FROM entries NOT INDEXED WHERE position < 0 LIMIT 1").fetchone():
+                found.append("there are entries before the first, which nobody reads")
+            found += [f"the file {fault}" for fault in self._place.faults()]
+        return [Finding(PLACE, -1, text) for text in found]
+
+    @contextmanager
+    def _reading(self, *tables: str) -> Iterator[sqlite3.Connection]:
+        """One moment of the file, whose schema was looked at, to read `tables`."""
+        with self._held():
+            connection = self._connect()
+            if connection.in_transaction:  # this thread's own: looked at when it began
+                yield connection
+                return
+            try:
+                connection.execute("BEGIN")
+                self._check(connection)
+                for name in tables:
+                    self._require(name)
+                yield connection
+            except FAILURES as error:
+                raise translate(error, self.location) from None
+            except LedgerCorrupt:
+                self._roll_back(connection)
+                self._let_go()
+                raise
+            finally:
+                self._roll_back(connection)
+
+    def _roll_back(self, own: sqlite3.Connection | None = None) -> None:
+        """End the transaction of `own`; what an interrupt left may be closed, and long replaced."""
+        connection = self._connection
+        if own is not None and own is not connection:
+            return
+        if connection is not None and connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.rollback()
+            if connection.in_transaction:
+                self._let_go()
 
     def read(self, after: int = -1) -> list[Entry]:
-        with self._lock:
-            try:
-                return self._select(after)
-            except _FAILURES as error:
-                raise _translate(error, self.location) from None
+        found: list[Row] = []
+        with self._reading("entries") as connection:
+            while rows := self._next(connection, after):
+                found += rows
+                after = rows[-1][0]
+        return entries_of(found, self.location)
 
-    def _select(self, after: int) -> list[Entry]:
-        rows = self._connect().execute(_SELECT, (after,)).fetchall()
-        return entries_of(rows, self.location)
+    def _next(self, connection: sqlite3.Connection, after: int) -> list[Row]:
+        """The next rows. In a damaged file pages can lead back to pages before them."""
+        found = batch(connection, after)
+        for row in found:
+            if type(row[0]) is not int or row[0] <= after:
+                raise LedgerCorrupt(f"{self.location}: not a ledger, or damaged (entries out of "
+                                    "order)")
+            after = row[0]
+        return found
 
-    def rows(self) -> Iterator[Row]:
-        after = -1
+    def rows(self, after: int = -1) -> Iterator[Row]:
         while True:
-            with self._lock:
-                try:
-                    found = self._connect().execute(_SELECT + " LIMIT ?", (after, ROWS)).fetchall()
-                except _FAILURES as error:
-                    raise _translate(error, self.location) from None
+            with self._reading("entries") as connection:
+                found = self._next(connection, after)
             if not found:
                 return
             yield from found
             after = found[-1][0]
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
-        with self._lock:
-            try:
-                connection = self._connect()
-                connection.execute("BEGIN")  # both tables as of one moment
-                try:
-                    kept = _last_checkpoint(connection)
-                    names = [] if kept is None else connection.execute(
-                        "SELECT names FROM closed ORDER BY number").fetchall()
-                finally:
-                    connection.execute("ROLLBACK")
-            except _FAILURES as error:
-                raise _translate(error, self.location) from None
-        return None if kept is None else (kept, ",".join(row[0] for row in names))
+        with self._reading() as connection:  # both tables as of one moment
+            kept = self._last_checkpoint(connection)
+            if kept is None:
+                return None
+            names, last, left = [], None, MOST_CHECKPOINT
+            for number, text in connection.execute("SELECT number, names FROM closed NOT INDEXED "
+                                                   "ORDER BY number"):
+                if last is not None and number <= last:
+                    raise LedgerCorrupt(f"{self.location}: not a ledger, or damaged (a "
+                                        "checkpoint out of order)")
+                left -= len(text)
+                if left < 0:
+                    return None
+                names.append(text)
+                last = number
+        return kept, ",".join(names)
+
+    def _last_checkpoint(self, connection: sqlite3.Connection) -> Checkpoint | None:
+        if not all(is_readable(self._known, name) for name in ("checkpoint", "closed")):
+            return None
+        try:
+            with at_most(connection, MOST_CHECKPOINT):
+                row = connection.execute(
+                    "SELECT position, head, state, seal FROM checkpoint NOT INDEXED").fetchone()
+        except sqlite3.DataError as error:
+            if not is_too_big(error):
+                raise
+            return None  # one that is too large is none: the history is there
+        return None if row is None else Checkpoint(*row)
 
     def vector(self, name: str) -> bytes | None:
-        with self._lock:
-            try:
-                row = self._connect().execute(
-                    "SELECT data FROM vectors WHERE name = ?", (_key(name),)).fetchone()
-            except _FAILURES as error:
-                raise _translate(error, self.location) from None
-        return bytes(row[0]) if row else None
+        with self._reading("vectors") as connection:
+            return _vector(connection, name)
+
+    def markable(self, grants: Iterable[str]) -> set[str]:
+        return set(grants)
+
+    def secret(self, grant: str) -> str:
+        return ""
+
+    def hold(self, grant: str, secret: str) -> None:
+        return None
 
     @contextmanager
     def transaction(self) -> Iterator[_SQLiteTransaction]:
-        with self._lock:
+        if self._read_only:
+            raise LedgerError(f"{self.location} was opened to be read")
+        with self._held():
             connection = self._connect()
             try:
-                _begin(connection)
+                begin(connection, BUSY_SECONDS)
+                self._look_around(connection)
                 yield _SQLiteTransaction(self, connection)
                 connection.execute("COMMIT")
-            except _FAILURES as error:
-                raise _translate(error, self.location) from None
+                self._look_back()
+            except FAILURES as error:
+                raise translate(error, self.location) from None
             finally:
-                if connection.in_transaction:
-                    connection.rollback()
+                self._roll_back(connection)
+
+    def _look_around(self, connection: sqlite3.Connection) -> None:
+        """Schema and place; after a fault nothing that this connection has in mind is used."""
+        assert self._place is not None
+        try:
+            self._place.check()
+            check_header(connection, self.location)
+            self._check(connection)
+        except LedgerError as error:
+            if isinstance(error, LedgerMisplaced):
+                self._misplaced = str(error)
+            self._roll_back()
+            self._let_go()
+            raise
+
+    def _look_back(self) -> None:
+        """After a commit: that it went where it will be found again."""
+        try:
+            if self._place is not None:
+                self._place.check_kept()
+        except LedgerMisplaced as error:
+            self._misplaced = str(error)
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        """Close what is open."""
+        connection, place = self._connection, self._place
+        self._connection = self._place = None
+        self._known = []
+        with registry():
+            if place is not None:
+                place.before_closing()
+                if connection is not None and not self._read_only and place.fault():
+                    # SQLite itself leaves the log of a file that was moved where it was.
+                    with suppress(*FAILURES):
+                        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if connection is not None:
+                connection.close()
+            if place is not None:
+                place.release()
 
     def close(self) -> None:
-        if self._connection is not None and self._pid == os.getpid():
-            self._connection.close()
-        self._connection = None
+        with self._held():
+            self._let_go()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # also when it was never opened, or the interpreter ends
+            if self._pid == os.getpid():
+                self._let_go()
 
 
-def _begin(connection: sqlite3.Connection) -> None:
-    """Take the write lock, or raise after `BUSY_SECONDS`."""
-    start = time.monotonic()
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                waited = time.monotonic() - start
-                code = getattr(error, "sqlite_errorcode", 0)
-                if code & 0xFF != sqlite3.SQLITE_BUSY or waited > BUSY_SECONDS:
-                    raise
-            time.sleep(WAIT if waited < LONG_WAIT else WAIT / 4)
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
+def _end_what_was_left(store: SQLiteStore | None) -> None:
+    """An interrupted transaction is over; whatever still holds its connection does no harm."""
+    connection = None if store is None or store._pid != os.getpid() else store._connection
+    if store is not None and connection is not None and connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.rollback()
+        store._let_go()
 
 
-def _last_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
-    made = connection.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND "
-                              "name IN ('checkpoint', 'closed')").fetchone()
-    row = None if made != (2,) else connection.execute(
-        "SELECT position, head, state, seal FROM checkpoint").fetchone()
-    return None if row is None else Checkpoint(*row)
+def _vector(connection: sqlite3.Connection, name: str) -> bytes | None:
+    return value_or_empty(connection, "SELECT data FROM vectors WHERE name = ?", (_key(name),),
+                          MOST_PACKED)
 
 
 class _SQLiteTransaction:
@@ -239,7 +358,19 @@ class _SQLiteTransaction:
         self._next = int(last) + 1
 
     def read(self, after: int) -> list[Entry]:
-        return self._store._select(after)
+        return self._store.read(after)
+
+    def rows(self, after: int) -> list[Row]:
+        found: list[Row] = []
+        while rows := self._store._next(self._connection, after):
+            found += rows
+            after = rows[-1][0]
+        return found
+
+    def digest(self, position: int) -> str | None:
+        row = self._connection.execute("SELECT hash FROM entries NOT INDEXED WHERE position = ?",
+                                       (position,)).fetchone()
+        return None if row is None else str(row[0])
 
     def append(self, entry: Entry) -> None:
         if entry.position != self._next:
@@ -253,12 +384,18 @@ class _SQLiteTransaction:
     def put_vector(self, name: str, data: bytes) -> None:
         self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (_key(name), data))
 
+    def vector(self, name: str) -> bytes | None:
+        return _vector(self._connection, name)
+
     def last_checkpoint(self) -> Checkpoint | None:
-        return _last_checkpoint(self._connection)
+        return self._store._last_checkpoint(self._connection)
 
     def put_checkpoint(self, checkpoint: Checkpoint, names: str, *, afresh: bool) -> None:
-        for statement in _CHECKPOINTS:
-            self._connection.execute(statement)
+        store = self._store
+        if not any(name == "checkpoint" for _, name, *_ in store._known):
+            for statement in CHECKPOINTS:
+                self._connection.execute(statement)
+            store._check(self._connection)
         if afresh:
             self._connection.execute("DELETE FROM closed")
         if names:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.graph import cost_of
+from privledger.ledger import Budget
+from privledger.session import Ledger
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.failing import fail
 from privledger.testing.fitting import (
+    Way,
     delta_of,
     fitted_on,
     fresh,
     ledger_for,
+    plain_ways,
     protect,
+    recording,
     relation_of,
     watch,
 )
@@ -54,6 +61,12 @@ def check_no_read_before_grant(learner: Any, example: Example | None = None) -> 
             fail("no-read-before-grant", "rows were read more often than releases were charged")
         if not grants:
             fail("no-read-before-grant", "the learner fitted without asking for a grant")
+        for way in plain_ways(learner):
+            with recording() as asked:
+                way.fit(given)
+            if not asked.sessions or asked.unsettled:
+                fail("no-read-before-grant", f"{way.name}, the learner fitted without a grant "
+                                             "that it asked for and settled")
 
 
 def check_refusal_reads_nothing(learner: Any, example: Example | None = None) -> None:
@@ -68,6 +81,16 @@ def check_refusal_reads_nothing(learner: Any, example: Example | None = None) ->
             fail("refusal-reads-nothing", "a fit over budget was not refused")
         if watched.early or watched.vault.opened or watched.ledger.spent:
             fail("refusal-reads-nothing", "a refused fit read rows or spent budget")
+        for way in plain_ways(learner):
+            with recording() as asked, halved_budgets():
+                try:
+                    way.fit(given)
+                except BudgetExceeded:
+                    pass
+                else:
+                    fail("refusal-reads-nothing", f"{way.name}, a fit over budget was not refused")
+            if asked.touched:
+                fail("refusal-reads-nothing", f"{way.name}, a refused fit read rows")
 
 
 def check_spend_within_plan(learner: Any, example: Example | None = None) -> None:
@@ -87,6 +110,41 @@ def check_spend_within_plan(learner: Any, example: Example | None = None) -> Non
             findings = watched.ledger.verify()
             if findings:
                 fail("spend-within-plan", f"the ledger does not verify: {findings[0].message}")
+        for way in plain_ways(learner):
+            _spends_its_plan(way, given, price)
+
+
+def _spends_its_plan(way: Way, given: Example, price: float) -> None:
+    """On a plain table: one ledger of the learner's own epsilon and delta, one grant."""
+    with recording() as asked:
+        way.fit(given)
+    if len(asked.ledgers) != 1 or len(asked.grants) != 1:
+        fail("spend-within-plan", f"{way.name}, the fit asked for more than one grant")
+    ledger = asked.ledgers[0]
+    if abs(ledger.spent - price) > NEARLY * price:
+        fail("spend-within-plan", f"{way.name}, the fit was charged another sum than its plan "
+                                  "costs")
+    budget = ledger.budget
+    if budget.epsilon > float(way.learner.epsilon) or budget.delta > delta_of(way.learner):
+        fail("spend-within-plan", f"{way.name}, the learner's own ledger has a larger budget "
+                                  "than the learner says")
+    if ledger.mode != "private":
+        fail("spend-within-plan", f"{way.name}, the noise is seeded: NOT PRIVATE")
+
+
+@contextmanager
+def halved_budgets() -> Iterator[None]:
+    """Ledgers that are made in this time get half of the epsilon they were made for."""
+    real = Ledger.create
+
+    def create(*given: Any, budget: Budget, **named: Any) -> Ledger:
+        return real(*given, budget=Budget(budget.epsilon / 2, budget.delta), **named)
+
+    Ledger.create = staticmethod(create)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Ledger.create = staticmethod(real)  # type: ignore[method-assign]
 
 
 def check_same_plan_for_neighbouring_tables(learner: Any, example: Example | None = None) -> None:
@@ -98,6 +156,12 @@ def check_same_plan_for_neighbouring_tables(learner: Any, example: Example | Non
             ledger = ledger_for(learner)
             fresh(learner).fit(protect(ledger, table))
             plans[name] = [grant.body["plan"] for grant in ledger.state.grants.values()]
+            for way in plain_ways(learner):
+                with recording() as asked:
+                    way.fit(table)
+                if [grant.body["plan"] for grant in asked.grants] != plans["itself"]:
+                    fail("same-plan-for-neighbouring-tables",
+                         f"another reservation on a plain table: {name}")
         for name, plan in plans.items():
             if plan != plans["itself"]:
                 fail("same-plan-for-neighbouring-tables", f"another reservation with a {name}")
@@ -122,6 +186,28 @@ def check_crash_keeps_the_charge(learner: Any, example: Example | None = None) -
     for turn, place in enumerate(_places(releases)):
         for kind in kinds if turn == 0 else kinds[turn % 3:][:1]:
             _crash(learner, given, place, kind, price_of(learner, given))
+    for way in plain_ways(learner):
+        _crash_plainly(way, given)
+
+
+def _crash_plainly(way: Way, given: Example) -> None:
+    """On a plain table: what was thrown after the first release arrives, and the charge stays."""
+    rule = "crash-keeps-the-charge"
+
+    def prepare(ledger: Ledger) -> None:
+        ledger.on_release = _stopping(1, Crash)
+
+    with recording(prepare) as asked:
+        try:
+            way.fit(given)
+        except Crash:
+            pass
+        except Exception as error:
+            fail(rule, f"{way.name}, a crash was replaced by {type(error).__name__}")
+        else:
+            fail(rule, f"{way.name}, a crash was swallowed")
+    if asked.unsettled or any(grant.status != "settled" for grant in asked.grants):
+        fail(rule, f"{way.name}, a crash left a grant open, or handed its charge back")
 
 
 def _crash(learner: Any, given: Example, place: int, kind: type[BaseException],

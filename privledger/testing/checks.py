@@ -16,6 +16,10 @@ from privledger.testing.charging import (
 )
 from privledger.testing.copying import check_copies_never_fork_the_budget
 from privledger.testing.examples import Example
+from privledger.testing.replaying import (
+    check_answers_alone_decide,
+    check_rows_are_treated_alone,
+)
 from privledger.testing.source import check_no_sampler_of_its_own, check_public_names_only
 from privledger.testing.structure import check_bad_input_is_refused, check_structure_is_public
 from privledger.testing.taint import (
@@ -39,6 +43,8 @@ CHECKS: dict[str, Check] = {
     "bad-input-is-refused": check_bad_input_is_refused,
     "no-sampler-of-its-own": check_no_sampler_of_its_own,
     "public-names-only": check_public_names_only,
+    "rows-are-treated-alone": check_rows_are_treated_alone,
+    "answers-alone-decide": check_answers_alone_decide,
     "fresh-noise": check_fresh_noise,
     "nothing-private-in-the-model": check_nothing_private_in_the_model,
     "nothing-private-in-errors": check_nothing_private_in_errors,

@@ -19,7 +19,7 @@ from privledger.testing.fitting import (
     ledger_for,
     protect,
     recording,
-    relation_of,
+    takes_tables,
     watch,
 )
 
@@ -103,13 +103,6 @@ def _searches(learner: Any, given: Example) -> None:
             return  # a learner for guarded data only
     if len(asked.sessions) < 2:
         fail(RULE, "cross_val_score fitted twice and asked for fewer than two grants")
-
-
-def takes_tables(learner: Any) -> bool:
-    """Whether the learner can be given a plain table, with its schema as a parameter."""
-    return (hasattr(learner, "get_params") and "schema" in learner.get_params(deep=False)
-            and relation_of(learner) != "replace_label"
-            and not getattr(learner, "unlabelled", False))
 
 
 def _table(given: Example) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.data import Dataset
@@ -69,6 +70,48 @@ def fitted_on(learner: Any, data: Dataset) -> Any:
     return learner if found is None else found
 
 
+def takes_tables(learner: Any) -> bool:
+    """Whether the learner can be given a plain table, with its schema as a parameter."""
+    return (hasattr(learner, "get_params") and "schema" in learner.get_params(deep=False)
+            and relation_of(learner) != "replace_label"
+            and not getattr(learner, "unlabelled", False))
+
+
+@frozen(eq=False)
+class Way:
+    """One of the ways in which a learner gets a table: behind a ledger, or in its own hands.
+
+    Attributes:
+        name: for messages. plain: whether the learner is given the table itself.
+        learner: unfitted; every fit is one of a fresh copy.
+    """
+
+    name: str
+    plain: bool
+    learner: Any
+
+    def fit(self, table: Example) -> Any:
+        """What a fit on `table` returns."""
+        if not self.plain:
+            return fitted_on(fresh(self.learner), protect(ledger_for(self.learner), table))
+        twin = fresh(self.learner, schema=table.schema, unaccounted=True)
+        found = twin.fit(table.X, table.y)
+        return twin if found is None else found
+
+
+def ways(learner: Any, **changes: Any) -> tuple[Way, ...]:
+    """A guarded handle; and the plain table, of a learner that takes one. Parameters changed."""
+    learner = fresh(learner, **changes)
+    guarded = Way("behind a ledger", False, learner)
+    return (guarded, Way("on a plain table", True, learner)) if takes_tables(learner) else (
+        guarded,)
+
+
+def plain_ways(learner: Any) -> tuple[Way, ...]:
+    """The plain table alone, of a learner that takes one."""
+    return ways(learner)[1:]
+
+
 def outputs(fitted: Any, probes: Any) -> NDArray[np.float64]:
     """All that a fitted learner says about public probe points, as one vector.
 
@@ -97,10 +140,16 @@ def _codes(fitted: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
 
 
 class Requests:
-    """Every grant that was asked for while `recording`, in any ledger."""
+    """Every grant that was asked for while `recording`, in any ledger; and these ledgers."""
 
     def __init__(self) -> None:
         self.sessions: list[Any] = []
+        self.ledgers: list[Ledger] = []
+
+    @property
+    def grants(self) -> list[Any]:
+        """What the ledgers know of the grants, in order."""
+        return [grant for ledger in self.ledgers for grant in ledger.state.grants.values()]
 
     @property
     def unsettled(self) -> int:
@@ -114,11 +163,19 @@ class Requests:
 
 
 @contextmanager
-def recording() -> Iterator[Requests]:
-    """Notice every session that a ledger of this process opens."""
+def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Requests]:
+    """Notice every session that a ledger of this process opens.
+
+    Args:
+        first: called with each ledger before it is asked the first time.
+    """
     found, real = Requests(), Ledger._request
 
     def request(self: Ledger, *given: Any, **named: Any) -> Any:
+        if not any(known is self for known in found.ledgers):
+            found.ledgers.append(self)
+            if first is not None:
+                first(self)
         session = real(self, *given, **named)
         found.sessions.append(session)
         return session

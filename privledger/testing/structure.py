@@ -10,7 +10,6 @@ from attrs import evolve
 
 from privledger.errors import PrivledgerError
 from privledger.graph import IndividualFilter, Node, OneOf, to_json
-from privledger.testing.copying import takes_tables
 from privledger.testing.examples import (
     Example,
     example_schema,
@@ -23,14 +22,16 @@ from privledger.testing.examples import (
 )
 from privledger.testing.failing import fail
 from privledger.testing.fitting import (
+    Way,
     fitted_on,
     fresh,
     ledger_for,
     outputs,
-    protect,
     recording,
     relation_of,
+    takes_tables,
     watch,
+    ways,
 )
 
 STRUCTURE, BAD = "structure-is-public", "bad-input-is-refused"
@@ -52,10 +53,10 @@ def variants_of(given: Example, relation: str) -> dict[str, Example]:
     }
 
 
-def _public_side(learner: Any, table: Example) -> dict[str, Any]:
+def _public_side(learner: Any, way: Way, table: Example) -> dict[str, Any]:
     """What must not depend on records, of a fit on `table`."""
-    ledger = ledger_for(learner)
-    fitted = fitted_on(fresh(learner), protect(ledger, table))
+    with recording() as asked:
+        fitted = way.fit(table)
     plan = fresh(learner).plan(table.schema)
     found: dict[str, Any] = {
              "plan": to_json(fitted.plan(table.schema)),
@@ -64,7 +65,7 @@ def _public_side(learner: Any, table: Example) -> dict[str, Any]:
         if hasattr(fitted, name):
             found[name] = np.asarray(getattr(fitted, name)).tolist()
     if not _open_ended(plan):
-        found["number of releases"] = sum(g.releases for g in ledger.state.grants.values())
+        found["number of releases"] = sum(grant.releases for grant in asked.grants)
     return found
 
 
@@ -91,11 +92,12 @@ def _open_ended(node: Node) -> bool:
 def check_structure_is_public(learner: Any, example: Example | None = None) -> None:
     """Classes, features, plan and number of releases are the same whatever the records are."""
     for given in examples_for(learner, example):
-        usual = _public_side(learner, given)
-        for name, table in variants_of(given, relation_of(learner)).items():
-            for what, value in _public_side(learner, table).items():
-                if value != usual.get(what):
-                    fail(STRUCTURE, f"with {name}, the {what} is another")
+        for way in ways(learner):
+            usual = _public_side(learner, way, given)
+            for name, table in variants_of(given, relation_of(learner)).items():
+                for what, value in _public_side(learner, way, table).items():
+                    if value != usual.get(what):
+                        fail(STRUCTURE, f"{way.name}, with {name}, the {what} is another")
 
 
 def bad_tables(given: Example) -> dict[str, tuple[Any, Any]]:

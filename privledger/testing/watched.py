@@ -7,6 +7,8 @@ from typing import Any
 from attrs import define, field
 
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
+from privledger.data.mirror import own_schema, remember
+from privledger.data.rows import _sealed
 from privledger.session import Ledger
 from privledger.testing.examples import Table, example_schema, example_table
 
@@ -45,13 +47,15 @@ class WatchedTable:
         """Guard `table`, the example's own if it is None."""
         schema = example_schema(task) if schema is None else schema
         X, y = example_table(task) if table is None else table
-        columns: Columns = encode_features(X, schema)
-        rows = WatchedRows(columns, encode_target(y, schema, unlabelled=unlabelled),
+        own = own_schema(schema)
+        columns: Columns = encode_features(X, own)
+        rows = WatchedRows(columns, encode_target(y, own, unlabelled=unlabelled),
                            ledger._source)
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
                       public_features=ledger.relation == "replace_label",
                       unlabelled=unlabelled)
-        watched = cls(ledger, Dataset(schema, vault, ledger=ledger), vault)
+        remember(vault, schema)
+        watched = cls(ledger, Dataset(schema, _sealed(vault), ledger=ledger.handle), vault)
         rows.watch = watched
         return watched
 

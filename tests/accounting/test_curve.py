@@ -34,7 +34,7 @@ def test_bad_bounds_are_refused(bad: object) -> None:
         RdpCurve(ORDERS, (0.1, bad, 0.3))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", [*BAD, math.inf, 1.0, 0.5])
+@pytest.mark.parametrize("bad", [*BAD, math.inf, 1.0, 0.5, [2.0]])
 def test_bad_orders_are_refused(bad: object) -> None:
     with pytest.raises(InvalidValue):
         RdpCurve((bad, 2.0), (0.1, 0.2))  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def test_bad_orders_are_refused(bad: object) -> None:
         curve([1.0, 1.0, 1.0]).at(bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("orders", [(), (2.0, 2.0), (3.0, 2.0), "23", 5, ([2.0],)])
+@pytest.mark.parametrize("orders", [(), (2.0, 2.0), (3.0, 2.0), "23", 5])
 def test_orders_must_increase(orders: object) -> None:
     with pytest.raises(InvalidCurve):
         RdpCurve(orders, (0.1, 0.2))  # type: ignore[arg-type]

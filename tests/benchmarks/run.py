@@ -23,6 +23,7 @@ PARTS = {  # module: the heading of its section
     "scaling": "Growth with rows and trees",
     "isolation": "Isolation",
     "page": "The report",
+    "long": "Long ledgers",
 }
 TAIL = HERE / "notes.md"
 

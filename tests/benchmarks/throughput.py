@@ -185,6 +185,15 @@ def _server(folder: str) -> Any:
     return module.PostgresServer(programs[0], Path(folder)) if programs else None
 
 
+def _as_client(server: Any, place: str) -> str:
+    """The same ledger for a role that may do what clients may."""
+    server.sql("CREATE ROLE client LOGIN", "GRANT USAGE ON SCHEMA privledger TO client",
+               "GRANT SELECT ON ALL TABLES IN SCHEMA privledger TO client",
+               "GRANT EXECUTE ON FUNCTION privledger.lock, privledger.append, privledger.keep, "
+               "privledger.markable TO client")
+    return place.replace("owner@", "client@")
+
+
 def postgres_rows() -> list[list[str]]:
     folder = tempfile.mkdtemp(prefix="pl-pg-")
     server = _server(folder)
@@ -193,6 +202,7 @@ def postgres_rows() -> list[list[str]]:
     try:
         place = server.url()
         _create(place)
+        place = _as_client(server, place)
         beside = (f"raw conditional UPDATE: {raw_postgres(server, 1):.0f}/s by one client, "
                   f"{raw_postgres(server, 8):.0f}/s by 8 on one row")
         return [[f"PostgreSQL, {threads} threads",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.broker import RemoteLearner
+from privledger.broker import DEFAULTS, RemoteLearner
 from privledger.broker.sandbox import BROKEN
 
 PLUGINS = Path(__file__).parent / "plugins"
@@ -30,10 +30,12 @@ def start(monkeypatch):
     monkeypatch.syspath_prepend(str(PLUGINS))
     started = []
 
-    def make(name, schema=SCHEMA, patience=60.0, private=(), relation="add_remove", **params):
+    def make(name, schema=SCHEMA, patience=60.0, private=(), relation="add_remove",
+             labels=None, limits=DEFAULTS, **params):
         try:
             learner = RemoteLearner.start(point(name), {"epsilon": 1.0, "delta": 1e-6} | params,
-                                          schema, relation, private=private, patience=patience)
+                                          schema, relation, private=private, patience=patience,
+                                          labels=labels, limits=limits)
         except pl.IsolationUnavailable as error:
             if "not available here" in str(error) and BROKEN not in str(error):
                 pytest.skip(str(error))

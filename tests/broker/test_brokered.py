@@ -150,10 +150,10 @@ def test_the_learner_is_never_imported_by_the_owner(pay, tmp_path):
     assert done.stdout.splitlines()[-1] == "False False None", done.stderr
 
 
-def test_a_model_file_is_refused_before_anything_happens(pay, tmp_path):
-    done = call("run", pay, "--isolate", "--model", tmp_path / "m.pkl")
+def test_a_model_that_cannot_be_written_is_refused_before_anything_happens(pay, tmp_path):
+    done = call("run", pay, "--isolate", "--model", tmp_path / "no" / "m.model")
     assert done.exit_code == 2
-    assert "--model" in done.output
+    assert "folder" in done.output
     assert not pay.with_suffix(".ledger").exists()
 
 

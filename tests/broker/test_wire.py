@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as stn
 
 import privledger as pl
 from privledger.broker import seccomp
-from privledger.broker.channel import MOST_BYTES, Channel
+from privledger.broker.channel import MIB, Channel
 from privledger.broker.child import Elsewhere
 from privledger.broker.failures import PUBLIC, error_in, error_out, number_in, number_out
 from privledger.broker.kinds import BLOCKS, CELLS
@@ -148,7 +148,7 @@ def test_who_does_not_read_is_given_up(pair):
 
 
 @pytest.mark.parametrize("data", [
-    b"\xff\xff\xff\xff", (MOST_BYTES + 1).to_bytes(4, "big"), b"\0\0\0\0", b"\0\0\0\x02[]",
+    b"\xff\xff\xff\xff", (64 * MIB + 1).to_bytes(4, "big"), b"\0\0\0\0", b"\0\0\0\x02[]",
     b"\0\0\0\x08{\"a\":NaN", b"\0\0\0\x02\x80\x04", b"\0\0\0\x09{\"a\":1}"])
 def test_a_message_that_breaks_the_rules_ends_the_conversation(pair, data):
     os.write(pair[1].output, data)

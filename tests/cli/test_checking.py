@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import numpy as np
 import pytest
 
 import privledger as pl
 from privledger import gate
+from tests.doctored import doctor
 
 
 def rules(found):
@@ -18,11 +18,7 @@ def rules(found):
 
 def tamper(path, *statements):
     """Change a file as somebody with a SQLite shell would."""
-    with sqlite3.connect(path) as connection:
-        for name in ("entries_keep", "entries_stay"):
-            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
-        for statement in statements:
-            connection.execute(statement)
+    doctor(path, *statements)
 
 
 def write_receipt(path, ledger, **changes):
@@ -104,10 +100,10 @@ CASES = [
 def test_refused_is_1(call, as_json, ledger_file, run_file, policy, subject, old, new, rule):
     policy.write_text(policy.read_text().replace(old, new), encoding="utf-8")
     place = ledger_file if subject == "ledger" else run_file
-    page = call("check", place, "--policy", policy)
+    page = call("check", place, "--policy", policy, "--new-ledger")
     assert page.exit_code == 1
     assert rule in page.stdout
-    found = as_json("check", place, "--policy", policy)
+    found = as_json("check", place, "--policy", policy, "--new-ledger")
     assert rules(found) == [rule]
     assert found["exit"] == 1
 
@@ -199,7 +195,52 @@ def test_nothing_to_check_is_5(call, make_ledger, tmp_path, policy):
 
 def test_a_run_is_checked_before_data_exist(call, run_file, policy):
     (run_file.parent / "table.csv").unlink()
+    assert call("check", run_file, "--policy", policy, "--new-ledger").exit_code == 0
+
+
+def test_a_ledger_that_is_not_there_is_not_an_empty_one(call, as_json, run_file, policy):
+    found = as_json("check", run_file, "--policy", policy)
+    assert found["exit"] == 3 and rules(found) == ["ledger-is-there"]
+    assert call("check", run_file, "--policy", policy).exit_code == 3
+    policy.write_text(policy.read_text() + "new_ledger = true\n")
     assert call("check", run_file, "--policy", policy).exit_code == 0
+    call("run", run_file)
+    found = as_json("check", run_file, "--policy", policy)  # one that is there still counts
+    assert set(rules(found)) == {"over-epsilon"}
+
+
+def test_no_ledger_keeps_what_a_policy_says_about_missing_ones(policy, tmp_path):
+    policy.write_text(policy.read_text() + "new_ledger = true\n")
+    rules_ = pl.Policy.load(policy)
+    assert rules_.new_ledger
+    with pl.Ledger.create(tmp_path / "own.ledger", budget=pl.Budget(1.0, 1e-6),
+                          policy=rules_) as ledger:
+        assert "new_ledger" not in ledger.state.created["policy"]
+        assert not ledger.state.policy.new_ledger
+
+
+@pytest.mark.parametrize("name", ["run.receipt.json", "run.ledger.json", "receipt.json", "r.json"])
+def test_run_does_not_begin_anew_beside_a_receipt(call, run_file, name):
+    kept = run_file.parent / name
+    assert call("run", run_file, "--receipt", kept).exit_code == 0
+    ledger = run_file.parent / "run.ledger"
+    for path in run_file.parent.glob("run.ledger*"):
+        if path != kept:
+            path.unlink()
+    refused = call("run", run_file)
+    assert refused.exit_code == 3 and name in refused.stderr and not ledger.exists()
+    refused = call("run", run_file, "--receipt", kept)
+    assert refused.exit_code == 3 and not ledger.exists()
+    assert call("run", run_file, "--new-ledger").exit_code == 0
+
+
+def test_a_receipt_of_another_ledger_stops_nothing(call, run_file):
+    assert call("run", run_file, "--receipt", run_file.parent / "receipt.json").exit_code == 0
+    other = run_file.parent / "other.ledger"
+    assert call("run", run_file, "--ledger", other).exit_code == 0
+    for text in ("{", "[]", "{\"uuid\": 1}", "[" * 100_000):
+        (run_file.parent / "third.receipt.json").write_text(text)
+    assert call("run", run_file, "--ledger", run_file.parent / "third.ledger").exit_code == 0
 
 
 def test_a_run_is_checked_on_top_of_its_ledger(call, as_json, run_file, policy):
@@ -218,7 +259,7 @@ def test_a_run_that_cannot_be_priced_is_refused(call, run_file, policy, monkeypa
         raise pl.UnsupportedNode("no proof")
 
     monkeypatch.setattr(planning, "price_plan", unpriced)
-    page = call("check", run_file, "--policy", policy)
+    page = call("check", run_file, "--policy", policy, "--new-ledger")
     assert page.exit_code == 1
     assert "no finite epsilon is proved" in page.stdout
 

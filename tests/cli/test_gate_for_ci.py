@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +12,7 @@ import privledger as pl
 from privledger.findings import Finding
 from privledger.gate import RULES
 from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
+from tests.doctored import doctor
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,10 +27,7 @@ def receipt_of(call, ledger, place, *more):
 
 
 def cut(path, last):
-    with sqlite3.connect(path) as connection:
-        for name in ("entries_keep", "entries_stay"):
-            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
-        connection.execute("DELETE FROM entries WHERE position > ?", (last,))
+    doctor(path, ("DELETE FROM entries WHERE position > ?", (last,)))
 
 
 # --- a learner, before there is anything ----------------------------------------------------------
@@ -98,7 +95,8 @@ MORE = [
 @pytest.mark.parametrize(("line", "rule"), MORE)
 def test_every_rule_refuses(as_json, ledger_file, run_file, policy, subject, line, rule):
     policy.write_text(policy.read_text() + line + "\n", encoding="utf-8")
-    found = as_json("check", ledger_file if subject == "ledger" else run_file, "--policy", policy)
+    found = as_json("check", ledger_file if subject == "ledger" else run_file, "--policy", policy,
+                    "--new-ledger")
     if rule == "receipt-missing" and subject == "run":
         rule = None  # no ledger yet, so there is nothing a receipt could be of
     assert rules(found) == ([] if rule is None else [rule])
@@ -112,11 +110,23 @@ def test_a_promised_delta_under_the_least(as_json, ledger_file, policy):
 
 def test_declared_rows_are_enough(as_json, run_file, policy):
     place = run_file.parent / "schema.json"
-    place.write_text(json.dumps(json.loads(place.read_text()) | {"public_rows": 40}))
+    place.write_text(json.dumps(json.loads(place.read_text()) | {
+        "expected_rows": 40, "expected_rows_provenance": "declared: the study has forty places"}))
     policy.write_text(policy.read_text() + "min_rows = 40\n")
-    assert as_json("check", run_file, "--policy", policy)["exit"] == 0
+    assert as_json("check", run_file, "--policy", policy, "--new-ledger")["exit"] == 0
     policy.write_text(policy.read_text().replace("40", "41"))
-    assert rules(as_json("check", run_file, "--policy", policy)) == ["too-few-rows"]
+    assert rules(as_json("check", run_file, "--policy", policy, "--new-ledger")) == ["too-few-rows"]
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "check"])
+def test_a_true_number_of_rows_has_no_price(call, run_file, policy, command):
+    """One row more would be another plan: 133 and 134 rows were told apart."""
+    place = run_file.parent / "schema.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"public_rows": 40}))
+    more = ["--policy", policy] if command == "check" else []
+    page = call(command, run_file, *more)
+    assert page.exit_code not in (0, 4)
+    assert "expected_rows" in page.output
 
 
 def test_windows_that_were_opened(call, as_json, make_ledger, tmp_path, policy):
@@ -203,7 +213,8 @@ def test_a_ledger_that_is_gone_is_3(call, as_json, run_file, policy, tmp_path):
     ledger = run_file.parent / "run.ledger"
     kept = receipt_of(call, ledger, tmp_path / "r.json")
     ledger.unlink()
-    assert call("check", run_file, "--policy", policy).exit_code == 0  # without it, unnoticed
+    assert rules(as_json("check", run_file, "--policy", policy)) == ["ledger-is-there"]
+    assert call("check", run_file, "--policy", policy, "--new-ledger").exit_code == 0
     found = as_json("check", run_file, "--policy", policy, "--receipt", kept)
     assert found["exit"] == 3 and rules(found) == ["receipt-is-in-history"]
 
@@ -440,7 +451,8 @@ def test_a_run_on_a_ledger_in_a_database(call, as_json, run_file, policy, postgr
     url = postgres.url(database=postgres.empty())
     run_file.write_text(run_file.read_text().replace('path = "run.ledger"', f'path = "{url}"'))
     assert as_json("plan", run_file)["ledger_exists"] is False
-    assert call("check", run_file, "--policy", policy).exit_code == 0
+    assert call("check", run_file, "--policy", policy).exit_code == 3
+    assert call("check", run_file, "--policy", policy, "--new-ledger").exit_code == 0
     assert call("run", run_file).exit_code == 0
     assert call("check", url, "--policy", policy).exit_code == 0
     found = as_json("check", run_file, "--policy", policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from privledger.cli import main
+from privledger.cli.app import COMMANDS
 from privledger.reports import clean, plain
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -73,3 +75,27 @@ def test_the_demo_as_json(as_json, tmp_path):
     assert found["refusal"]["opened_before"] == found["refusal"]["opened_after"] > 0
     assert found["ledger"]["verdict"] == "within budget"
     assert found["spend"]["mean_share"] <= 1
+
+
+def test_help_and_completion_load_no_command(tmp_path):
+    """They are typed all the time: the list of commands must not import what they need."""
+    code = ("import sys; sys.argv = ['privledger', *{words!r}]\n"
+            "from privledger.cli import main\n"
+            "try: main()\n"
+            "except SystemExit: pass\n"
+            "heavy = {{'numpy', 'scipy', 'rich', 'privledger.session', 'privledger.reports'}}\n"
+            "print('LOADED', sorted(heavy & set(sys.modules)), file=sys.stderr)")
+    for words, variables in ((["--help"], {}), ([], {
+            "_PRIVLEDGER_COMPLETE": "bash_complete", "COMP_WORDS": "privledger sh",
+            "COMP_CWORD": "1"})):
+        done = subprocess.run([sys.executable, "-c", code.format(words=words)], text=True,
+                              capture_output=True, env={**os.environ, **variables}, check=False,
+                              timeout=60)
+        assert "LOADED []" in done.stderr, done.stderr
+        assert "show" in done.stdout
+
+
+def test_every_command_has_a_line_of_help(call):
+    page = call("--help").stdout
+    for name, (_, short) in COMMANDS.items():
+        assert f"\n  {name} " in page and short.split()[0] in page

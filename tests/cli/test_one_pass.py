@@ -14,8 +14,9 @@ from privledger.ledger.folding import fold_rows
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
 
-SCHEMA = pl.Schema.from_dict({"name": "t", "public_rows": 20, "columns": [
-    {"name": "x", "kind": "numeric", "lower": 0, "upper": 1}]})
+SCHEMA = pl.Schema.from_dict({
+    "name": "t", "expected_rows": 20, "expected_rows_provenance": "public", "columns": [
+        {"name": "x", "kind": "numeric", "lower": 0, "upper": 1}]})
 X = {"x": np.linspace(0, 1, 20)}
 
 

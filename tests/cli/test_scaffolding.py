@@ -10,9 +10,12 @@ import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import privledger as pl
 from privledger.cli.scaffolding import names_of, written
+from privledger.models.keeping import Facts, kept, revived
 from privledger.plugins.registry import checked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +30,7 @@ def test_what_it_writes_works(call, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(place))
     found = EntryPoint(name, value, "privledger.learners").load()
     assert checked(found, name).info.name == name == "noisy-counts"
+    _is_kept_as_it_was(found)
     search = os.pathsep.join([str(place), *(path for path in sys.path if path)])
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(place)], cwd=place,
@@ -34,6 +38,17 @@ def test_what_it_writes_works(call, tmp_path, monkeypatch):
         check=False)
     assert tests.returncode == 0, tests.stdout + tests.stderr
     assert "passed" in tests.stdout
+
+
+def _is_kept_as_it_was(kind):
+    """A model of it that is written to a file and read back predicts what it predicted."""
+    schema = pl.Schema.from_dict({"name": "visits", "target": "ill", "columns": [
+        {"name": "age", "kind": "numeric", "lower": 0, "upper": 100},
+        {"name": "ill", "kind": "categorical", "categories": ["yes", "no"]}]})
+    X = {"age": [10.0, 30.0, 60.0, 90.0] * 50}
+    learner = kind(epsilon=1.0, schema=schema).fit(X, ["no", "no", "yes", "yes"] * 50)
+    again = revived(kept(learner, Facts("noisy-counts", schema, "add_remove")), kind)
+    np.testing.assert_array_equal(again.predict_proba(X), learner.predict_proba(X))
 
 
 def test_it_overwrites_nothing(call, as_json, tmp_path):

@@ -9,12 +9,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
 import privledger as pl
+from privledger.cli import serving
 from privledger.cli.serving import HOST, Site, _Server
 
 EVIL = '<script>alert(1)</script>"\'&\x1b[2J'
@@ -155,3 +157,85 @@ def test_the_command_says_where_and_ends_by_itself(book):
     parts = urlsplit(found["address"])
     assert parts.hostname == HOST and len(parts.query) > 30 and found["findings"] == 0
     assert done.returncode == 0 and "ended" in err
+
+
+def dripping(server, stop, text=b"GET / HTTP/1.0\r\nX: ", every=0.05):
+    """A client without a token that sends a byte now and then."""
+    with socket.create_connection((HOST, server.server_port), timeout=10) as connection:
+        try:
+            connection.sendall(text)
+            while not stop.wait(every):
+                connection.sendall(b"a")
+        except OSError:
+            return
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A shorter deadline, so that the test need not wait for the real one."""
+    assert serving.REQUEST_SECONDS <= 5
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)
+
+
+def test_a_dripping_client_holds_nobody(served, quick):
+    stop = threading.Event()
+    clients = [threading.Thread(target=dripping, args=(served, stop), daemon=True)
+               for _ in range(5)]
+    for client in clients:
+        client.start()
+    try:
+        begun = time.monotonic()
+        assert ask(served, "/")[0] == 200
+        assert time.monotonic() - begun < 0.9  # less than one of them may take
+    finally:
+        stop.set()
+        for client in clients:
+            client.join(10)
+
+
+def test_a_dripping_client_is_let_go_at_its_deadline(served, quick):
+    begun = time.monotonic()
+    dripping(served, threading.Event())
+    assert time.monotonic() - begun < 5
+
+
+def test_many_idle_connections_hold_nobody(served):
+    held = [socket.create_connection((HOST, served.server_port), timeout=10)
+            for _ in range(3 * serving.MOST_CONNECTIONS)]
+    try:
+        assert ask(served, "/")[0] == 200
+        assert threading.active_count() < 3 * serving.MOST_CONNECTIONS
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_slow_reader_of_the_answer_holds_nobody(served, quick):
+    request = (f"GET /?token=right-token HTTP/1.0\r\nHost: {HOST}:{served.server_port}\r\n\r\n")
+    held = []
+    for _ in range(5):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        one.connect((HOST, served.server_port))
+        one.sendall(request.encode())
+        held.append(one)
+    try:
+        assert ask(served, "/grants")[0] == 200
+    finally:
+        for one in held:
+            one.close()
+
+
+@pytest.mark.parametrize("text", [
+    b"GET / HTTP/1.0\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 4000) for n in range(90)),
+    b"GET /" + b"a" * 200_000, b"X: " * 50_000])
+def test_huge_requests_are_cut(served, text):
+    with socket.create_connection((HOST, served.server_port), timeout=10) as connection:
+        try:
+            connection.sendall(text)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(65536)
+        except OSError:
+            answer = b""
+    assert b"epsilon" not in answer
+    assert ask(served, "/")[0] == 200

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 
 import privledger as pl
 from privledger.cli import running
+from tests.doctored import doctor
 
 
 def test_usage_errors_are_json_too(call):
@@ -37,11 +37,8 @@ def test_an_interrupted_run_says_what_stays_spent(call, run_file, monkeypatch, t
 def test_a_run_does_not_continue_a_ledger_that_does_not_verify(call, run_file, tmp_path):
     assert call("run", run_file).exit_code == 0
     ledger = tmp_path / "run.ledger"
-    with sqlite3.connect(ledger) as connection:
-        connection.execute("DROP TRIGGER entries_keep")
-        connection.execute("UPDATE entries SET body = replace(body, '\"releases\":3', "
-                           "'\"releases\":2') WHERE kind = 'settled'")
-    connection.close()
+    doctor(ledger, "UPDATE entries SET body = replace(body, '\"releases\":3', "
+                   "'\"releases\":2') WHERE kind = 'settled'")
     before = ledger.read_bytes()
     found = call("run", run_file)
     assert found.exit_code == 3

@@ -11,6 +11,7 @@ import pytest
 
 import privledger as pl
 from privledger.data import Rows
+from privledger.data.rows import Pass, _vault_of
 
 G = pl.Gaussian(20.0)
 SECRET = 0.7312345678
@@ -128,17 +129,19 @@ def test_a_handle_rewritten_for_another_ledger_reads_nothing(pair, make_ledger):
 def test_the_vault_asks_for_a_standing_grant_of_its_own_data(pair):
     ledger, data = pair
 
-    class Permission:
-        def __init__(self, covers, active):
-            self.covers, self.active = covers, active
+    vault = _vault_of(data._vault)
 
-    for permission in (Permission("rows", False), Permission("other", True)):
-        with pytest.raises(pl.NotGranted), data._vault.open(permission):
-            pass
+    class Permission:
+        covers, active, _guardian = data.identity, True, ledger._history
+
+    over = Pass(data.identity, ledger._history)
+    over.over = True
     session = ledger.request(G, data)
+    for leave in (Permission(), over, Pass("other", ledger._history),
+                  Pass(data.identity, object()), session):
+        with pytest.raises(pl.NotGranted), vault.open(leave):
+            pass
     session.close()
-    with pytest.raises(pl.NotGranted), data._vault.open(session):
-        pass
     assert data._vault.opened == 0
 
 
@@ -158,7 +161,7 @@ def test_nothing_printable_shows_a_value(pair):
     with ledger.request(pl.Repeat(G, 2), data) as session:
         session.release(G, data.sum("x"))
         session.release(G, data.query((score.gradient(1.0),)))
-        with data._vault.open(session) as rows:
+        with _vault_of(data._vault).open(Pass(data.identity, ledger._history)) as rows:
             things += [rows, rows.features, session]
             text = " ".join(f"{thing!r} {thing!s} {thing:}" for thing in things)
     assert "0.73" not in text
@@ -374,7 +377,7 @@ def test_forgotten_handles_free_the_rows(make_ledger):
     data = ledger.protect(TABLE, Y, SCHEMA)
     with ledger.request(G, data) as session:
         session.release(G, data.count())
-    vault = weakref.ref(data._vault)
+    vault = weakref.ref(_vault_of(data._vault))
     del data, session
     gc.collect()
     assert vault() is None

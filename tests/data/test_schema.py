@@ -177,3 +177,34 @@ def test_records_are_frozen():
         schema.features[0].upper = 99.0
     with pytest.raises(AttributeError):
         schema.columns = ()
+
+
+WHOLE = {"name": "t", "columns": [
+    {"name": "x", "kind": "numeric", "lower": 0.0, "upper": 1.0},
+    {"name": "y", "kind": "categorical", "role": "target", "categories": ["a", "b"]}]}
+
+
+@pytest.mark.parametrize("column", ["abc", 3, None, [], [["name", "x"]]])
+def test_a_column_that_is_no_object_is_refused_in_words(column):
+    """A text was asked for its keys: an internal error, also of a model file."""
+    with pytest.raises(pl.SchemaError):
+        pl.Schema.from_dict(WHOLE | {"columns": [*WHOLE["columns"], column]})
+
+
+@pytest.mark.parametrize("flag", ["missing", "integer", "ordered"])
+@pytest.mark.parametrize("said", ["false", "no", 0, 1, None, []])
+def test_a_flag_is_true_or_false_and_no_word(flag, said):
+    """`missing = "false"` was taken for true."""
+    first, target = WHOLE["columns"]
+    with pytest.raises(pl.SchemaError, match=flag):
+        pl.Schema.from_dict(WHOLE | {"columns": [first | {flag: said}, target]})
+
+
+def test_categories_are_a_list_and_a_layout_a_flag():
+    first, target = WHOLE["columns"]
+    with pytest.raises(pl.SchemaError, match="categories"):
+        pl.Schema.from_dict(WHOLE | {"columns": [first, target | {"categories": "ab"}]})
+    with pytest.raises(pl.SchemaError, match="categories"):
+        pl.Column("y", "categorical", "target", categories="ab")
+    with pytest.raises(pl.SchemaError, match="array_layout"):
+        pl.Schema.from_dict(WHOLE | {"array_layout": "no"})

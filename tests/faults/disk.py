@@ -1,7 +1,7 @@
 """A process whose disk obeys the test: it forks one child per trial, below the layer of files.c.
 
-Only calls of the C library are seen: pwrite, write, fsync, fdatasync, ftruncate, unlink, rename.
-Shared memory (the `-shm` file is mapped) does not need to survive and is not part of it.
+Only calls of the C library are seen: pwrite, write, fsync, fdatasync, ftruncate, unlink, link,
+rename. Shared memory (the `-shm` file is mapped) does not need to survive and is not part of it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def records(log: Path) -> list[Record]:
         place += HEAD.size
         path = raw[place:place + name].decode()
         place += name
-        held = size if chr(kind) in "wAr" else 0
+        held = size if chr(kind) in "wArl" else 0
         found.append((chr(kind), path, offset, size, raw[place:place + held]))
         place += held
     return found
@@ -99,14 +99,14 @@ class Platter:
 
     def take(self, record: Record) -> None:
         kind, path, *_ = record
-        if path.endswith("-shm") or kind not in "wturs":
+        if path.endswith("-shm") or kind not in "wturls":
             return
         if kind != "s":
             self.loose.append(record)
             return
         if any(Path(known).parent == Path(path) for known in self.files()):  # the folder
             self.named |= set(self.files())
-            for gone in [one[1] for one in self.loose if one[0] in "ur"]:
+            for gone in [one[1] for one in self.loose if one[0] in "url"]:
                 self._settle(gone)
         else:
             self._settle(path)
@@ -149,6 +149,9 @@ def apply(files: dict[str, bytearray], record: Record) -> None:
     kind, path, offset, size, data = record
     if kind == "u":
         files.pop(path, None)
+    elif kind == "l":
+        if data.decode() in files:
+            files[path] = files[data.decode()]  # two names of one file
     elif kind == "r":
         files[path] = files.pop(data.decode(), bytearray())
     else:

@@ -138,6 +138,21 @@ int unlink(const char *path) {
     return done;
 }
 
+static int linked(const char *from, const char *to) {
+    MEET(NAMES, to)
+    int done = REAL(link)(from, to);
+    if (below(to) && done == 0) record('l', to, 0, from, strlen(from));
+    if (end == KILL_AFTER) die();
+    return done;
+}
+
+int link(const char *from, const char *to) { return linked(from, to); }
+
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    if (from_folder == AT_FDCWD && to_folder == AT_FDCWD && below(to)) return linked(from, to);
+    return REAL(linkat)(from_folder, from, to_folder, to, flags);
+}
+
 int rename(const char *from, const char *to) {
     MEET(NAMES, to)
     int done = REAL(rename)(from, to);

@@ -1,8 +1,8 @@
 """Calls to the file system that fail, stop short or are the last; and power cuts, simulated.
 
-The layer (files.c, by LD_PRELOAD) meets every pwrite, write, fsync, fdatasync, ftruncate, unlink
-and rename of SQLite below the ledger's name. The law: what was acknowledged is there afterwards;
-what was not acknowledged was not handed out and read nothing; what remains is a valid history.
+The layer (files.c, by LD_PRELOAD) meets every pwrite, write, fsync, fdatasync, ftruncate, unlink,
+link and rename below the ledger's name. The law: what was acknowledged is there afterwards; what
+was not acknowledged was not handed out and read nothing; what remains is a valid history.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def check(path, acks, before):
     created = before or any(ack["ack"] == "created" for ack in acks)
     try:
         ledger = pl.Ledger.open(path)
-    except pl.LedgerError:
-        assert not created  # a creation that was never acknowledged may be half a file
+    except pl.LedgerMissing:
+        assert not created  # there is a whole ledger or none, at every moment
         return "none"
     with ledger:
         state = ledger.state
@@ -103,7 +103,7 @@ def attempt(disk, template, folder, work, mode, number, at):
 def every(disk, template, folder, work, mode, number, step=1):
     """One trial for each call, until the work makes no more calls than that."""
     whole = disk.trial(work, fresh(template, folder / "whole", work))["calls"]
-    assert whole > 25  # the layer sees the calls
+    assert whole > 12  # the layer sees the calls
     start = 1 + MODES.index((mode, number)) % step
     found = [attempt(disk, template, folder / str(at), work, mode, number, at)
              for at in range(start, whole + 1, step)]
@@ -116,7 +116,8 @@ def every(disk, template, folder, work, mode, number, step=1):
 @pytest.mark.parametrize(("mode", "number"), MODES)
 @pytest.mark.parametrize("work", WORKS)
 def test_some_broken_calls(disk, template, tmp_path, work, mode, number):
-    every(disk, template, tmp_path, work, mode, number, step=31)
+    # A creation makes few calls.
+    every(disk, template, tmp_path, work, mode, number, step=6 if work == "create" else 31)
 
 
 @pytest.mark.slow
@@ -158,13 +159,15 @@ def look(image, path, folder, acks, work):
 
 @pytest.mark.parametrize("work", WORKS)
 def test_some_power_cuts(disk, template, tmp_path, work):
-    assert power_cuts(disk, template, tmp_path, work, step=7, images=1) > 10
+    step = 1 if work == "create" else 7
+    assert power_cuts(disk, template, tmp_path, work, step=step, images=1) > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", WORKS)
 def test_many_power_cuts(disk, template, tmp_path, work):
-    assert power_cuts(disk, template, tmp_path, work, step=1, images=10) > 300
+    assert power_cuts(disk, template, tmp_path, work, step=1, images=10) > (
+        90 if work == "create" else 300)
 
 
 def test_without_fsync_a_power_cut_loses_grants(disk, template, tmp_path):

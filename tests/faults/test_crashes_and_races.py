@@ -189,7 +189,8 @@ def test_threads_of_one_scope_never_pass_a_cap_together(make_ledger):
         barrier.wait(30)
         for _ in range(6):
             with ledger.request(pl.IndividualFilter(
-                    "gdp", node.cap, node=pl.Gaussian(20.0)), data, scope=scope) as session:
+                    "gdp", node.cap, node=pl.Gaussian(20.0)), data, scope=scope,
+                    wait=60.0) as session:
                 session.release(pl.Gaussian(20.0), session.filtered().count())
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -197,6 +198,8 @@ def test_threads_of_one_scope_never_pass_a_cap_together(make_ledger):
         thread.start()
     for thread in threads:
         thread.join(60)
+    assert [grant.status for grant in ledger.state.grants.values()] == ["settled"] * 24
+    assert [line.rounds for line in ledger.record(0).lines].count(1) == 10
     assert ledger.record(0).total <= node.cap * (1 + 1e-12)
     assert ledger.verify() == []
 
@@ -242,6 +245,9 @@ class Broken:
         if statement.startswith(self._word):
             raise self._error
         return self._connection.execute(statement, *more)
+
+    def cursor(self):
+        return Broken(self._connection.cursor(), self._word, self._error)
 
     def __getattr__(self, name):
         return getattr(self._connection, name)

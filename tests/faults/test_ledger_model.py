@@ -183,6 +183,22 @@ class Model(RuleBasedStateMachine):
             with pytest.raises(pl.NotGranted):
                 self.ledger.request(plan, self.data[name], scope=self.scope)
             return None
+        drawn = [(grant, line) for grant, line in self.model.lines.items() if line.scoped]
+        unsettled = [grant for grant, line in drawn if line.status == "granted"]
+        if unsettled:  # whoever asks then looks for holders that are gone, dropped ones included
+            for grant, line in self.model.lines.items():
+                if line.status == "granted" and (
+                        line.mortal or (line.scoped and grant not in self.held)):
+                    line.status = "crashed"
+        if any(grant in self.held for grant in unsettled):
+            with pytest.raises(pl.ScopeBusy):
+                self.ledger.request(plan, self.data[name], scope=self.scope)
+            return None
+        lost = sum(line.status == "crashed" for _, line in drawn) * 2 / 256
+        if lost >= SCOPE.cap:
+            with pytest.raises(pl.NotGranted, match="used up"):
+                self.ledger.request(plan, self.data[name], scope=self.scope)
+            return None
         # A scope is paid for: what is left of the ledger does not matter any more.
         session = self.ledger.request(plan, self.data[name], scope=self.scope)
         self.model.bound = name

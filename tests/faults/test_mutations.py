@@ -24,8 +24,19 @@ from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.history import History
 from privledger.ledger.queue import CommitQueue
 from privledger.ledger.state import State
-from privledger.session import Ledger, Session, reserve
-from privledger.storage import MemoryStore, SQLiteStore, postgres, sqlite, store_at
+from privledger.session import Ledger, reserve
+from privledger.session.session import Granted
+from privledger.storage import (
+    MemoryStore,
+    SQLiteStore,
+    catalog,
+    making,
+    migrate,
+    postgres,
+    sqlite,
+    store_at,
+)
+from tests.doctored import doctor
 from tests.faults import races
 from tests.faults.small import guard, in_child
 
@@ -195,11 +206,8 @@ def edits_are_found(folder):
     path = folder / "e.db"
     with made(path) as ledger:
         ledger.request(G, guard(ledger)).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TRIGGER entries_keep")
-        connection.execute("UPDATE entries SET body = replace(body, '\"learner\":\"\"', "
-                           "'\"learner\":\"x\"') WHERE kind = 'granted'")
-    connection.close()
+    doctor(path, "UPDATE entries SET body = replace(body, '\"learner\":\"\"', "
+                 "'\"learner\":\"x\"') WHERE kind = 'granted'")
     with pytest.raises(pl.LedgerCorrupt):
         pl.Ledger.open(path)
 
@@ -378,15 +386,15 @@ def handler(kind, status):
 
 def always_refunds(patch):
     """Whoever fails says that nothing was touched, and writes no releases down."""
-    right = Session.close
+    right = Granted.close
 
     def close(self, failed=None):
         if failed is not None:
-            self._touched = False
+            self._pass.touched = False
             self._log = type(self._log)()
         right(self, failed)
 
-    patch.setattr(Session, "close", close)
+    patch.setattr(Granted, "close", close)
 
 
 def no_chain(patch):
@@ -394,7 +402,8 @@ def no_chain(patch):
 
 
 def no_triggers(patch):
-    patch.setattr(sqlite, "_TABLES", sqlite._TABLES.split("CREATE TRIGGER")[0])
+    patch.setattr(making, "TRIGGERS", ())
+    patch.setattr(sqlite, "differences", lambda found: [])
 
 
 def cheaper_corrections(patch):
@@ -507,11 +516,35 @@ def clients_share_the_last_unit(server):
             client._history.store.close()
 
 
-POSTGRES = [
-    ("no condition", "_MOVE", "UPDATE privledger.ledgers SET position = %s, head = %s WHERE "
-     "id = %s AND (%s::bigint IS NOT NULL) AND (%s::text IS NOT NULL)", one_head_for_all),
-    ("no lock", "_LOCK", postgres._LOCK.replace(" FOR UPDATE", ""), clients_share_the_last_unit),
-]
+class Elsewhere:
+    """A database of its own, whose functions are those of a mutant."""
+
+    def __init__(self, server):
+        self._server, self._name = server, server.database()
+
+    def url(self):
+        return self._server.url(database=self._name)
+
+
+def no_condition(monkeypatch):
+    """The function that writes does not ask whether the head is where the decision saw it."""
+    condition = " AND l.position = after\n        AND l.head = tip"
+    scripts = migrate.scripts()
+    assert condition in scripts[2]
+    monkeypatch.setattr(migrate, "scripts", lambda: scripts | {
+        2: scripts[2].replace(condition, "")})
+    monkeypatch.setattr(catalog, "strange", lambda connection: [])
+
+
+def no_advisory_lock(monkeypatch):
+    monkeypatch.setattr(postgres, "_LOCK", postgres._LOCK.replace(
+        "SELECT * FROM privledger.lock('{}')",
+        "SELECT id, format, position, head, position, head, position FROM privledger.ledgers "
+        "WHERE name = '{}'"))
+
+
+POSTGRES = [("no condition", no_condition, one_head_for_all),
+            ("no lock", no_advisory_lock, clients_share_the_last_unit)]
 
 
 @pytest.mark.parametrize("law", [one_head_for_all, clients_share_the_last_unit])
@@ -519,11 +552,22 @@ def test_the_laws_hold_in_postgres(law, request):
     law(request.getfixturevalue("postgres"))
 
 
-@pytest.mark.parametrize(("name", "constant", "text", "law"), POSTGRES,
-                         ids=[name for name, *_ in POSTGRES])
-def test_every_fault_in_postgres_breaks_its_law(name, constant, text, law, request, monkeypatch):
-    server = request.getfixturevalue("postgres")
-    assert text != getattr(postgres, constant)
-    monkeypatch.setattr(postgres, constant, text)
+@pytest.mark.parametrize(("name", "patch", "law"), POSTGRES, ids=[name for name, *_ in POSTGRES])
+def test_every_fault_in_postgres_breaks_its_law(name, patch, law, request, monkeypatch):
+    server = Elsewhere(request.getfixturevalue("postgres"))
+    before = postgres._LOCK, migrate.scripts()
+    patch(monkeypatch)
+    assert before != (postgres._LOCK, migrate.scripts())
     with pytest.raises((Exception, pytest.fail.Exception)):
         law(server)
+
+
+def test_a_mutant_of_the_functions_is_not_even_opened(request, monkeypatch):
+    """What the laws above would miss, the comparison of the schema does not."""
+    server = Elsewhere(request.getfixturevalue("postgres"))
+    with monkeypatch.context() as patch:
+        no_condition(patch)
+        place = server.url()
+        made(place).close()
+    with pytest.raises(pl.LedgerCorrupt, match="function f write"):
+        pl.Ledger.open(place)

@@ -108,7 +108,7 @@ def script(ledger, word, **when):
     store._connection = Scripted(store._connect(), word, **when)
 
 
-@pytest.mark.parametrize("word", ["SELECT id", "COMMIT"])
+@pytest.mark.parametrize("word", ["SELECT privledger.write", "COMMIT"])
 def test_a_client_killed_inside_a_transaction_leaves_nothing(url, word):
     def work():
         ledger = pl.Ledger.open(url)

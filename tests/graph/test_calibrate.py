@@ -51,3 +51,32 @@ def test_what_cannot_be_met_is_refused():
         pl.calibrate(lambda z: pl.Sequential([pl.Laplace(0.5), pl.Gaussian(z)]), 1.0, 1e-6)
     with pytest.raises(pl.InvalidValue):
         pl.calibrate(lambda n: pl.Repeat(pl.Gaussian(0.1), n), 1.0, 1e-6, whole=True)
+
+
+def always_wrong(parameter):
+    raise ZeroDivisionError("in the builder")
+
+
+@pytest.mark.parametrize("options", [{}, {"largest": True}, {"whole": True}])
+@pytest.mark.parametrize(("build", "kind", "words"), [
+    (always_wrong, ZeroDivisionError, "in the builder"),
+    (lambda z: pl.Gaussian("loud"), pl.InvalidValue, "noise_multiplier"),
+    (lambda z: pl.Repeat(pl.Gaussian(1.0), -3), pl.InvalidValue, "count"),
+    (lambda z: None, pl.InvalidValue, "node"),
+    (lambda z: pl.Gaussian(noise=z), TypeError, "noise"),
+    (lambda z: [][5], IndexError, "list index"),
+])
+def test_what_went_wrong_in_the_builder_is_what_is_raised(build, kind, words, options):
+    with pytest.raises(kind, match=words):
+        pl.calibrate(build, 1.0, 1e-6, **options)
+
+
+def test_a_refusal_of_some_parameters_is_the_cause():
+    def build(noise):
+        if noise > 3:
+            raise pl.InvalidValue("noise", noise, "at most 3 here")
+        return pl.Gaussian(noise)
+
+    with pytest.raises(pl.InvalidValue, match="target") as missed:
+        pl.calibrate(build, 0.01, 1e-6)
+    assert "at most 3 here" in str(missed.value.__cause__)

@@ -154,7 +154,7 @@ def test_it_works_in_scikit_learn():
     X, classes, _ = table()
     pipe = make_pipeline(DPSIS(40.0, schema=SCHEMA, k=2), KNeighborsClassifier())
     assert pipe.fit(X, classes).score(X, classes) > 0.85
-    search = GridSearchCV(DPSIS(schema=SCHEMA), {"k": [1, 2]}, cv=2,
+    search = GridSearchCV(DPSIS(schema=SCHEMA, unaccounted=True), {"k": [1, 2]}, cv=2,
                           scoring=lambda model, X, y=None: float(model.support_.sum()))
     assert search.fit(X, classes).best_params_ == {"k": 2}
     fitted = DPSIS(40.0, schema=SCHEMA, k=2).fit(X, classes)

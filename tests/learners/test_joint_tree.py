@@ -75,7 +75,8 @@ def test_it_learns(rings):
 @pytest.mark.parametrize("rows", [None, 4000])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_the_plan_costs_epsilon(rings, rows, relation):
-    schema = pl.Schema("rings", rings[0].columns, rows)
+    schema = pl.Schema("rings", rings[0].columns, expected_rows=rows,
+                       expected_rows_provenance=None if rows is None else "declared")
     learner = JointTreeClassifier(epsilon=0.7, schema=schema, relation=relation)
     cost = pl.epsilon(learner.plan(), 0.0, relation)
     assert 0.7 * (1 - 1e-6) <= cost <= 0.7

@@ -93,7 +93,8 @@ def test_it_learns(rings, options, least):
     {"setting": "sspe1", "linkage": "linked"}, {"setting": "pte", "variant": "paper"},
     {"n_trees": 1, "sharing": "disjoint"}])
 def test_the_plan_costs_epsilon(rings, rows, options):
-    schema = pl.Schema("rings", rings[0].columns, rows)
+    schema = pl.Schema("rings", rings[0].columns, expected_rows=rows,
+                       expected_rows_provenance=None if rows is None else "declared")
     learner = PrivateEnsembleClassifier(epsilon=0.7, schema=schema, **options)
     cost = pl.epsilon(learner.plan(), 0.0, learner.relation)
     assert 0.7 * (1 - 1e-6) <= cost <= 0.7

@@ -96,7 +96,7 @@ def test_search_and_cross_validation_never_fork_a_budget():
     X = np.column_stack([np.nan_to_num(X["size"], nan=0.5), X["size"] > 0.5]).astype(float)
     two = pl.Schema("two", (pl.Column("a", "numeric", "feature", 0, 1),
                             pl.Column("b", "numeric", "feature", 0, 1), NUMBER))
-    learner = SGBDTRegressor(epsilon=1.0, delta=1e-6, schema=two, n_trees=20)
+    learner = SGBDTRegressor(epsilon=1.0, delta=1e-6, schema=two, n_trees=20, unaccounted=True)
     assert len(cross_val_score(learner, X, y, cv=3)) == 3
     found = GridSearchCV(learner, {"depth": [2, 3]}, cv=2).fit(X, y)
     assert found.best_estimator_.ledger_.spent <= 1.0
@@ -169,16 +169,39 @@ def test_few_rows_work_and_none_is_an_error(rows):
 def test_late_arrivals_bring_their_own_budget():
     X, y = table()
     learner = SGBDTRegressor(epsilon=2.0, delta=1e-6, schema=schema(NUMBER), n_trees=40)
-    for first, last in ((0, 700), (700, N)):
-        learner.partial_fit({k: v[first:last] for k, v in X.items()}, y[first:last])
+    parts = [({k: v[first:last] for k, v in X.items()}, y[first:last])
+             for first, last in ((0, 700), (700, N))]
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6))
+    data = ledger.protect(*parts[0], schema(NUMBER))
+    learner.partial_fit(data)
+    learner.partial_fit(ledger.append(data, *parts[1]))
     assert learner.n_trees_ == 80
     assert learner.ledger_.spent <= 2.0
-    early, late = learner.ledger_.record(3), learner.ledger_.record(1000)
+    early, late = ledger.record(3), ledger.record(1000)
     assert [line.rounds > 0 for line in early.lines] == [True, True]
     assert [line.rounds > 0 for line in late.lines] == [False, True]
     for spend in (early, late):
         assert spend.total <= learner.stream_scope_.node.cap
     assert learner.ledger_.verify() == []
+
+
+def test_a_stream_of_plain_tables_stays_within_its_budget():
+    X, y = table()
+    learner = SGBDTRegressor(epsilon=2.0, delta=1e-6, schema=schema(NUMBER), n_trees=10)
+    for first, last in ((0, 700), (700, N)):
+        learner.partial_fit({k: v[first:last] for k, v in X.items()}, y[first:last])
+    assert learner.n_trees_ == 20
+    assert 0 < learner.ledger_.spent <= 2.0
+    assert learner.ledger_.verify() == []
+
+
+def test_only_the_owner_appends_to_a_guarded_table():
+    X, y = table()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6))
+    learner = SGBDTRegressor(epsilon=2.0, delta=1e-6, schema=schema(NUMBER), n_trees=10)
+    learner.partial_fit(ledger.protect(X, y, schema(NUMBER)))
+    with pytest.raises(pl.NotGranted, match="append"):
+        learner.partial_fit(X, y)
 
 
 def test_two_learners_share_one_cap_per_record():

@@ -7,6 +7,7 @@ import pytest
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 
 import privledger as pl
+from privledger.data.rows import _vault_of
 from privledger.testing import (
     CHECKS,
     LearnerCheckFailed,
@@ -55,7 +56,7 @@ class Peeker:
         return ()
 
     def fit(self, data, y=None):
-        self.mean_ = float(np.mean(data._vault._Vault__rows.target))
+        self.mean_ = float(np.mean(_vault_of(data._vault)._Vault__rows.target))
         plan = self.plan(data.schema)
         with data.ledger.request(plan, data, delta=self.delta) as session:
             session.release(plan, data.count())
@@ -66,7 +67,7 @@ class NeverAsks(Peeker):
     """Reads and never asks for a grant."""
 
     def fit(self, data, y=None):
-        self.mean_ = float(np.mean(data._vault._Vault__rows.target))
+        self.mean_ = float(np.mean(_vault_of(data._vault)._Vault__rows.target))
         return self
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import suppress
 
@@ -12,9 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
 from privledger.ledger.checkpoint import Checkpoint
+from privledger.ledger.seals import is_known, remember
 from privledger.storage import MemoryStore, SQLiteStore
+from tests.doctored import doctor
 
 G = pl.Gaussian(50.0)
 SCOPE = pl.IndividualFilter("gdp", 0.001)
@@ -194,8 +198,8 @@ def test_an_entry_edited_at_the_checkpoint_is_found_when_opening(tmp_path):
     store = SQLiteStore(path)
     (kept, _) = store.checkpoint()
     store.close()
-    edit(path, "DROP TRIGGER entries_keep",
-         f"UPDATE entries SET body = replace(body, 'e', 'f') WHERE position = {kept.position}")
+    doctor(
+        path, f"UPDATE entries SET body = replace(body, 'e', 'f') WHERE position = {kept.position}")
     with pytest.raises(pl.LedgerCorrupt):
         pl.Ledger.open(path)
 
@@ -218,7 +222,7 @@ def edit(path, *statements):
 
 
 @pytest.mark.parametrize("statements", [
-    (), ("DROP TABLE checkpoint", "DROP TABLE closed"), ("DROP TABLE closed",),
+    (), ("DROP TABLE checkpoint", "DROP TABLE closed"),
     ("DELETE FROM closed",), ("DELETE FROM closed WHERE number = 2",),
     ("UPDATE checkpoint SET state = '{}'",), ("UPDATE checkpoint SET seal = 'ü'",),
     ("UPDATE closed SET names = 'x' WHERE number = 1",), ("DELETE FROM checkpoint",),
@@ -241,6 +245,52 @@ def test_a_file_goes_on_whatever_became_of_its_checkpoint(tmp_path, statements):
     assert plain(opened(store)) == plain(folded(store))
     assert checkpoint.restore(*store.checkpoint()) is not None
     store.close()
+
+
+@pytest.mark.parametrize("user", ["the same", "another"])
+def test_a_checkpoint_with_a_new_seal_frees_no_budget(tmp_path, user, monkeypatch):
+    path = tmp_path / "x.ledger"
+    with busy(path) as ledger:
+        spent, right = ledger.spent, plain(ledger._history.refresh())
+        kept, _ = ledger._history.store.checkpoint()
+    forged = json.loads(kept.state) | {"units": 0}
+    text = canonical(forged)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE checkpoint SET state = ?, seal = ?",
+                           (text, checkpoint._seal(kept.position, kept.head, text)))
+    connection.close()
+    if user == "another":
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    for read_only in (True, False):
+        with pl.Ledger.open(path, read_only=read_only) as ledger:
+            assert ledger.spent == spent and plain(ledger._history.refresh()) == right
+
+
+def test_seals_that_somebody_else_could_have_written_count_for_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    remember("l", "../../uuid", "a" * 64)
+    (file,) = (tmp_path / "privledger").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600 and is_known("l", "../../uuid", "a" * 64)
+    for seal in "bcdefghijk":
+        remember("l", "../../uuid", seal * 64)
+    assert is_known("l", "../../uuid", "k" * 64) and file.stat().st_size == 8 * 65
+    file.chmod(0o666)
+    assert not is_known("l", "../../uuid", "k" * 64)
+    file.unlink()
+    (tmp_path / "elsewhere").write_text("k" * 64)
+    file.symlink_to(tmp_path / "elsewhere")
+    assert not is_known("l", "../../uuid", "k" * 64)
+    file.unlink()
+    os.mkfifo(file)
+    assert not is_known("l", "../../uuid", "k" * 64)
+
+
+def test_one_of_the_two_tables_alone_was_made_by_nobody(tmp_path):
+    path = tmp_path / "x.ledger"
+    busy(path).close()
+    edit(path, "DROP TABLE closed")
+    with pytest.raises(pl.LedgerCorrupt, match="'closed' is missing"):
+        pl.Ledger.open(path)
 
 
 def test_two_writers_of_one_file_agree_on_its_checkpoints(tmp_path):

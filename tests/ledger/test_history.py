@@ -324,4 +324,4 @@ def test_a_long_line_of_releases_does_not_hide_a_known_one_behind_it():
     long = released("g")[1] | {"questions": ["count" * 1000]}
     store = stored(("created", CREATED), rule(), granted("f", time="t"), released("f"), settle[0],
                    granted("g", time="t"), ("released", long), released("g"), settle[1])
-    assert [finding.rule for finding in audit(store)] == ["releases-are-granted"]
+    assert {finding.rule for finding in audit(store)} == {"releases-are-granted"}

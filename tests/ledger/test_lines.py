@@ -82,3 +82,56 @@ def test_an_empty_name_is_no_cut():
     for quarter in ("", "q1", "q2"):
         body = BODY | {"time": "", "labels": {"time": quarter}}
         assert reader.read(0, "granted", canonical(body)).body == body
+
+
+# Grants and releases as they are really written are taken apart, and every piece is parsed once.
+
+HOLDER = {"host": "h", "pid": 5, "started": "boot:1"}
+GRANT = {"data": "d", "delta": 0.0, "delta_units": 0, "grant": "g1", "holder": HOLDER, "labels": {},
+         "learner": "l", "lease": None, "plan": {"node": "Gaussian", "noise_multiplier": 2.0},
+         "scope": None, "time": "t", "units": 5}
+RELEASES = {"first": 0, "grant": "g1", "items": [[0, 0, 1]], "noise": "n", "questions": ["q"],
+            "nodes": [{"leaf": {"node": "Gaussian"}, "under": []}]}
+ODD = st.sampled_from([0, 1, 7, -1, 1.0, True, None, "", "x", '"pid":3', ',"scope":', ',"nodes":[]',
+                       {"pid": 0}, {"pid": 4, "plan": {}}, {}, [], [[0, 0, 2]], {"node": "x"},
+                       10**60, '{"plan":', "units"])
+NAMES = st.sampled_from(["g1", "g2", "t", "ü", "", 'a"b', "grant", '","plan":'])
+
+
+@settings(max_examples=300, deadline=None)
+@given(changes=st.lists(st.tuples(
+    st.sampled_from([("granted", GRANT), ("released", RELEASES)]),
+    st.dictionaries(st.sampled_from(sorted({*GRANT, *RELEASES, "holder.pid", "labels.pid", "zz"})),
+                    ODD | NAMES, max_size=3)), max_size=8))
+def test_taking_apart_is_parsing(changes):
+    reader, forms, kin = LineReader(), {}, {}
+    for (kind, base), change in [*changes, *changes, *changes]:
+        body = dict(base)
+        for key, value in change.items():
+            outer, _, inner = key.partition(".")
+            body[outer] = {**GRANT[outer], inner: value} if inner else value
+        line = reader.read(0, kind, canonical(body))
+        assert canonical(line.body) == canonical(body)
+        bare = dict(body)
+        for name in ("data", "grant", "time"):
+            if isinstance(bare.get(name), str):
+                bare[name] = ""
+        if isinstance(bare.get("holder"), dict) and type(bare["holder"].get("pid")) is int:
+            bare["holder"] = {**bare["holder"], "pid": 0}
+        if line.form is not None:
+            known = kind, canonical(bare)
+            assert forms.setdefault(line.form, known) == known
+        if kind == "released" and line.kin is not None:
+            known = canonical({**bare, "items": 0})
+            assert kin.setdefault(line.kin, known) == known
+
+
+def test_what_differs_in_plan_and_process_only_is_one_shape_and_another_form():
+    reader = LineReader()
+    lines = [reader.read(0, "granted", canonical({**GRANT, "units": units, "plan": plan,
+                                                  "holder": {**HOLDER, "pid": pid}}))
+             for pid, units, plan in ((5, 5, {"node": "A"}), (6, 5, {"node": "A"}),
+                                      (7, 6, {"node": "A"}), (7, 5, {"node": "B"}))]
+    assert lines[0].form == lines[1].form
+    assert len({line.form for line in lines}) == 3
+    assert len(reader._pieces._shapes) == 1

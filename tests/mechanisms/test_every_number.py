@@ -10,8 +10,10 @@ import datetime
 import inspect
 import math
 import re
+import tempfile
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +73,7 @@ ORDER = [*POSITIVE, 1, 1.0, 0.5]
 PLACE = [v for v in [*NONE, None, -2, *BROKEN]
          if not (isinstance(v, np.ndarray) and v.shape == () and v.dtype.kind in "iu")]
 
+MODEL = Path(tempfile.mkdtemp(prefix="pl-model-")) / "kept.model"
 G = pl.Gaussian(1.0)
 L = pl.Laplace(1.0)
 
@@ -143,6 +146,15 @@ NUMBERS = {
     "Ledger.request.claimed": (lambda b, d, v: b.request(G, d, claimed=v),
                                unless_none(AT_LEAST_ZERO)),
     "Ledger.request.lease": (lambda b, d, v: b.request(G, d, lease=v), unless_none(POSITIVE)),
+    "Ledger.request.wait": (lambda b, d, v: b.request(G, d, wait=v), [*AT_LEAST_ZERO, 3601, 1e300]),
+    "LedgerHandle.request.delta": (lambda b, d, v: d.ledger.request(G, d, delta=v), DELTA),
+    "LedgerHandle.request.claimed": (lambda b, d, v: d.ledger.request(G, d, claimed=v),
+                                     unless_none(AT_LEAST_ZERO)),
+    "LedgerHandle.request.lease": (lambda b, d, v: d.ledger.request(G, d, lease=v),
+                                   unless_none(POSITIVE)),
+    "LedgerHandle.request.wait": (lambda b, d, v: d.ledger.request(G, d, wait=v), AT_LEAST_ZERO),
+    "LedgerHandle.open_scope.delta": (lambda b, d, v: d.ledger.open_scope(
+        pl.IndividualFilter("gdp", 1.0), delta=v), DELTA),
     "PermuteAndFlip.epsilon": (lambda b, d, v: pl.PermuteAndFlip(v), POSITIVE),
     "PoissonSample.rate": (lambda b, d, v: pl.PoissonSample(v, G), RATE),
     "RandomizedResponse.noise_parameter": (lambda b, d, v: pl.RandomizedResponse(v), RATE),
@@ -152,6 +164,10 @@ NUMBERS = {
     "ReportNoisyMax.epsilon": (lambda b, d, v: pl.ReportNoisyMax(v), POSITIVE),
     "Schema.public_rows": (lambda b, d, v: pl.Schema.from_dict(schema_of(public_rows=v)),
                            unless_none(COUNT)),
+    "Schema.expected_rows": (lambda b, d, v: pl.Schema.from_dict(schema_of(
+        expected_rows=v, expected_rows_provenance="public")), unless_none(COUNT)),
+    "Session.best_of.candidates": (lambda b, d, v: tuned(b, d, v), COUNT),
+    "load_model.most_mb": (lambda b, d, v: pl.load_model(kept_model(), most_mb=v), COUNT),
     "Score.gradient.clip": (lambda b, d, v: d.score("squared", [0.0]).gradient(v), POSITIVE),
     "Session.release.rollover": (lambda b, d, v: released(b, d, v), WHOLE),
     "SparseVector.threshold_scale": (lambda b, d, v: pl.SparseVector(v, 1.0, 1), POSITIVE),
@@ -228,7 +244,7 @@ NO_NUMBERS = {
         "RecordSpend.row", "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
         "CategoryCells.check.expected", "Query.sensitivity.norm", "Score.check_updates.vault",
-        "Session.charge.cells", "Session.charge.leaf", "Session.key", "Dataset.ledger",
+        "Dataset.ledger", "Dataset.vault",
         "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
@@ -240,7 +256,7 @@ NO_NUMBERS = {
         "Parallel.nodes",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
-        "from_json.value", "Test.table"],
+        "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
     "post-processing of released values": ["probabilities.scores"],
 }
 """Why a parameter that takes anything is not in `NUMBERS`."""
@@ -250,6 +266,25 @@ def released(ledger, data, rollover, cells=None):
     query = data.count() if cells is None else data.query((pl.Ones(),), cells)
     with ledger.request(G, data) as session:
         session.release(G, query, rollover=rollover)
+
+
+def tuned(ledger, data, candidates):
+    node = pl.Tuning(G, shape=1.0, success=0.3)
+    with ledger.request(node, data) as session:
+        session.best_of(node, candidates, lambda handle, number: (0.0, None))
+
+
+def kept_model():
+    """A model file that is fine: what is wrong is the limit."""
+    from privledger_learners import JointTreeRegressor
+
+    schema = pl.Schema.from_dict({"name": "s", "columns": [
+        {"name": "x", "kind": "numeric", "role": "feature", "lower": 0.0, "upper": 1.0},
+        {"name": "y", "kind": "numeric", "role": "target", "lower": 0.0, "upper": 1.0}]})
+    if not MODEL.exists():
+        learner = JointTreeRegressor(epsilon=1.0, schema=schema)
+        pl.save_model(learner.fit({"x": np.linspace(0, 1, 50)}, np.linspace(0, 1, 50)), MODEL)
+    return MODEL
 
 
 def tree(data, feature=0, count=2):

@@ -8,6 +8,8 @@ from scipy import stats
 
 import privledger as pl
 from privledger.data.choices.options import options_of
+from privledger.data.rows import Pass, _vault_of
+from privledger.session.handle import _granted
 
 EM = pl.Exponential(1.0)
 FIT = pl.Exponential(1.0, (-1, 0))
@@ -53,7 +55,7 @@ def test_draws_follow_the_mechanism(few, mechanism, rate, options):
     """Chi-square over 3,000 draws; false alarms at most 1e-7."""
     ledger, data = few
     choice = data.choose(data.root(data.bins(4)), options.pop("score"), **options)
-    with data._vault.open(_Pass(ledger, data)) as rows:
+    with _vault_of(data._vault).open(Pass(data.identity, ledger._history)) as rows:
         expected = law(choice, rows, rate)
     draws = 3000
     seen = dict.fromkeys(expected, 0)
@@ -67,13 +69,6 @@ def test_draws_follow_the_mechanism(few, mechanism, rate, options):
     counts = np.array([seen[key] for key in keys], dtype=float)
     chances = np.array([expected[key] for key in keys])
     assert stats.chisquare(counts, chances * draws / chances.sum()).pvalue > 1e-7
-
-
-class _Pass:
-    active = True
-
-    def __init__(self, ledger, data):
-        self.covers, self._guardian = data.identity, ledger._history
 
 
 def test_permute_and_flip_chooses_features(few):
@@ -190,3 +185,13 @@ def test_replace_one_halves_the_rate(few):
     assert rate_of(EM, choice, "add_remove") < 0.5
     with ledger.request(EM, data) as session:
         session.release(EM, choice)
+
+
+def test_a_closed_session_keeps_no_copy_of_rows(few):
+    ledger, data = few
+    parts = data.partition(data.cells("b"))
+    plan = pl.Parallel([EM, EM, EM])
+    with ledger.request(plan, data) as session:
+        session.release(EM, parts[0].choose(parts[0].root(data.bins(4)), "rank", features=[0]))
+        assert _granted(session)._members._subsets
+    assert not _granted(session)._members._subsets

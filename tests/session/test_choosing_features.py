@@ -182,3 +182,55 @@ def test_a_borrowed_name_brings_no_scores_of_another_question():
         session.release(flat, first)
         seen = {int(session.release(flat, second)[0]) for _ in range(400)}
     assert seen == {0, 1}  # with the other's scores feature 1 would win for sure; wrong by 2**-399
+
+
+def two_columns():
+    schema = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
+                             pl.Column("b", "numeric", "feature", 0.0, 1.0),
+                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    return schema, {"a": [0.1, 0.9], "b": [0.9, 0.1]}, ["n", "p"]
+
+
+def test_a_policy_without_asserted_costs_refuses_asserted_scores():
+    schema, X, y = two_columns()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0), policy=pl.Policy(9.0, 0.0))
+    data = ledger.protect(X, y, schema)
+    vouched = pl.CustomScores(lambda X, y: np.zeros(2), 1.0, "somebody said so")
+    choice = pl.Exponential(1.0)
+    with ledger.request(choice, data) as session:
+        with pytest.raises(pl.PolicyViolation, match="asserted"):
+            session.release(choice, data.features_by(vouched))
+        assert session.releases == 0
+    assert data._vault.opened == 0
+
+
+class TwoFaced(str):
+    """Says that it is the score with the smallest bound, and computes another."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return other == "agreement" or str.__eq__(self, other)
+
+
+class WideSchema(pl.Schema):
+    """A stranger's columns, asked again where the rows are."""
+
+
+@pytest.mark.parametrize("forged", [
+    lambda data: pl.FeatureChoice(data, TwoFaced("correlation")),
+    lambda data: pl.FeatureChoice(pl.Dataset(
+        WideSchema(data.schema.name, data.schema.columns), data._vault, ledger=data.ledger),
+        "agreement"),
+])
+def test_questions_of_a_strangers_make_meet_no_rows(forged):
+    schema, X, y = two_columns()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0))
+    data = ledger.protect(X, y, schema)
+    choice = pl.Exponential(1.0, (0.0, 1.0))
+    with ledger.request(choice, data) as session:
+        with pytest.raises(pl.UnsupportedNode):
+            session.release(choice, forged(data))
+        assert session.releases == 0
+    assert data._vault.opened == 0

@@ -8,7 +8,9 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.data.blocks import clipped
+from privledger.data.rows import Pass, _vault_of
 from privledger.data.score import Gradient
+from privledger.session.handle import _ledger
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),
@@ -269,6 +271,7 @@ def test_a_stream_that_failed_does_not_take_its_records_twice():
     X, y = {"x": np.linspace(0, 1, 50)}, np.linspace(0, 1, 50)
     learner = SGBDTRegressor(epsilon=1.0, delta=1e-6, schema=schema, n_trees=10)
     learner.partial_fit(X, y)
+    ledger = _ledger(learner.ledger_)
 
     class Crash(Exception):
         pass
@@ -277,10 +280,10 @@ def test_a_stream_that_failed_does_not_take_its_records_twice():
         if releases > 3:
             raise Crash
 
-    learner.ledger_.on_release = stop
+    ledger.on_release = stop
     with pytest.raises(Crash):
         learner.partial_fit(X, y)
-    learner.ledger_.on_release = None
+    ledger.on_release = None
     with pytest.raises(pl.NotGranted):
         learner.partial_fit(X, y)
     learner.partial_fit(learner.data_)
@@ -291,10 +294,8 @@ def test_a_vault_opens_for_grants_of_its_own_history_only():
     """Two ledgers may know tables under one name; a grant of one is none of the other."""
     _, data = protected()
 
-    class Permission:
-        covers, active, _guardian = data.identity, True, object()
-
-    with pytest.raises(pl.NotGranted), data._vault.open(Permission()):
+    with (pytest.raises(pl.NotGranted),
+          _vault_of(data._vault).open(Pass(data.identity, object()))):
         raise AssertionError("must not open")
     assert data._vault.opened == 0
 
@@ -402,7 +403,8 @@ def test_the_number_of_rows_is_that_of_the_table_and_not_of_a_handle():
     policy = pl.Policy.from_dict({"policy": {"max_epsilon": 10.0, "max_delta": 1e-6,
                                               "min_rows": 100}})
     ledger, data = protected(policy=policy)
-    forged = evolve(data, schema=evolve(SCHEMA, public_rows=10**6))
+    forged = evolve(data, schema=evolve(
+        SCHEMA, expected_rows=10**6, expected_rows_provenance="declared"))
     with pytest.raises(pl.PolicyViolation):
         ledger.request(pl.Gaussian(5.0), forged)
 

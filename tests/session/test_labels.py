@@ -15,6 +15,7 @@ import privledger as pl
 from privledger.accounting.relation import LABELS_ONLY
 from privledger.cli.app import main
 from privledger.data.dataset import Step
+from privledger.data.rows import _vault_of
 from privledger.graph import Context
 from privledger.noise.source import SystemSource
 from privledger.session.labels import respond
@@ -341,7 +342,7 @@ def test_missing_labels_have_to_be_announced():
     with pytest.raises(pl.DataError, match="missing"):
         ledger.protect(X, HOLES, SCHEMA)
     data = ledger.protect(X, HOLES, SCHEMA, unlabelled=True)
-    assert np.sum(data._vault._Vault__rows.target == -1) == N // 5
+    assert np.sum(_vault_of(data._vault)._Vault__rows.target == -1) == N // 5
     with pytest.raises(pl.DataError):
         ledger.protect(X, None, SCHEMA, unlabelled=True)
     with pytest.raises(pl.DataError, match="category"):
@@ -437,3 +438,25 @@ def test_show_and_check_say_labels_only(tmp_path):
         assert result.exit_code == code, result.output
         assert ("wrong-relation" in result.output) == bool(code)
     assert json.loads(json.dumps(pl.to_json(pl.LabelOnly(R))))["inner"]["num_buckets"] == 3
+
+
+def test_what_goes_wrong_with_labels_is_not_told(monkeypatch):
+    """An error inside may depend on the labels: only that it failed gets out; the charge stands."""
+    import privledger.session.labels as labels
+
+    def fails(*_):
+        raise KeyError("record 3 has label 1")
+
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
+                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0), relation="replace_label")
+    data = ledger.protect({"x": [0.1, 0.9]}, ["n", "p"], schema, public_features=True)
+    response = pl.RandomizedResponse(0.5, 2)
+    monkeypatch.setattr(labels, "respond", fails)
+    with ledger.request(pl.LabelOnly(response), data) as session:
+        with pytest.raises(pl.DataError) as caught:
+            session.release(response, data.labels())
+        assert session.releases == 1
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    assert "label 1" not in str(caught.value)
+    assert ledger.spent > 0

@@ -12,7 +12,8 @@ from privledger.ledger import audit
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), public_rows=5)
+SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), expected_rows=5,
+                   expected_rows_provenance="declared: five places were planned")
 BUDGET, NODE = pl.Budget(2.0, 1e-6), pl.Gaussian(20.0)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +16,7 @@ from privledger.ledger.vectors import unpack
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 NOISE = pl.Gaussian(10.0)
+GONE = {"host": platform.node(), "pid": 2**22 + 1, "started": "a process that is gone"}
 EACH = 1 / 10.0**2  # mu squared of a record of full norm, per release
 
 
@@ -211,14 +215,14 @@ def test_an_open_grant_in_a_scope_counts_in_full(open_ledger):
     data = ledger.protect({"x": [1.0]}, ONE)
     cap = 4 * EACH * (1 + 1e-9)
     scope = ledger.open_scope(pl.IndividualFilter("gdp", cap), name="s")
-    unfinished = ledger.request(described(cap, 3), data, scope=scope)
+    with mock.patch("privledger.session.ledger.this_process", return_value=GONE):
+        ledger.request(described(cap, 3), data, scope=scope)
     with ledger.request(described(cap, 3), data, scope=scope) as session:
         for _ in range(3):
             session.release(NOISE, session.filtered().sum("x"))
     assert vector(ledger, session)[1].tolist() == [1]
     line = ledger.record(0).lines[0]
     assert line.basis == "unfinished, worst case" and line.share == pytest.approx(0.75, rel=1e-6)
-    unfinished.close()
 
 
 def test_a_grant_without_described_inside_counts_as_the_whole_cap(open_ledger):
@@ -226,11 +230,14 @@ def test_a_grant_without_described_inside_counts_as_the_whole_cap(open_ledger):
     data = ledger.protect({"x": [1.0]}, ONE)
     node = pl.IndividualFilter("gdp", 4 * EACH)
     scope = ledger.open_scope(node, name="s")
-    unfinished = ledger.request(node, data, scope=scope)
+    late = ledger.request(node, data, scope=scope, lease=1.0)
+    with (mock.patch("privledger.ledger.history.now", return_value="2199-01-01T00:00:00+00:00"),
+          pytest.raises(pl.NotGranted, match="used up")):
+        ledger.request(node, data, scope=scope)
+    late.close()  # it was alive after all, and read nothing
     with ledger.request(node, data, scope=scope) as session:
         session.release(NOISE, session.filtered().sum("x"))
-    assert vector(ledger, session)[1].tolist() == [0]
-    unfinished.close()
+    assert vector(ledger, session)[1].tolist() == [1]
 
 
 def test_a_grant_that_touched_nothing_and_failed_gives_its_share_back(open_ledger):
@@ -376,17 +383,20 @@ def test_a_record_pays_for_its_own_part_only(open_ledger):
     assert (taken / RECORD_UNITS * 5) == pytest.approx([1.0, 1.0, 1.0], rel=1e-6)
 
 
-def test_two_open_grants_on_parts_never_look_overspent(open_ledger):
-    """A grant counts by its plan's worst case; what it charges later must stay within that."""
+def test_two_live_grants_on_parts_never_look_overspent(open_ledger):
+    """A holder whose lease was over counts by its plan's worst case; if it is alive after all,
+    what it charges later must stay within that."""
     ledger = open_ledger()
     data = ledger.protect({"x": [-1.0, 1.0]}, ONE)
     cap = 2 * EACH * (1 + 1e-9)
     scope = ledger.open_scope(pl.IndividualFilter("gdp", cap))
     parts_plan = pl.IndividualFilter("gdp", cap, node=pl.Parallel([NOISE] * 3))
-    first = ledger.request(parts_plan, data, scope=scope)
+    first = ledger.request(parts_plan, data, scope=scope, lease=1.0)
     parts = first.filtered().partition(pl.IntervalCells("x", (0.0,)))
     first.release(NOISE, parts[0].sum("x"))
-    with ledger.request(described(cap, 1), data, scope=scope) as second:
+    with mock.patch("privledger.ledger.history.now", return_value="2199-01-01T00:00:00+00:00"):
+        second = ledger.request(described(cap, 1), data, scope=scope)
+    with second:
         second.release(NOISE, second.filtered().sum("x"))
     first.release(NOISE, parts[1].sum("x"))
     first.close()

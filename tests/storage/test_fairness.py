@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.storage import SQLiteStore, sqlite
+from privledger.storage import SQLiteStore, sqlite_open
 
 SCHEMA = pl.Schema("numbers", (pl.Column("x", "numeric", "feature", 0, 1),))
 PLAN = pl.Gaussian(1000.0)
@@ -64,6 +64,6 @@ def test_who_waits_for_the_lock_gets_it_soon_after_it_is_free(tmp_path):
         with store.transaction():
             gaps.append(time.monotonic() - freed[-1])
         thread.join()
-    assert min(gaps) < 10 * sqlite.WAIT  # the best of five: others use this machine too
+    assert min(gaps) < 10 * sqlite_open.WAIT  # the best of five: others use this machine too
     holder.close()
     store.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -9,14 +12,15 @@ import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit
 from privledger.ledger.entries import GENESIS, make_entry
-from privledger.storage import migrate, store_at
+from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
 
 G = pl.Gaussian(9.0)
 BUDGET = pl.Budget(2.0, 1e-6)
-SCRIPT = migrate.scripts()[1]
-SECOND = ("CREATE TABLE privledger.more (x integer);"
-          "INSERT INTO privledger.migrations (number) VALUES (2)")
+SCRIPTS = migrate.scripts()
+NEXT = max(SCRIPTS) + 1
+MORE = ("CREATE TABLE privledger.more (x integer);"
+        f"INSERT INTO privledger.migrations (number) VALUES ({NEXT})")
 
 
 @pytest.fixture
@@ -51,7 +55,8 @@ def test_a_database_opens_twice_and_holds_many_ledgers(postgres, url):
     pl.Ledger.create(other, budget=BUDGET).close()
     assert look(other) == (0, []) and look(url) == (spent, [])
     name = database(url)
-    assert postgres.sql("SELECT number FROM privledger.migrations", database=name) == [(1,)]
+    assert postgres.sql("SELECT number FROM privledger.migrations", database=name) == [
+        (number,) for number in SCRIPTS]
     assert postgres.sql("SELECT name FROM privledger.ledgers ORDER BY name", database=name) == [
         ("book",), ("other",)]
 
@@ -95,7 +100,7 @@ def test_eight_clients_make_the_tables_at_once(postgres):
 
 def test_a_migration_that_fails_leaves_nothing(postgres, monkeypatch):
     place = postgres.url("x", database=postgres.empty())
-    monkeypatch.setattr(migrate, "scripts", lambda: {1: SCRIPT, 2: "CREATE TABLE broken ("})
+    monkeypatch.setattr(migrate, "scripts", lambda: SCRIPTS | {NEXT: "CREATE TABLE broken ("})
     with pytest.raises(pl.LedgerError):
         pl.Ledger.create(place, budget=BUDGET)
     monkeypatch.undo()
@@ -105,8 +110,12 @@ def test_a_migration_that_fails_leaves_nothing(postgres, monkeypatch):
 
 def test_older_tables_are_migrated_by_a_writer_and_not_by_a_reader(url, monkeypatch):
     spent, _ = look(url)
-    monkeypatch.setattr(migrate, "scripts", lambda: {1: SCRIPT, 2: SECOND})
-    with pytest.raises(pl.LedgerError, match="open the ledger for writing"):
+    lines = catalog.expected()
+    monkeypatch.setattr(migrate, "scripts", lambda: SCRIPTS | {NEXT: MORE})
+    monkeypatch.setattr(catalog, "expected", lambda: lines | frozenset([
+        "column more 1 x integer not null f identity  generated  dropped f default",
+        "relation r more p heap rls f f options owner t"]))
+    with pytest.raises(pl.LedgerError, match="the ledger for writing once"):
         pl.Ledger.open(url, read_only=True)
     assert look(url) == (spent, [])
     assert look(url) == (spent, [])
@@ -242,14 +251,15 @@ def test_reading_only_grants_nothing(url, schema, table):
 
 
 def test_roles(postgres, url, schema, table):
-    """The grants of docs/postgres.md: a client appends and nothing else, an auditor reads."""
+    """The grants of docs/postgres.md, word for word: a client asks functions, an auditor reads."""
     name = database(url)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "postgres.md").read_text("utf-8")
+    (block,) = [part.partition("```")[0] for part in page.split("```sql\n")[1:]
+                if "TO client" in part.partition("```")[0]]
+    grants = re.sub(r"\b(client|auditor)\b", r"pl_\1", block)
     postgres.sql("DROP ROLE IF EXISTS pl_client", "DROP ROLE IF EXISTS pl_auditor",
                  "CREATE ROLE pl_client LOGIN", "CREATE ROLE pl_auditor LOGIN")
-    postgres.sql("GRANT USAGE ON SCHEMA privledger TO pl_client, pl_auditor",
-                 "GRANT SELECT ON ALL TABLES IN SCHEMA privledger TO pl_client, pl_auditor",
-                 "GRANT INSERT ON privledger.entries, privledger.vectors TO pl_client",
-                 "GRANT UPDATE (position, head) ON privledger.ledgers TO pl_client", database=name)
+    postgres.sql(*[line for line in grants.split(";") if line.strip()], database=name)
     client, auditor = (url.replace("owner@", f"{who}@") for who in ("pl_client", "pl_auditor"))
     with pl.Ledger.open(client) as ledger:
         data = ledger.protect(*table, schema)

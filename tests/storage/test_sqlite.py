@@ -11,6 +11,7 @@ import pytest
 import privledger as pl
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import SQLiteStore
+from tests.doctored import doctor
 
 G = pl.Gaussian(9.0)
 
@@ -47,8 +48,6 @@ def edit(path, *statements):
     connection.commit()
     connection.close()
 
-
-DROP = ("DROP TRIGGER entries_keep", "DROP TRIGGER entries_stay")
 
 
 def look(path):
@@ -136,7 +135,7 @@ def test_another_database_is_no_ledger(tmp_path):
 
 
 def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
-    from privledger.storage.sqlite import APPLICATION_ID
+    from privledger.storage.sqlite_schema import APPLICATION_ID
 
     path = tmp_path / "x.db"
     edit(path, f"PRAGMA application_id = {APPLICATION_ID}")
@@ -193,7 +192,7 @@ def test_a_newer_format_in_the_first_entry_is_too_new(tmp_path):
     "DELETE FROM entries",
 ])
 def test_an_edited_history_does_not_open_and_an_audit_finds_it(path, wrong):
-    edit(path, *DROP, wrong)
+    doctor(path, wrong)
     with pytest.raises(pl.LedgerError):
         look(path)
     from privledger.ledger import audit
@@ -208,7 +207,7 @@ def test_an_edited_history_does_not_open_and_an_audit_finds_it(path, wrong):
 
 
 def test_a_deeply_nested_entry_is_corrupt(path):
-    edit(path, *DROP, "UPDATE entries SET body = '" + "[" * 100_000 + "' WHERE position = 3")
+    doctor(path, "UPDATE entries SET body = '" + "[" * 100_000 + "' WHERE position = 3")
     with pytest.raises(pl.LedgerCorrupt):
         look(path)
 
@@ -216,7 +215,7 @@ def test_a_deeply_nested_entry_is_corrupt(path):
 def test_a_cut_tail_is_found_with_a_receipt(path, original):
     """The chain alone cannot see that its end is missing; the receipt can."""
     receipt = original[1]
-    edit(path, *DROP, f"DELETE FROM entries WHERE position >= {receipt.entries - 2}")
+    doctor(path, f"DELETE FROM entries WHERE position >= {receipt.entries - 2}")
     with pl.Ledger.open(path) as ledger:
         found = ledger.receipt
         assert found.uuid == receipt.uuid

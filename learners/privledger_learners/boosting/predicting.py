@@ -9,12 +9,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
+from privledger_learners.accounted import Accounted
 from privledger_learners.guarding import forget_guarded, note_features
 from privledger_learners.labels import as_labels, sorted_labels
 
 
-class Boosted:
+class Boosted(Accounted):
     """Scores from `model_`, and a state without guarded data."""
+
+    model_attributes = ("_inferred", "_order")
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")

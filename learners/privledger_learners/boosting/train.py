@@ -67,7 +67,8 @@ class Model:
         loss: `squared`, `logistic` or `softmax`.
         start: shape (width,).
         trees: cells and leaf values, in order of release.
-        shapes: what released answers taught about the features.
+        shapes: what released answers taught about the features, for more trees; None in a
+            model that was read from a file.
     """
 
     loss: str
@@ -76,7 +77,7 @@ class Model:
     center: float
     scale: float
     trees: list[tuple[pl.TreeCells, np.ndarray]]
-    shapes: Shapes
+    shapes: Shapes | None = field(default=None, metadata={"model": False})
 
     def scores(self, columns: object) -> np.ndarray:
         """Scores of encoded rows the caller owns, shape (n,) or (n, classes)."""
@@ -111,7 +112,7 @@ def begin(session: pl.Session, data: pl.Dataset, priced: Priced, shaping: Shapin
     classes = 1 if rule.regression else len(data.schema.target.categories)
     width = 1 if classes <= 2 else classes
     if not nodes:
-        rows = float(data.schema.public_rows or 1000)
+        rows = float(data.schema.rows_for(data.ledger.relation) or 1000)
         return Start(np.zeros(width), rows, rule.clip or shaping.default_clip, 0.1, rows,
                      rows**2)
     if rule.regression:

@@ -58,7 +58,7 @@ class SpeRecipe:
 
     @property
     def _buys(self) -> bool:
-        return not self.choices.known and self.schema.public_rows is None
+        return not self.choices.known and self.schema.rows_for(RELATION) is None
 
     @property
     def _count(self) -> pl.Laplace:
@@ -77,7 +77,7 @@ class SpeRecipe:
     def plan(self) -> pl.Node:
         """Row count, then for every tree its levels and its leaves."""
         medians, leaves = self.shares
-        rows = self.schema.public_rows
+        rows = self.schema.rows_for(RELATION)
         shapes = self.choices.all_shapes() if rows is None else [self._fitted(rows)]
         trees = one_of([shape.all_trees(pl.Sequential([*shape.levels(medians), shape.leaf(leaves)]))
                         for shape in shapes])
@@ -85,7 +85,7 @@ class SpeRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """All trees, one after another."""
-        rows = float(self.schema.public_rows or 0)
+        rows = float(self.schema.rows_for(RELATION) or 0)
         if self._buys:
             rows = float(session.release(self._count, data.count()))
         shape = self._fitted(rows)

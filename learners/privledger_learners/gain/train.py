@@ -91,7 +91,7 @@ def begin(session: pl.Session, data: pl.Dataset, priced: Priced) -> Start:
     width = 1 if classes <= 2 else classes
     center, scale = scaling(schema)
     if not nodes:
-        return Start(np.zeros(width), float(schema.public_rows or 1000))
+        return Start(np.zeros(width), float(schema.rows_for(data.ledger.relation) or 1000))
     if not rule.regression:
         counts = session.release(nodes[0], data.histogram(schema.target.name))
         score = np.log(class_prior(counts, deviation(nodes[0], 1.0)))

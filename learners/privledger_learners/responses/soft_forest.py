@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from sklearn.ensemble import RandomForestRegressor
 
 
@@ -43,6 +42,55 @@ def least_leaf(likelihoods: np.ndarray) -> int:
     return int(np.clip(round(2.5 / max(float(spread.min()), 1e-9)), 3, 200))
 
 
+@frozen(eq=False)
+class Boughs:
+    """A fitted forest as arrays, so that it can be kept in a file: its trees one after another.
+
+    Attributes:
+        roots: first node of each tree, shape (trees,).
+        left, right: nodes below, -1 at a leaf; feature, threshold: at most goes left; each of
+            shape (nodes,).
+        values: shape (nodes, outputs).
+    """
+
+    roots: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, forest: RandomForestRegressor) -> Boughs:
+        """The trees of a forest that was fitted on a table without gaps."""
+        trees = [one.tree_ for one in forest.estimators_]
+        starts = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
+        left, right = (np.concatenate([
+            np.where(side >= 0, side + start, -1).astype(np.int32)
+            for side, start in zip(sides, starts, strict=True)])
+            for sides in ([tree.children_left for tree in trees],
+                          [tree.children_right for tree in trees]))
+        return cls(starts.astype(np.int32), left, right,
+                   np.concatenate([tree.feature for tree in trees]).astype(np.int32),
+                   np.concatenate([tree.threshold for tree in trees]),
+                   np.concatenate([tree.value[:, :, 0] for tree in trees]))
+
+    def predict(self, table: np.ndarray) -> np.ndarray:
+        """Mean of the trees' values, shape (n, outputs); the same as the forest's."""
+        held = np.asarray(table, dtype=np.float32)  # as scikit-learn's trees see it
+        total = np.zeros((len(held), self.values.shape[1]))
+        for root in self.roots:
+            at = np.full(len(held), root)
+            going = np.flatnonzero(self.left[at] >= 0)
+            while len(going):
+                here = at[going]
+                goes_left = held[going, self.feature[here]] <= self.threshold[here]
+                at[going] = np.where(goes_left, self.left[here], self.right[here])
+                going = going[self.left[at[going]] >= 0]
+            total += self.values[at]
+        return total / len(self.roots)
+
+
 @define(eq=False)
 class SoftForest:
     """Random forest regression on class shares, refined by its own out-of-bag opinion.
@@ -51,31 +99,32 @@ class SoftForest:
         trees: of each forest. rounds: how often shares are estimated anew; the first round
             takes every class as equally likely beforehand.
         random_state: seed of the forest's public randomness, or None.
+        boughs: the fitted forest. soft: what `fit` thinks of its own records; not kept.
     """
 
     trees: int
     rounds: int
     random_state: int | None = None
+    boughs: Boughs | None = None
     soft: np.ndarray = field(init=False, factory=lambda: np.zeros((0, 0)))
-    _model: Any = field(init=False, default=None)
 
     def fit(self, table: np.ndarray, likelihoods: np.ndarray) -> SoftForest:
         """Fit; afterwards `soft` holds the records' class shares given answer and features."""
         targets = first_guess(likelihoods)
         for _ in range(self.rounds):
-            self._model = RandomForestRegressor(
+            model = RandomForestRegressor(
                 self.trees, min_samples_leaf=least_leaf(likelihoods), max_features=1 / 3,
                 oob_score=True, random_state=self.random_state)
             with warnings.catch_warnings():
                 # A record in every bag has no out-of-bag opinion; it counts as unknown below.
                 warnings.simplefilter("ignore")
-                self._model.fit(table, targets)
-            guess = self._model.oob_prediction_.reshape(likelihoods.shape)
+                model.fit(table, targets)
+            guess = model.oob_prediction_.reshape(likelihoods.shape)
             targets = posterior(positive_shares(np.nan_to_num(guess, nan=0.0)), likelihoods)
-        self.soft = targets
+        self.soft, self.boughs = targets, Boughs.of(model)
         return self
 
     def shares(self, table: np.ndarray) -> np.ndarray:
         """Class shares of other records, shape (n, classes)."""
-        found: np.ndarray = positive_shares(self._model.predict(table).reshape(len(table), -1))
-        return found
+        assert self.boughs is not None
+        return positive_shares(self.boughs.predict(table))

@@ -16,7 +16,7 @@ class DepthRule:
 
     Attributes:
         fixed: the depth, or None for the rule.
-        rows: the number of rows, where it is public.
+        rows: a number of rows that may be used: expected, or public under replace_one.
         most: the largest depth that the rule gives.
         fair: depth for a number of rows, from 1 to `most`.
         count: noise of the row count; None where it is not bought.

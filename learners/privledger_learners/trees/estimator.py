@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
+from privledger_learners.accounted import Accounted
 from privledger_learners.guarding import forget_guarded, guard, note_features
 from privledger_learners.labels import as_labels, sorted_labels
-from privledger_learners.trees.forest import Forest
+from privledger_learners.trees.forest import Forest, Tree
 
 
 class Recipe(Protocol):
@@ -37,10 +38,12 @@ def _total(steps: tuple[pl.ClaimStep, ...]) -> float | None:
     return found if found is not None and math.isfinite(found) else None
 
 
-class TreeLearner(BaseEstimator):
+class TreeLearner(Accounted, BaseEstimator):
     """Shared by classifiers and regressors. A subclass gives `info` and `_recipe(schema)`."""
 
     info: pl.LearnerInfo
+    model_records = (Forest, Tree)
+    model_attributes = ("_inferred", "_order")
 
     def _recipe(self, schema: pl.Schema) -> Recipe:
         raise NotImplementedError

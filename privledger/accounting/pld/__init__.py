@@ -12,6 +12,7 @@ Proofs: docs/proofs/privacy-loss.md.
 """
 
 from privledger.accounting.pld.losses import (
+    LEAST_RATE,
     NOTHING,
     Losses,
     both_ways,
@@ -30,6 +31,7 @@ from privledger.accounting.pld.pairs import (
     discrete_gaussian_pair,
     discrete_laplace_pair,
     pure_pair,
+    response_loss,
     response_pair,
 )
 from privledger.accounting.pld.price import (
@@ -40,6 +42,7 @@ from privledger.accounting.pld.price import (
 )
 
 __all__ = [
+    "LEAST_RATE",
     "NOTHING",
     "AtomPair",
     "BoundedRangePair",
@@ -59,6 +62,7 @@ __all__ = [
     "moved",
     "poisson",
     "pure_pair",
+    "response_loss",
     "response_pair",
     "together",
 ]

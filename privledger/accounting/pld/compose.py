@@ -19,6 +19,7 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
+from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.cells import UNIT
 from privledger.accounting.pld.lattice import Lattice
@@ -67,6 +68,7 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
     parts: list[tuple[int, float, Array]] = []  # count, 2-norm of the error, reach
     log_moment = log_slack = mean = 0.0
     for masses, count in items:
+        check_time()
         tilted, log_total, place = _tilt(masses, lattice)
         mean += count * place
         log_moment += count * log_total

@@ -9,11 +9,13 @@ import numpy as np
 from attrs import frozen
 
 from privledger.accounting.moments import Array
+from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.pairs import Pair
 from privledger.accounting.pld.probe import Probe
 
 SOFT_SIZE = 1 << 17
 HARD_SIZE = 1 << 20
+_LARGEST = 8 * HARD_SIZE  # what the mesh itself spreads comes on top
 _MANY = 64
 _WORK = 5 << 20  # items times points that the soft size is cut down to
 _OUTSIDE = math.log(1e-8)  # tilted mass that may lie outside the window
@@ -72,6 +74,9 @@ def choose(
 
     Args:
         both_ends: whether tilted mass above the window matters too, as for a lower bound.
+
+    Raises:
+        TooMuch: 10^15 runs on a coarse mesh spread over more points than anybody waits for.
     """
     saddle = tilt
     _, centre, variance = probe.moments(saddle)
@@ -90,6 +95,9 @@ def choose(
     pad = 8 * (spread - math.sqrt(probe.moments(tilt)[2])) + 16 * step
     low, high = low - pad, high + pad
     first = math.floor(low / step) - 1
+    needed = high / step - first + 2
+    if not needed <= _LARGEST:
+        raise TooMuch
     size = good_size(max(64, math.ceil(high / step) - first + 2))
     added = 0.5 * (saddle + 1) * probe.added_variance(saddle, step)
     return Lattice(step, first, size, tilt, centre, probe.moments(tilt)[1], turns, added)

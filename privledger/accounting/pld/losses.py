@@ -23,8 +23,10 @@ from privledger.accounting.pld.pairs import (
     Pair,
 )
 from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
-from privledger.rounding import up
+from privledger.rounding import multiply_up, up
 
+LEAST_RATE = 1e-100
+"""Of a sample with a privacy-loss distribution: below it floats run out."""
 _DISTINCT = 384  # different pairs of one family that are convolved one by one
 
 
@@ -160,10 +162,7 @@ class _Resolver:
         if not items:
             return ()
         inner = product(items, self.tail)
-        if lane.kind == "fixed":
-            return ((FixedSizePair(lane.rate, inner), 1),)
-        kind = RemovePair if lane.kind == "remove" else AddPair
-        return ((kind(lane.rate, inner), 1),)
+        return ((_sample(lane.kind, lane.rate, inner), 1),)
 
     def _dearest(self, lane: Dearest) -> Items:
         options = [dict(items) for choice in lane.choices
@@ -177,6 +176,22 @@ class _Resolver:
             return tuple(kept[0].items()) if kept else ()
         pairs = [product(tuple(option.items()), self.tail) for option in kept]
         return ((_maximum(pairs, self.tail), 1),)
+
+
+_KINDS: dict[str, type[RemovePair] | type[AddPair] | type[FixedSizePair]] = {
+    "remove": RemovePair, "add": AddPair, "fixed": FixedSizePair}
+
+
+def _sample(name: str, rate: float, inner: Pair) -> Pair:
+    """A sample of a sample is one sample at the product of the rates, rounded up.
+
+    Exact (docs/proofs/subsampling.md, "Samples of samples"); left nested, every level would ask
+    the next one several times.
+    """
+    kind = _KINDS[name]
+    if isinstance(inner, kind):
+        return kind(max(multiply_up(rate, inner.rate), LEAST_RATE), inner.inner)
+    return kind(rate, inner)
 
 
 def _size(option: dict[Pair, int]) -> int:

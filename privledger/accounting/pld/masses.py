@@ -15,6 +15,7 @@ import math
 import numpy as np
 from attrs import frozen
 
+from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.cells import UNIT, Cells
 from privledger.accounting.pld.pairs import Pair
@@ -42,6 +43,7 @@ class Masses:
 
 def upper_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     """A pair that dominates `pair`, on lattice numbers `first` to `last`."""
+    check_time()
     edges = step * np.arange(first, last + 1, dtype=np.float64)
     p = np.zeros(len(edges))
     infinite = blur = 0.0
@@ -110,6 +112,7 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     tangent in the middle of either neighbouring cell, whichever is larger: on each cell the
     chord is then below that tangent. P mass outside the lattice is dropped.
     """
+    check_time()
     edges = step * np.arange(first, last + 0.25, 0.5)
     p = np.zeros(last - first + 1)
     blur = 0.0

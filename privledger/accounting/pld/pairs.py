@@ -8,6 +8,7 @@ powers and products dominate compositions (docs/proofs/privacy-loss.md, lemma 2)
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cache
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from attrs import field, frozen
 
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.cells import NO_ATOMS, UNIT, Atoms, Cells, no_cells
+from privledger.rounding import up
 
 
 class Pair(Protocol):
@@ -253,11 +255,29 @@ def pure_pair(epsilon: float, delta: float = 0.0, *, tight: bool = True) -> Atom
                     delta, delta, tight)
 
 
+def response_loss(noise_parameter: float, num_buckets: int) -> float:
+    """Largest loss of k-ary randomized response, rounded up.
+
+    Where one coin is thrown often and delta is tiny, a multiple of it is the answer.
+    """
+    noise = Fraction(noise_parameter)
+    odds = num_buckets * (1 - noise) / noise  # exactly
+    if odds == 0:
+        return 0.0
+    if odds > 10**300:
+        return (math.log(odds.numerator + odds.denominator) - math.log(odds.denominator)) * (
+            1 + 1e-14)
+    ratio = float(odds)
+    if Fraction(ratio) < odds:
+        ratio = up(ratio)
+    return up(up(math.log1p(ratio)))  # twice: a logarithm may be off by more than half a unit
+
+
 def response_pair(noise_parameter: float, num_buckets: int) -> AtomPair:
     """k-ary randomized response between two answers."""
     wrong = noise_parameter / num_buckets
     right = 1 - noise_parameter + wrong
-    loss = math.log1p((1 - noise_parameter) / wrong)
+    loss = response_loss(noise_parameter, num_buckets)
     if num_buckets == 2:
         return AtomPair((-loss, loss), (wrong, right))
     return AtomPair((-loss, 0.0, loss), (wrong, wrong * (num_buckets - 2), right))

@@ -96,9 +96,15 @@ def _dearest(
     price: Callable[[Items], Price],
 ) -> Price | None:
     try:
-        lanes = _lanes(losses, tail)
+        return _dearest_lane(_lanes(losses, tail), exceeds, price)
     except TooMuch:
         return None
+
+
+def _dearest_lane(
+    lanes: list[tuple[str, Items]], exceeds: Callable[[Items, float], bool],
+    price: Callable[[Items], Price],
+) -> Price | None:
     best = Price(0.0)
     for position, (direction, items) in enumerate(lanes):
         # A lane without a convolution is as quickly priced as looked at.
@@ -126,9 +132,12 @@ def _delta(items: Items, epsilon: float, tolerance: float) -> Price:
 def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
     """What epsilon is at least at `delta`, whoever accounts; 0 if nothing is proved."""
     try:
-        lanes = _lanes(losses, 1e-9 * delta)
+        return _highest_lane(_lanes(losses, 1e-9 * delta), delta)
     except TooMuch:
         return 0.0
+
+
+def _highest_lane(lanes: list[tuple[str, Items]], delta: float) -> float:
     best = 0.0
     for _, items in lanes:
         if not all(pair.tight for pair, _ in items):

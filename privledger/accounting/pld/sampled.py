@@ -15,7 +15,8 @@ from privledger.accounting.pld.pairs import Pair
 def _unmix(loss: Array, rate: float) -> Array:
     """The inner loss that gives `loss` = log(1 - rate + rate exp(inner)); may be infinite."""
     low = np.minimum(loss, 500.0)
-    shift = np.expm1(low) / rate
+    with np.errstate(over="ignore"):  # infinity is its own logarithm
+        shift = np.expm1(low) / rate
     near = np.log1p(np.maximum(shift, -0.5))
     # Close to its lowest value the loss keeps its digits only relative to 1 - rate.
     above = np.exp(low) - (1 - rate)

@@ -8,6 +8,7 @@ import numpy as np
 
 from privledger.accounting.pld.cells import UNIT
 from privledger.accounting.pld.pairs import AtomPair, Pair
+from privledger.rounding import up
 
 _STEPS = 200
 _HIGHEST = 1e7  # nats
@@ -82,6 +83,8 @@ def _log_tails(epsilon0: float, count: int, epsilon: float) -> tuple[float, floa
     """Logs of P and Q mass of losses (2k - count) epsilon0 above epsilon."""
     from scipy.special import betainc
 
+    if epsilon >= count * epsilon0:  # also where the quotient below would be infinite
+        return -math.inf, -math.inf
     k = math.floor((epsilon / epsilon0 + count) / 2) + 1
     while k > 0 and (2 * (k - 1) - count) * epsilon0 > epsilon:
         k -= 1
@@ -120,7 +123,7 @@ def _loose(epsilon0: float, count: int) -> float:
 
 
 def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
-    """Epsilon of `count` randomized responses at `delta`, to about 1e-11 relative."""
+    """Epsilon of `count` randomized responses at `delta`, to about 1e-11 relative, rounded up."""
     low, high = math.ceil(count / 2) - 2, count  # losses are (2k - count) epsilon0
     if delta_of_coins(epsilon0, count, 0.0) <= delta:
         return 0.0
@@ -130,7 +133,8 @@ def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
         low, high = (low, middle) if delta_of_coins(epsilon0, count, at) <= delta else (
             middle, high)
     left = max(0.0, (2 * low - count) * epsilon0)
-    right = max(0.0, (2 * high - count) * epsilon0)
+    # A product is rounded, and it may be the answer itself.
+    right = up(max(0.0, (2 * high - count) * epsilon0))
     (log_p, log_q), loose = _log_tails(epsilon0, count, left), _loose(epsilon0, count)
     rest = math.exp(min(log_p + loose, 0.0)) - delta
     if rest <= 0 or log_q == -math.inf:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from privledger.data.blocks import target_of
 from privledger.data.choices.features import FeatureChoice
 from privledger.data.choices.votes import votes_of
+from privledger.data.quiet import quiet
 from privledger.data.rows import Rows
 from privledger.data.schema import Schema
 from privledger.data.table import MISSING
-from privledger.errors import DataError
+from privledger.errors import DataError, public_name
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -312,15 +313,20 @@ def _regrouped(values: Codes, bit: int) -> Codes:
 
 
 def _custom(choice: FeatureChoice, rows: Rows) -> Floats:
-    """A stranger's scores. The text of its exception may quote a value: only its type goes on."""
+    """A stranger's scores. An exception may quote a value, also in the name of its type."""
     assert choice.custom is not None
     schema = choice.data.schema
     table = np.concatenate([part.T for _, part in _chunks(schema, rows)], axis=1)
     target = target_of(rows).copy()
     try:
-        scores = np.asarray(choice.custom.function(table, target), dtype=np.float64)
+        with quiet():
+            scores = np.asarray(choice.custom.function(table, target), dtype=np.float64)
     except Exception as error:
-        raise DataError(f"the custom scores raised {type(error).__name__}") from None
+        raised = public_name(type(error))
+    else:
+        raised = ""
+    if raised:  # afresh: the other one would stay in its context
+        raise DataError(f"the custom scores raised {raised}")
     if scores.shape != (len(schema.features),):
         raise DataError("custom scores must be one number per feature")
     return np.nan_to_num(scores, nan=0.0, posinf=1e150, neginf=-1e150)

@@ -8,8 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from privledger.errors import PrivledgerError
-from privledger.graph import Node, PostProcess, Sequential, from_json
+from privledger.graph import Node, Sequential
 from privledger.ledger import Entry, State, Store
 from privledger.reports.page.drawing import Drawing, Root, drawing
 from privledger.reports.page.nodes import NodeRow, NodeTable
@@ -17,8 +16,10 @@ from privledger.reports.page.past import Bar, Move, bars, moves
 from privledger.reports.page.people import People, Shown, people
 from privledger.reports.page.whatif import WhatIf, what_if
 from privledger.reports.plain import clean
+from privledger.reports.plans import plan_or_none
 from privledger.reports.spend import GrantReport, LedgerReport
-from privledger.rounding import from_units
+from privledger.reports.steps import Steps, silent
+from privledger.rounding import exact, from_units
 from privledger.storage import shown as place_shown
 
 
@@ -74,7 +75,8 @@ class Page:
 
 
 def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[Entry], *,
-            shown: Shown | None = None, publishable: bool = False) -> Page:
+            shown: Shown | None = None, publishable: bool = False,
+            steps: Steps = silent) -> Page:
     """Args:
         report: of the same entries. shown: which per-record parts go in; ignored if publishable.
         publishable: leave out whatever may depend on the rows: per-record spends, what became of
@@ -82,12 +84,13 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
     """
     rule = state.rule
     table = NodeTable()
-    plans = {name: _plan(scope.body) for name, scope in state.scopes.items()}
-    plans |= {name: _plan({"plan": grant.plan}) for name, grant in state.grants.items()}
+    plans = {name: plan_or_none(scope.body.get("plan")) for name, scope in state.scopes.items()}
+    plans |= {name: plan_or_none(grant.plan) for name, grant in state.grants.items()}
     if publishable:
         report = published(report)
-    charges = _charges(state, report, {name: table.add(plan) for name, plan in plans.items()})
-    rows = table.rows(rule, state.relation)
+    places = {name: table.add(plan) for name, plan in plans.items()}
+    charges = _charges(state, report, places)
+    rows = table.rows(rule, state.relation, set(places.values()), steps)
     roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
              for one in charges]
     seen = moves(entries, state)
@@ -136,13 +139,6 @@ def _cap(state: State) -> float:
     return from_units(state.rule.cap_units) if state.rule else 0.0
 
 
-def _plan(body: dict[str, Any]) -> Node:
-    try:
-        return from_json(body["plan"])
-    except (PrivledgerError, KeyError, TypeError):
-        return PostProcess("no plan that anybody promises")
-
-
 def _whole(state: State, plans: dict[str, Node]) -> Node:
     """Everything paid for, as one node."""
     return Sequential([
@@ -168,7 +164,7 @@ def _charges(state: State, report: LedgerReport, rows: dict[str, int]) -> tuple[
 
 
 def _asked(body: dict[str, Any]) -> str:
-    parts = [f"delta {float(body.get('delta') or 0):g}"]
+    parts = [f"delta {exact(float(body.get('delta') or 0))}"]
     labels = body.get("labels")
     if isinstance(labels, dict) and labels:
         parts.append("labels " + ", ".join(f"{key}={value}" for key, value in labels.items()))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from privledger.reports.page.nodes import short
 from privledger.reports.page.past import Move
 from privledger.reports.plain import clean
+from privledger.rounding import downward_percent, upward
 
 WIDTH, LEFT, RIGHT, TOP = 440, 52, 12, 12
 
@@ -65,7 +65,7 @@ def burn_down(moves: Sequence[Move], word: str = "entry") -> Chart | None:
     steps = "".join(f"H{x:g}V{y:g}" for x, y in zip(xs[1:], ys[1:], strict=True))
     dots = tuple(
         Dot(x, y, f"{word} {move.position} {moment(move.time)} {move.what}: "
-                  f"{percent(move.left)} left, epsilon {short(move.spent)} spent")
+                  f"{downward_percent(move.left)} left, epsilon {upward(move.spent, 4)} spent")
         for x, y, move in zip(xs[1:], ys[1:], moves, strict=True)) if last <= 60 else ()
     across = (Tick(xs[0], "start"), Tick(xs[-1], f"{word} {moves[-1].position}"))
     up = tuple(Tick(_scale(low, 1, bottom, TOP, part), f"{100 * part:g} %")
@@ -83,7 +83,7 @@ def delta_curve(points: Sequence[tuple[float, float]], own: float) -> Chart | No
     places = [(_scale(low, high, LEFT, WIDTH - RIGHT, at),
                _scale(0, most, bottom, TOP, epsilon)) for at, epsilon in known]
     path = "M" + "L".join(f"{x:g},{y:g}" for x, y in places)
-    dots = tuple(Dot(x, y, f"delta {10 ** at:.3g}: epsilon {short(epsilon)}")
+    dots = tuple(Dot(x, y, f"delta {upward(10 ** at, 3)}: epsilon {upward(epsilon, 4)}")
                  for (x, y), (at, epsilon) in zip(places, known, strict=True))
     across = tuple(Tick(_scale(low, high, LEFT, WIDTH - RIGHT, power), f"1e{power}")
                    for power in range(math.ceil(low), math.floor(high) + 1) if power % 2 == 0)
@@ -115,12 +115,6 @@ def compact(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g}{letter}"
     return f"{count:.3g}"
-
-
-def percent(share: float) -> str:
-    """A share, with digits enough to see a small one."""
-    value = 100 * share
-    return f"{value:.1f} %" if abs(value) >= 1 or value == 0 else f"{value:.2g} %"
 
 
 def moment(time: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -22,10 +22,13 @@ from privledger.graph import (
 )
 from privledger.ledger import FilterRule
 from privledger.reports.plain import clean
-from privledger.rounding import from_units
+from privledger.reports.steps import Steps, silent
+from privledger.rounding import from_units, upward
 
 MOST_EXACT = 300
+MOST_OTHER = 20_000
 MOST_BY_DISTRIBUTION = 60
+_Price = tuple[float | None, float | None]
 
 
 @frozen
@@ -74,18 +77,24 @@ class NodeTable:
         self._sizes.append(1 + sum(self._sizes[row] * many for row, many in counts.items()))
         return place
 
-    def rows(self, rule: FilterRule | None, relation: str) -> tuple[NodeRow, ...]:
-        """Every node with its price. O(distinct nodes)."""
+    def rows(self, rule: FilterRule | None, relation: str,
+             plans: Collection[int] = (), steps: Steps = silent) -> tuple[NodeRow, ...]:
+        """Every node with its price. O(distinct nodes).
+
+        Args:
+            plans: rows of whole plans. Of very many nodes, only these get the other price.
+        """
         nodes = list(self._places)
-        none = [None] * len(nodes)
-        own = prices(nodes, rule, relation) if rule else list(zip(none, none, strict=True))
-        both = rule is not None and relation == "add_remove"
-        other = (prices([AsReplaceOne(node) for node in nodes], rule, "replace_one")
-                 if both and rule else list(zip(none, none, strict=True)))
+        own: list[_Price] = [(None, None)] * len(nodes)
+        other = list(own)
+        if rule is not None:
+            swapped = set(range(len(nodes)) if len(nodes) <= MOST_OTHER else plans)
+            own, other = prices(nodes, rule, relation,
+                                swapped if relation == "add_remove" else set(), steps)
         return tuple(
             NodeRow(type(node).__name__, parameters(node), below,
-                    node.count if isinstance(node, Repeat) else 1, amount, epsilon, swapped, size)
-            for node, below, (amount, epsilon), (_, swapped), size
+                    node.count if isinstance(node, Repeat) else 1, amount, epsilon, replaced, size)
+            for node, below, (amount, epsilon), (_, replaced), size
             in zip(nodes, self._below, own, other, self._sizes, strict=True))
 
 
@@ -94,11 +103,26 @@ def parameters(node: Node) -> str:
     return clean(label(node).partition("(")[2][:-1], 200)
 
 
-def prices(nodes: Sequence[Node], rule: FilterRule,
-           relation: str) -> list[tuple[float | None, float | None]]:
-    """(amount, epsilon) of one run of each node by the ledger's filter; None where unpriced."""
-    units = [_units(node, rule, relation, place < MOST_BY_DISTRIBUTION)
-             for place, node in enumerate(nodes)]
+def prices(nodes: Sequence[Node], rule: FilterRule, relation: str,
+           swapped: Collection[int] = (),
+           steps: Steps = silent) -> tuple[list[_Price], list[_Price]]:
+    """(amount, epsilon) of one run of each node by the ledger's filter; None where unpriced.
+
+    Args:
+        swapped: places that are also priced for a replaced record, which is the second list.
+    """
+    units: list[int | None] = []
+    others: list[int | None] = []
+    # Both at once, while what is below is still in mind.
+    for place, node in enumerate(steps("nodes priced", nodes)):
+        dear = place < MOST_BY_DISTRIBUTION
+        units.append(_units(node, rule, relation, dear))
+        others.append(_units(AsReplaceOne(node), rule, "replace_one", dear)
+                      if place in swapped else None)
+    return _priced(units, rule), _priced(others, rule)
+
+
+def _priced(units: Sequence[int | None], rule: FilterRule) -> list[_Price]:
     epsilons = _epsilons({one for one in units if one is not None}, rule)
     return [(None, None) if one is None else (from_units(one), epsilons[one]) for one in units]
 
@@ -139,10 +163,5 @@ def short(value: float | None, digits: int = 4) -> float | str | None:
     """Rounded up to `digits` significant digits, so that the page never says too little."""
     if value is None or value == 0:
         return value
-    if math.isinf(value):
-        return "infinite"
-    rounded = float(f"{value:.{digits}g}")
-    if rounded < value:
-        place = math.floor(math.log10(abs(value))) - digits + 1
-        rounded = float(f"{rounded + 10.0**place:.{digits}g}")
-    return rounded
+    shown = upward(value, digits)
+    return shown if math.isinf(value) else float(shown)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from privledger.errors import PrivledgerError
-from privledger.graph import from_json
 from privledger.ledger import Entry, FilterRule, State
 from privledger.reports.outline import leaves
 from privledger.reports.plain import clean
+from privledger.reports.plans import plan_of
 
 MOST_POINTS = 400
 MOST_BARS = 12
@@ -131,7 +131,7 @@ def mechanism_names(plan: object) -> str:
     if not isinstance(plan, dict):
         return "(nothing is promised any more)"
     try:
-        kinds = sorted({type(leaf).__name__ for leaf in leaves(from_json(plan))})
+        kinds = sorted({type(leaf).__name__ for leaf in leaves(plan_of(plan))})
     except (PrivledgerError, KeyError, TypeError):
         return "(a plan that cannot be read)"  # the audit has a finding for it
     return " + ".join(kinds) or "(nothing)"

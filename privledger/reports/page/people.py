@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,14 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.ledger import Entry, GrantState, State, Store
-from privledger.ledger.individual import RECORD_UNITS
-from privledger.session.records import Counted, charged_alike, counted, grants_for
+from privledger.session.records import (
+    ROUND,
+    Counted,
+    charged_alike,
+    each_counted,
+    grants_for,
+    longer,
+)
 
 BINS = 40
 MOST_TOP = 20
@@ -137,8 +143,8 @@ def _people(store: Store, state: State, data: str, filtered: dict[str, int],
     few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
     top = np.argsort(-total, kind="stable")[:MOST_TOP]
     lines: list[list[tuple[float, int]]] = [[] for _ in top]
-    for place, grant in enumerate(counting):  # once more: all at once would fill the memory
-        found = _counted(store, state, grant)
+    again = _each(store, state, counting)  # all at once would fill the memory
+    for place, (_, found) in enumerate(again):
         for record, row in enumerate(top):
             lines[record].append(_part(found, int(row)))
         if shown.vectors and few:
@@ -160,39 +166,29 @@ def _added(store: Store, state: State, counting: Sequence[GrantState], filtered:
     """Spend of every record, whether it missed a round, and what each grant is."""
     total, missed = np.zeros(0), np.zeros(0, dtype=bool)
     sources = []
-    for grant in counting:
-        found = _counted(store, state, grant)
+    for grant, found in _each(store, state, counting):
         number = len(found.taken)
         # A release that failed after its round was paid for is in no entry.
         rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
-        total, missed = _longer(total, number), _longer(missed, number)
-        total[:number] += found.amounts()
+        total, missed = longer(total, number), longer(missed, number)
+        total[:number] = (total[:number] + found.amounts()) * ROUND
         missed[:number] |= found.rounds < rounds
-        sources.append(Source(grant.grant, grant.body.get("scope"), found.cap + found.outside,
-                              rounds, number))
+        sources.append(Source(grant.grant, grant.body.get("scope"), found.cap, rounds,
+                              number))
     return total, missed, sources
 
 
-def _counted(store: Store, state: State, grant: GrantState) -> Counted:
-    found = counted(store, state, grant)
-    assert found is not None
-    return found
+def _each(store: Store, state: State,
+          counting: Sequence[GrantState]) -> Iterator[tuple[GrantState, Counted]]:
+    for grant, found in each_counted(store, state, counting):
+        assert found is not None
+        yield grant, found
 
 
 def _part(found: Counted, row: int) -> tuple[float, int]:
     if row >= len(found.taken):
         return 0.0, -1
-    return (float(found.taken[row]) * found.cap / RECORD_UNITS + found.outside,
-            int(found.rounds[row]))
-
-
-def _longer(values: NDArray[Any], length: int) -> NDArray[Any]:
-    """Zeros at the end: records that arrived later."""
-    if len(values) >= length:
-        return values
-    longer = np.zeros(length, dtype=values.dtype)
-    longer[: len(values)] = values
-    return longer
+    return found.at(row), int(found.rounds[row])
 
 
 def _histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
@@ -202,8 +198,14 @@ def _histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
 
 def packed(values: NDArray[np.float64], cap: float, levels: int) -> str:
     """Shares of `cap`, rounded up to 1 / levels: high bytes, then low bytes, deflated, base64."""
-    steps = np.minimum(np.ceil(values * (levels / cap * (1 - 1e-12))), levels) if cap else values
-    return _deflated(steps)
+    if not cap:
+        return _deflated(values)
+    steps = np.ceil(values * (levels / cap))
+    lower = np.maximum(steps - 1, 0)
+    # As the page's script multiplies them: a step too many is taken back, one too few is never.
+    enough = np.minimum(lower * cap / levels, lower * (cap / levels)) >= values
+    short = np.minimum(steps * cap / levels, steps * (cap / levels)) < values
+    return _deflated(np.minimum(np.where(enough, lower, steps + short), levels))
 
 
 def _deflated(values: NDArray[Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import zlib
 from functools import lru_cache
 from importlib.resources import files
@@ -13,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from privledger.accounting import promise
 from privledger.graph import canonical
+from privledger.reports.comparison import comparison
 from privledger.reports.page.facts import Charge, Page
 from privledger.reports.page.marks import (
     burn_down,
     delta_curve,
     histogram,
     moment,
-    percent,
 )
 from privledger.reports.page.nodes import row_values, short
 from privledger.reports.page.people import People
 from privledger.reports.plain import clean
+from privledger.rounding import downward, downward_percent, exact, upward, upward_percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,7 +50,8 @@ def render_page(page: Page) -> str:
         people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
         burn=burn_down(page.moves, "charge" if page.publishable else "entry"),
         curve=delta_curve(page.what_if.curve, budget.delta),
-        promised=promise(budget.relation), receipt=canonical(budget.receipt),
+        promised=promise(budget.relation), compared=comparison().text,
+        receipt=canonical(budget.receipt),
     )
 
 
@@ -84,7 +85,8 @@ def _environment() -> Environment:
                        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                        finalize=_plain_text)
     made.filters |= {"number": number, "at_least": at_least, "exact": exact,
-                     "percent": percent, "histogram": histogram, "moment": moment}
+                     "percent": upward_percent, "percent_left": downward_percent,
+                     "histogram": histogram, "moment": moment}
     return made
 
 
@@ -95,10 +97,7 @@ def _plain_text(value: Any) -> Any:
 
 def number(value: float | None) -> str:
     """Four digits, rounded up; infinity as a word."""
-    found = short(value)
-    if found is None:
-        return "–"
-    return found if isinstance(found, str) else f"{found:g}"
+    return "–" if value is None else upward(value, 4)
 
 
 def at_least(value: float) -> str:
@@ -107,15 +106,7 @@ def at_least(value: float) -> str:
     >>> at_least(1.78599), at_least(2.0), at_least(0.0)
     ('1.785', '2', '0')
     """
-    if not (value > 0 and math.isfinite(value)):
-        return number(value)
-    place = 3 - math.floor(math.log10(value))
-    return f"{math.floor(value * 10.0**place) / 10.0**place:.4g}"
-
-
-def exact(value: float) -> str:
-    """A number that somebody chose, as it was chosen."""
-    return f"{value:.12g}"
+    return downward(value, 4)
 
 
 class _Words:
@@ -133,7 +124,7 @@ def tree_values(page: Page) -> dict[str, Any]:
     words = _Words()
     nodes = [[words(row.kind), words(row.parameters), *row_values(row)] for row in page.rows]
     charges = [_charge_values(charge, words) for charge in page.charges]
-    return {"unit": page.unit, "at": f"{page.report.delta:g}", "relation": page.report.relation,
+    return {"unit": page.unit, "at": exact(page.report.delta), "relation": page.report.relation,
             "nodes": nodes, "charges": charges, "words": list(words.places)}
 
 

@@ -27,14 +27,24 @@
     return vectors.get(text);
   }
 
+  // Rounded up, as everywhere: a reader never sees less than was spent.
+  function upward(value, digits) {
+    const [lead, power] = value.toExponential(digits - 1).split("e");
+    if (Number(`${lead}e${power}`) >= value) return Number(`${lead}e${power}`);
+    const whole = Number(lead.replace(".", "")) + 1;
+    return Number(`${whole}e${Number(power) - digits + 1}`);
+  }
+
   function number(value) {
     if (value === null || value === undefined) return "no price of its own";
-    return typeof value === "string" ? value : String(Number(value.toPrecision(4)));
+    return typeof value === "string" ? value : String(upward(value, 4));
   }
 
   function percent(share) {
     const value = 100 * share;
-    return (value >= 1 || value === 0 ? value.toFixed(1) : value.toPrecision(2)) + " %";
+    if (value < 1 && value !== 0) return `${upward(value, 2)} %`;
+    const nearest = value.toFixed(1);
+    return `${Number(nearest) / 100 >= share ? nearest : ((Math.round(value * 10) + 1) / 10).toFixed(1)} %`;
   }
 
   function facts(pairs) {

@@ -148,8 +148,8 @@ def half_counts(right: Any) -> Any:
 
 
 def exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "RemovePair", sampled.AddPair)
-    monkeypatch.setattr(losses, "AddPair", sampled.RemovePair)
+    monkeypatch.setitem(losses._KINDS, "remove", sampled.AddPair)
+    monkeypatch.setitem(losses._KINDS, "add", sampled.RemovePair)
 
 
 def without_add_lane(monkeypatch: pytest.MonkeyPatch) -> None:

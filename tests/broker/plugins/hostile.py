@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -305,6 +306,19 @@ class Liar(Plain):
                                         "delta": 1e-6, "scope": None, "labels": {}}),
             "unpaid_scope": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": "a",
                                          "labels": {}}),
+            "another_team": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": None,
+                                         "labels": {"team": "b"}}),
+            "its_own_team": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": None,
+                                         "labels": {"team": "a"}}),
+            "a_lease": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": None,
+                                    "labels": {}, "lease": 1e-3}),
+            "greedy_delta": ("request", {"plan": good, "data": 0, "delta": 0.5, "scope": None,
+                                         "labels": {}}),
+            "negative_claim": ("request", {"plan": good, "data": 0, "delta": 0.0, "scope": None,
+                                           "labels": {}, "claimed": -1.0}),
+            "scope_not_a_filter": ("open_scope", {"node": good, "name": "a", "delta": 0.0}),
+            "scope_name_not_a_text": ("open_scope", {
+                "node": pl.to_json(pl.IndividualFilter("gdp", 1e-6)), "name": [1], "delta": 0.0}),
             "odd_labels": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": None,
                                        "labels": [1]}),
             "define_not_a_list": (ask, {"session": 0, **count(good), "define": {"id": 3}}),
@@ -356,7 +370,7 @@ class Liar(Plain):
             return f"ANSWERED {name}"
         return "refused: NotGranted"
 
-    def say(self, name, ask, define=(), **fields):
+    def say(self, name, ask, /, define=(), **fields):
         self.ledger._channel.send({"ask": ask, "define": list(define)} | fields)
         reply = self.ledger._channel.receive()
         self.found[name] = f"refused: {reply['error']}" if "error" in reply else "ANSWERED"
@@ -492,3 +506,150 @@ class Filtering(Plain):
             ask(kept.select(["x"]).count())
             self.found = {"answers": answers, "scope": session.releases}
         return self
+
+
+class Wasteful(Plain):
+    """Uses up what it can, after one release."""
+
+    def fit(self, data):
+        plan = self.plan(data.schema)
+        with data.ledger.request(plan, data) as session:
+            session.release(plan.node, data.count())
+            getattr(self, f"do_{self.what}")(data)
+        return self
+
+    def do_cpu_seconds(self, data):
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+        while True:
+            pass
+
+    def do_memory_mb(self, data):
+        held = []
+        while True:
+            held.append(bytearray(64 << 20))
+
+    def do_threads(self, data):
+        threading.stack_size(64 << 10)
+        gate = threading.Event()
+        for _ in range(100_000):
+            threading.Thread(target=gate.wait, daemon=True).start()
+
+    def do_total_seconds(self, data):
+        while True:  # it talks all the time, and uses no processor
+            data.ledger.spent  # noqa: B018
+            time.sleep(0.02)
+
+    def do_silence_seconds(self, data):
+        time.sleep(600)
+
+    def do_message_mb(self, data):
+        os.write(data.ledger._channel.output, (3 << 20).to_bytes(4, "big"))
+        time.sleep(600)
+
+    def do_traffic_mb(self, data):
+        while True:
+            data.ledger._channel.send({"ask": "totals", "define": [], "x": "a" * 900_000})
+            data.ledger._channel.receive()
+
+    def do_plan_nodes(self, data):
+        self.request(data, pl.Sequential([pl.Gaussian(1000.0 + i) for i in range(65_000)]))
+
+    def do_pricing_seconds(self, data):
+        while True:
+            self.request(data, pl.Sequential([
+                pl.PoissonSample(np.random.uniform(0.01, 0.02), pl.Gaussian(30.0 + i))
+                for i in range(1000)]))
+
+    def request(self, data, plan):
+        with contextlib.suppress(pl.BudgetExceeded):
+            data.ledger.request(plan, data, delta=0.0)
+
+    def do_values(self, data):
+        body = b'{"a":[' + b"[]," * 1_200_000 + b"[]]}"
+        os.write(data.ledger._channel.output, len(body).to_bytes(4, "big"))
+        for start in range(0, len(body), 4096):
+            os.write(data.ledger._channel.output, body[start:start + 4096])
+        time.sleep(600)
+
+
+class DeepPlan(Plain):
+    """Its plan is nested beyond every limit; it writes the message itself."""
+
+    def fit(self, data):
+        node = {"node": "Gaussian", "noise_multiplier": 50.0}
+        for _ in range(int(self.what)):
+            node = {"node": "Sequential", "nodes": [node]}
+        ledger = data.ledger
+        ledger._channel.send({"ask": "request", "define": [], "plan": node, "data": 0,
+                              "delta": 0.0, "scope": None, "labels": {}})
+        self.found = ledger._channel.receive()
+        return self
+
+
+class Scopes(Plain):
+    """Opens a scope under a name of its choice."""
+
+    def fit(self, data):
+        scope = data.ledger.open_scope(pl.IndividualFilter("gdp", 0.01), name=self.what)
+        self.found = {"name": scope.name}
+        return self
+
+
+class ManyNodes(Plain):
+    """A plan that costs its owner to read."""
+
+    def plan(self, schema):
+        return pl.Sequential([pl.Gaussian(1000.0 + i) for i in range(65_000)])
+
+
+class BigModel(Plain):
+    """Learns more than its owner keeps."""
+
+    def fit(self, data):
+        self.model_ = np.zeros(1 << 20)
+        del self.found
+        return self
+
+
+class OddModel(Plain):
+    """Sends something else than an honest model."""
+
+    def fit(self, data):
+        from privledger.broker import child
+        from privledger.models import ModelFile, model_bytes
+
+        self.model_ = {"code": os.system, "object": np.array([{}], dtype=object)}.get(
+            self.what, 1.0)
+        if self.what == "nothing":
+            del self.model_
+        else:
+            del self.found
+        forged = {
+            "bytes": b"\x80\x04\x95 a pickle, and no model of this version" * 4,
+            "header": None,
+        }
+        if self.what in forged:
+            def keep(worker, order):
+                honest = child.kept(self, child.Facts(order["name"], data.schema, "add_remove"))
+                lied = ModelFile(honest.header | {
+                    "learner": "dpsis", "isolation": "guarded", "private": True,
+                    "schema": {"name": "other"}, "receipt": {"entries": 9}}, honest.arrays)
+                worker._kept = forged[self.what] or model_bytes(lied)
+                return {"size": len(worker._kept)}
+
+            self._patch("keep", keep)
+        elif self.what == "truncated":
+            self._patch("part", lambda worker, order: {"data": ""})
+        elif self.what == "long":
+            self._patch("part", lambda worker, order: {"data": "AAAA" * (4 << 20)})
+        return self
+
+    def _patch(self, name, method):
+        for item in gc.get_objects():
+            if type(item).__name__ == "Worker":
+                frame = sys._getframe()
+                while frame is not None:
+                    orders = frame.f_locals.get("orders")
+                    if isinstance(orders, dict):
+                        orders[name] = lambda order, worker=item: method(worker, order)
+                    frame = frame.f_back

@@ -4,6 +4,7 @@ the other checks have to."""
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,12 @@ import numpy as np
 import privledger as pl
 from cheats.honest import NoisyMean
 
-VAULT, ROWS, TOUCHED = "_vault", "_Vault__rows", "_touched"
+VAULT, ROWS = "_vault", "_Vault__rows"
+
+
+def behind(module: str, name: str, handle: Any) -> Any:
+    """A private function of the package, by a name that no scan of attributes sees."""
+    return getattr(import_module(module), name)(handle)
 
 
 class Captures(NoisyMean):
@@ -56,7 +62,8 @@ class ReadsEarly(NoisyMean):
 
     def _run(self, data: pl.Dataset, plan: pl.Node, target: pl.Column) -> None:
         super()._run(data, plan, target)
-        len(getattr(getattr(data, VAULT), ROWS).target)
+        vault = behind("privledger.data.rows", "_vault_of", getattr(data, VAULT))
+        len(getattr(vault, ROWS).target)
 
 
 class AsksForLess(NoisyMean):
@@ -84,7 +91,7 @@ class PlansByRows(NoisyMean):
     """The shape of its reservation tells whether the number of rows is odd."""
 
     def _run(self, data: pl.Dataset, plan: pl.Node, target: pl.Column) -> None:
-        rows = getattr(data, VAULT)._n_rows
+        rows = behind("privledger.data.rows", "_vault_of", getattr(data, VAULT))._n_rows
         if rows % 2:
             plan = pl.Sequential([plan.node, plan.node])
         super()._run(data, plan, target)
@@ -107,7 +114,7 @@ class HandsBack(NoisyMean):
         try:
             super()._release(session, data, target)
         except BaseException:
-            setattr(session, TOUCHED, False)
+            behind("privledger.session.handle", "_granted", session)._pass.touched = False
             raise
 
 

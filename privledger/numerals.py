@@ -1,0 +1,108 @@
+"""Figures for people, rounded against ourselves: charges upwards, remainders downwards.
+
+One pair of functions prints every charge and every remainder on every surface: text, pages,
+notebooks, errors, CI formats. JSON keeps the floats themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+
+def upward(value: float, digits: int = 6) -> str:
+    """A charge for people: the least numeral of so many digits that reads back as no less.
+
+    Whatever was spent, asked, claimed or priced is printed by this, on every surface, so that
+    a reader never sees less than there is. A float whose own shortest numeral fits is printed
+    as itself: 0.1 is "0.1", and reads back as the very same float.
+
+    Args:
+        digits: significant ones, at least 1. A whole number keeps all of its own up to 10**digits.
+
+    Raises:
+        ValueError: NaN, a boolean, or no number.
+
+    >>> upward(0.1234567), upward(2.0), upward(1e-9 + 1e-17), upward(math.inf)
+    ('0.123457', '2', '1.00001e-09', 'infinite')
+    """
+    return _numeral(value, Context(prec=digits, rounding=ROUND_CEILING))
+
+
+def downward(value: float, digits: int = 6) -> str:
+    """A remainder for people: the largest numeral of so many digits that reads back as no more.
+
+    Whatever is left, and whatever is proved from below, is printed by this.
+
+    >>> downward(0.1234567), downward(2.0), downward(1.9999999), downward(0.0)
+    ('0.123456', '2', '1.99999', '0')
+    """
+    return _numeral(value, Context(prec=digits, rounding=ROUND_FLOOR))
+
+
+def exact(value: float) -> str:
+    """A number that somebody chose, as it was chosen: the shortest numeral that is this float.
+
+    >>> exact(1.23456789), exact(2.0), exact(1e-6)
+    ('1.23456789', '2', '1e-06')
+    """
+    return _numeral(value, Context(prec=17))
+
+
+def upward_percent(share: float) -> str:
+    """A share that was taken, rounded up to a tenth of a percent; a small one to two digits.
+
+    >>> upward_percent(0.12301), upward_percent(0.00123), upward_percent(0.0), upward_percent(1.0)
+    ('12.4 %', '0.13 %', '0.0 %', '100.0 %')
+    """
+    return _percent(share, ROUND_CEILING)
+
+
+def downward_percent(share: float) -> str:
+    """A share that is left, rounded down.
+
+    >>> downward_percent(0.12399), downward_percent(1.0)
+    ('12.3 %', '100.0 %')
+    """
+    return _percent(share, ROUND_FLOOR)
+
+
+def _shortest(value: float) -> Decimal | None:
+    """The float's own numeral; None for an infinite one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ValueError("a figure must be a number")
+    plain = float(value)
+    if math.isnan(plain):
+        raise ValueError("a figure must be a number, got NaN")
+    return Decimal(repr(plain)) if math.isfinite(plain) else None
+
+
+def _numeral(value: float, context: Context) -> str:
+    held = _shortest(value)
+    if held is None:
+        return "infinite" if value > 0 else "-infinite"
+    return _text(held, context)
+
+
+def _text(held: Decimal, context: Context) -> str:
+    # Reading a numeral is monotone: one on the safe side of a float's own numeral reads back as
+    # a float on the safe side. That is why this starts from the numeral and not from binary.
+    rounded = context.plus(held).normalize()
+    if not rounded:
+        return "0"
+    power = rounded.adjusted()
+    if -5 < power < max(context.prec, 6):
+        return f"{rounded:f}"
+    return f"{rounded.scaleb(-power).normalize():f}e{power:+03d}"
+
+
+def _percent(share: float, rounding: str) -> str:
+    held = _shortest(share)
+    if held is None:
+        return "infinite"
+    value = held * 100
+    if value and abs(value) < 1:
+        return f"{_text(value, Context(prec=2, rounding=rounding))} %"
+    whole = Context(prec=400, rounding=rounding)  # a float has at most 309 digits before the dot
+    return f"{value.quantize(Decimal('0.1'), context=whole):f} %"

@@ -1,0 +1,120 @@
+"""TOML and JSON files that people write: read strictly, and told where they are wrong.
+
+UTF-8 only, no key twice (two readers could see two values), no NaN, no endless nesting. Whatever
+is wrong is an error of usage, and names line and column where there are any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from privledger.errors import InvalidPlan
+
+MOST_TEXT = 4 << 20
+"""Bytes of a policy, a run file, a schema, a receipt."""
+
+_DEEPEST = "less deeply nested"
+
+
+def load_toml(path: str | Path, what: str) -> dict[str, Any]:
+    """A TOML file.
+
+    Args:
+        what: it is, for the message.
+
+    Raises:
+        InvalidPlan: it cannot be read, or is no TOML; the message says where.
+    """
+    return parse_toml(_text(path, what), Path(path).name, what)
+
+
+def load_json(path: str | Path, what: str) -> Any:
+    """A JSON file; errors as for `load_toml`."""
+    return parse_json(_text(path, what), Path(path).name, what)
+
+
+def parse_toml(text: str, name: str, what: str) -> dict[str, Any]:
+    """TOML; `tomllib` refuses keys that are given twice."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InvalidPlan(what, name, _DEEPEST) from None
+    except ValueError as error:  # its text ends with line and column
+        raise InvalidPlan(what, name, f"TOML: {error}") from None
+
+
+def parse_json(text: str, name: str, what: str) -> Any:
+    """JSON."""
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError:
+        raise InvalidPlan(what, name, _DEEPEST) from None
+    except json.JSONDecodeError as error:
+        raise InvalidPlan(what, name, f"JSON: {error.msg} (at line {error.lineno}, column "
+                                      f"{error.colno})") from None
+    except ValueError as error:
+        raise InvalidPlan(what, name, f"JSON: {error}") from None
+
+
+def _text(path: str | Path, what: str) -> str:
+    try:
+        kind, data = read_small(path)
+    except (OSError, ValueError):
+        raise InvalidPlan(what, Path(path).name, "a file that can be read") from None
+    if kind:
+        raise InvalidPlan(what, Path(path).name, f"a file: it is {kind}")
+    if len(data) > MOST_TEXT:
+        raise InvalidPlan(what, Path(path).name, f"of at most {MOST_TEXT} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise InvalidPlan(what, Path(path).name,
+                          f"UTF-8 (at line {line}, column {column})") from None
+
+
+def kind_of(mode: int) -> str:
+    """What a thing in the file system is, in words; empty for a regular file."""
+    if stat.S_ISREG(mode):
+        return ""
+    for is_kind, name in ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"),
+                          (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"),
+                          (stat.S_ISBLK, "a device")):
+        if is_kind(mode):
+            return name
+    return "no file"
+
+
+def read_small(path: str | Path) -> tuple[str, bytes]:
+    """What a path is instead of a file, and what is in a file: one byte more than `MOST_TEXT`
+    at most. A FIFO, a socket or a device is not opened: that alone may wait for ever.
+
+    Raises:
+        OSError: it cannot be read. ValueError: not a path.
+    """
+    kind = kind_of(os.stat(path).st_mode)
+    if kind:
+        return kind, b""
+    # Not blocking: a FIFO may have taken its place meanwhile.
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        kind = kind_of(os.fstat(file.fileno()).st_mode)
+        return kind, b"" if kind else file.read(MOST_TEXT + 1)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:60]!r} is given twice in one object")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")

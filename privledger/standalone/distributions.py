@@ -1,0 +1,192 @@
+"""Epsilon of a composition by the distribution of its privacy loss: good to a percent or so.
+
+For plans made of single mechanisms, repeated and one after another, and of Poisson samples of
+Gaussians. Sommer, Meiser, Mohammadi 2019 (PoPETs); Koskela, Jalkoe, Honkela 2020
+(arXiv:1906.03049) for the Fourier transform.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Callable  # noqa: UP035
+
+from .leaves import leaf_price
+from .nodes import Node
+from .reading import NoPrice
+
+POINTS = 1 << 12
+LEAST_DELTA = 1e-10
+MOST_PAIRS = 12
+Cdf = Callable[[float], float]
+
+
+class Pair:
+    """One mechanism's loss under the likelier table: its atoms, and a cdf of the rest."""
+
+    def __init__(self, low: float, high: float, atoms: tuple[tuple[float, float], ...] = (),
+                 cdf: Cdf | None = None) -> None:
+        self.low, self.high, self.atoms, self.cdf = low, high, atoms, cdf
+
+
+def normal(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def gaussian_pair(squared: float) -> Pair:
+    mu = math.sqrt(squared)
+    reach = 9 * mu
+    return Pair(squared / 2 - reach, squared / 2 + reach, (),
+                lambda loss: normal((loss - squared / 2) / mu))
+
+
+def sampled_pair(rate: float, squared: float) -> Pair:
+    """A record that is removed: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
+    mu = math.sqrt(squared)
+
+    def cdf(loss: float) -> float:
+        inside = math.expm1(min(loss, 600)) / rate
+        if inside <= -1:
+            return 0.0
+        x = (math.log1p(inside) + squared / 2) / mu
+        return (1 - rate) * normal(x) + rate * normal(x - mu)
+    top = mu * (mu + 9) - squared / 2
+    return Pair(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 600))), (), cdf)
+
+
+def pair_of(node: Node, relation: str) -> Pair:
+    found = leaf_price(node, relation)
+    epsilon = found.pure
+    if found.exact is not None:
+        return gaussian_pair(found.exact)
+    if not 1e-9 < epsilon < 100 or found.failure:
+        raise NoPrice(node.name)
+    if node.name == "Laplace":
+        return Pair(-epsilon, epsilon, ((-epsilon, math.exp(-epsilon) / 2), (epsilon, 0.5)),
+                    lambda loss: (math.exp((min(loss, epsilon) - epsilon) / 2)
+                                  - math.exp(-epsilon)) / 2 if loss > -epsilon else 0.0)
+    if node.name == "Exponential" or node.fields.get("noise") == "gumbel":
+        return Pair(-epsilon, epsilon, (), lambda loss: (
+            math.exp((min(loss, epsilon) - epsilon) / 2) - math.exp(-epsilon))
+            / -math.expm1(-epsilon) if loss > -epsilon else 0.0)
+    if node.name in ("PermuteAndFlip", "ReportNoisyMax", "TopK", "Asserted"):
+        likely = 1 / (1 + math.exp(-epsilon))
+        return Pair(-epsilon, epsilon, ((-epsilon, 1 - likely), (epsilon, likely)))
+    raise NoPrice(node.name)
+
+
+def collect(node: Node, relation: str, times: int, found: dict[Node, int]) -> None:
+    if node.name in ("Sequential", "Repeat"):
+        for inner in node.inside:
+            collect(inner, relation, times * int(node.fields.get("count", 1)), found)
+    elif node.name not in ("Public", "PostProcess"):
+        found[node] = found.get(node, 0) + times
+
+
+def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
+    """Distinct pairs, with Gaussians merged into one."""
+    units: dict[Node, int] = {}
+    collect(plan, relation, 1, units)
+    found: list[tuple[Pair, int]] = []
+    squared = 0.0
+    for node, times in units.items():
+        if node.name == "PoissonSample" and node.inner.name == "Gaussian":
+            if relation != "add_remove" or node["rate"] == 1:
+                raise NoPrice(node.name)
+            found.append((sampled_pair(node["rate"], node.inner["noise_multiplier"] ** -2), times))
+        elif node.name == "Gaussian":
+            squared += times / node["noise_multiplier"] ** 2
+        elif node.inside or node.name == "IndividualFilter":
+            raise NoPrice(node.name)
+        else:
+            found.append((pair_of(node, relation), times))
+    if squared:
+        found.append((gaussian_pair(squared), 1))
+    if not found or len(found) > MOST_PAIRS:
+        raise NoPrice("a plan of many different mechanisms")
+    return found
+
+
+def moments(pair: Pair) -> tuple[float, float]:
+    """Mean and variance of the loss, roughly."""
+    masses = list(pair.atoms)
+    if pair.cdf is not None:
+        step = (pair.high - pair.low) / 400
+        edges = [pair.low + step * place for place in range(401)]
+        heights = [pair.cdf(edge) for edge in edges]
+        masses += [((left + step / 2), above - below) for left, below, above in zip(
+            edges[:-1], heights[:-1], heights[1:], strict=True)]
+    mean = math.fsum(loss * mass for loss, mass in masses)
+    return mean, math.fsum((loss - mean) ** 2 * mass for loss, mass in masses)
+
+
+def epsilon_of_losses(plan: Node, relation: str, delta: float) -> float:
+    """The epsilon at `delta` of a plan, to about a percent."""
+    if delta < LEAST_DELTA:
+        raise NoPrice("a composition at so small a delta")
+    pairs = pairs_of(plan, relation)
+    seen = [moments(pair) for pair, _ in pairs]
+    mean = math.fsum(times * one[0] for (_, times), one in zip(pairs, seen, strict=True))
+    variance = math.fsum(times * one[1] for (_, times), one in zip(pairs, seen, strict=True))
+    spread = math.sqrt(variance)
+    reach = 10 * spread + 2 * max(pair.high - pair.low for pair, _ in pairs)
+    step = 2 * reach / POINTS
+    if not 0 < step < math.inf:
+        raise NoPrice("a plan that loses next to nothing")
+    product = [1 + 0j] * POINTS
+    for pair, times in pairs:
+        turned = fourier(grid(pair, step))
+        product = [one * two**times for one, two in zip(product, turned, strict=True)]
+    masses = [value.real / POINTS for value in fourier(product, 1)]
+    losses = [(place + POINTS * round((mean / step - place) / POINTS)) * step
+              for place in range(POINTS)]
+    tail = sorted(zip(losses, masses, strict=True), reverse=True)
+    return solved(tail, delta)
+
+
+def solved(tail: list[tuple[float, float]], delta: float) -> float:
+    """Where the sum of mass (1 - exp(epsilon - loss)) above epsilon is delta."""
+    low, high = 0.0, max(0.0, tail[0][0])
+
+    def rest(epsilon: float) -> float:
+        total = 0.0
+        for loss, mass in tail:
+            if loss <= epsilon:
+                break
+            total -= mass * math.expm1(epsilon - loss)
+        return total
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rest(middle) > delta else (low, middle)
+    return low
+
+
+def grid(pair: Pair, step: float) -> list[complex]:
+    """Masses at whole steps, around a circle; an atom is shared by its two neighbours."""
+    found = [0j] * POINTS
+    for loss, mass in pair.atoms:
+        below = math.floor(loss / step)
+        share = loss / step - below
+        found[below % POINTS] += mass * (1 - share)
+        found[(below + 1) % POINTS] += mass * share
+    if pair.cdf is not None:
+        first, last = math.floor(pair.low / step) - 1, math.ceil(pair.high / step) + 1
+        if last - first > 4 * POINTS:
+            raise NoPrice("a loss that is very wide")
+        before = pair.cdf((first - 0.5) * step)
+        for place in range(first, last + 1):
+            after = pair.cdf((place + 0.5) * step)
+            found[place % POINTS] += after - before
+            before = after
+    return found
+
+
+def fourier(values: list[complex], sign: int = -1) -> list[complex]:
+    """Cooley and Tukey's transform of a list of 2^k numbers."""
+    size = len(values)
+    if size == 1:
+        return values
+    even, odd = fourier(values[::2], sign), fourier(values[1::2], sign)
+    turned = [cmath.exp(sign * 2j * math.pi * k / size) * odd[k] for k in range(size // 2)]
+    return [even[k] + turned[k] for k in range(size // 2)] + [
+        even[k] - turned[k] for k in range(size // 2)]

@@ -1,0 +1,230 @@
+"""What one call of a mechanism costs, in every currency.
+
+`renyi` gives a Renyi bound in nats at an order, `pure` an epsilon, `gdp` a squared Gaussian-DP
+parameter, `zcdp` a rho; each infinite where nothing is proved.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any, Callable  # noqa: UP035
+
+from .nodes import Node
+from .reading import Bad
+
+Curve = Callable[[float], float]
+
+
+class Price:
+    """Of a node, for one relation.
+
+    `exact` is the squared mu of what is Gaussian through and through, else None. `failure` is a
+    probability with which nothing is promised.
+    """
+
+    __slots__ = ("exact", "failure", "gdp", "pure", "renyi", "zcdp")
+
+    def __init__(self, renyi: Curve, pure: float = math.inf, exact: float | None = None,
+                 gdp: float | None = None, zcdp: float | None = None,
+                 failure: float = 0.0) -> None:
+        self.renyi, self.pure, self.exact, self.failure = renyi, pure, exact, failure
+        if gdp is None:
+            gdp = exact if exact is not None else mu_of_pure(pure) ** 2
+        if zcdp is None:
+            zcdp = 0.0 if pure == 0 else gdp / 2
+            if pure < math.inf:
+                zcdp = min(zcdp, pure * math.tanh(pure / 2))
+        self.gdp, self.zcdp = gdp, zcdp
+
+
+def nothing() -> Price:
+    return Price(lambda order: 0.0, 0.0, 0.0)
+
+
+def mu_of_pure(epsilon: float) -> float:
+    """Dong, Roth, Su 2019 (arXiv:1905.02383), Prop. 2.5: where the two trade-offs touch."""
+    if epsilon == 0 or epsilon == math.inf:
+        return epsilon
+    if epsilon > 30:
+        low, high = 0.0, 2 * math.sqrt(2 * epsilon) + 2
+        for _ in range(200):  # log Phi(-mu / 2) = -epsilon
+            middle = (low + high) / 2
+            far = middle / 2
+            tail = -far * far / 2 - math.log(far * math.sqrt(2 * math.pi)) + math.log1p(
+                -1 / far**2 + 3 / far**4 - 15 / far**6) if far > 6 else math.log(
+                math.erfc(far / math.sqrt(2)) / 2)
+            low, high = (middle, high) if tail > -epsilon else (low, middle)
+        return low
+    if epsilon < 1e-4:
+        return math.sqrt(math.pi / 2) * epsilon * (1 - epsilon**2 / 10)
+    return -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon)))
+
+
+def gain(loss: float, beta: float) -> float:
+    """exp(beta loss) - 1 plus beta (exp(-loss) - 1): its mean under P is the moment less 1."""
+    if abs(loss) * (1 + beta) < 0.05:
+        return math.fsum((beta**k + beta * (-1) ** k) * loss**k / math.factorial(k)
+                         for k in range(2, 14))
+    return math.expm1(beta * loss) + beta * math.expm1(-loss)
+
+
+def laplace_curve(epsilon: float) -> Curve:
+    """Mironov 2017 (arXiv:1702.07476), Prop. 6."""
+    def curve(order: float) -> float:
+        beta, rise = order - 1, (order - 1) * epsilon
+        if rise > 600:
+            return epsilon + (math.log(order / (2 * order - 1)) + beta / order * math.exp(
+                -min((2 * order - 1) * epsilon, 600))) / beta
+        fall = order * epsilon
+        moment = (order * over_one(rise) + beta * over_one(-fall)) / (2 * order - 1)
+        return min(epsilon, math.log1p(moment) / beta)
+    return curve
+
+
+def over_one(x: float) -> float:
+    """exp(x) - 1 - x, with all digits."""
+    if abs(x) < 0.1:
+        return sum(x**k / math.factorial(k) for k in range(2, 14))
+    return math.expm1(x) - x
+
+
+def pure_curve(epsilon: float) -> Curve:
+    """Randomized response, the largest of all. Bun, Steinke 2016 (arXiv:1605.02065), Lemma B.4."""
+    def curve(order: float) -> float:
+        beta = order - 1
+        if epsilon > 600 or beta * epsilon > 600:
+            tails = math.log1p(math.exp(-min((2 * beta + 1) * epsilon, 600)))
+            return max(0.0, epsilon - (math.log1p(math.exp(-min(epsilon, 600))) - tails) / beta)
+        likely = 1 / (1 + math.exp(-epsilon))
+        moment = likely * gain(epsilon, beta) + (1 - likely) * gain(-epsilon, beta)
+        return min(epsilon, math.log1p(moment) / beta)
+    return curve
+
+
+def integer_curve(parameter: float, sensitivity: int) -> Curve:
+    """Of integer noise on an integer: what it loses, and no more (a sample shows that it is less
+    than what pure DP says)."""
+    epsilon = parameter * sensitivity
+    if sensitivity > 2000 or epsilon > 30:
+        return lambda order: 0.9 * laplace_curve(epsilon)(order)
+    ratio = math.exp(-parameter)
+    ends = 1 / (1 + ratio)
+    middle = [(parameter * (sensitivity - 2 * x), (1 - ratio) / (1 + ratio) * ratio**x)
+              for x in range(1, sensitivity)]
+    atoms = [(epsilon, ends), (-epsilon, ends * ratio**sensitivity), *middle]
+
+    def curve(order: float) -> float:
+        beta = order - 1
+        if beta * epsilon > 600:
+            return 0.9 * epsilon
+        return min(epsilon, math.log1p(max(0.0, math.fsum(
+            mass * gain(loss, beta) for loss, mass in atoms))) / beta)
+    return curve
+
+
+def bounded_curve(eta: float) -> Curve:
+    """Losses t and t - eta at the worst t. Dong, Durfee, Rogers 2020 (arXiv:1909.13830)."""
+    def curve(order: float) -> float:
+        beta = order - 1
+        if eta == 0:
+            return 0.0
+        peak, log_c = worst_loss(eta, order), math.log(-math.expm1(-eta))
+        if beta * eta > 1 or eta > 1:
+            found = peak + (math.log(-math.expm1(-order * eta)) - math.log(order) - log_c) / beta
+            return min(eta, order * eta * eta / 8, max(0.0, found))
+        likely = -math.expm1(peak - eta) / -math.expm1(-eta)
+        rare = math.exp(peak - eta) * -math.expm1(-peak) / -math.expm1(-eta)
+        moment = likely * gain(peak, beta) + rare * gain(peak - eta, beta)
+        return min(eta, order * eta * eta / 8, math.log1p(moment) / beta)
+    return curve
+
+
+def worst_loss(eta: float, order: float) -> float:
+    """The t of the largest moment: exp(t) = (1 - exp(-a eta)) b / ((exp(-eta) - exp(-a eta)) a),
+    for a = order and b = order - 1."""
+    beta = order - 1
+    return eta + log_share(order * eta) - log_share(beta * eta)
+
+
+def log_share(x: float) -> float:
+    """log((1 - exp(-x)) / x)."""
+    if x < 0.05:
+        return x * (-0.5 + x * (1 / 24 - x**2 / 2880 + x**4 / 181440))
+    return math.log(-math.expm1(-x)) - math.log(x)
+
+
+def pure_price(epsilon: float, curve: Curve | None = None, failure: float = 0.0) -> Price:
+    return Price(curve or pure_curve(epsilon), epsilon, failure=failure)
+
+
+def bounded_price(eta: float) -> Price:
+    usual = pure_price(eta, bounded_curve(eta))
+    usual.zcdp = min(usual.zcdp, eta * eta / 8)
+    return usual
+
+
+def rho_price(rho: float) -> Price:
+    return Price(lambda order: order * rho, gdp=math.inf, zcdp=rho)
+
+
+def leaf_price(node: Node, relation: str) -> Price:
+    """For the relation that its sensitivity is stated for."""
+    name, field = node.name, node.fields
+    if name in ("PostProcess", "Public"):
+        return nothing()
+    if relation == "replace_label":
+        raise Bad(f"{name} outside of LabelOnly, in a ledger about labels")
+    if name == "Gaussian":
+        squared = field["noise_multiplier"] ** -2
+        return Price(lambda order: order * squared / 2, exact=squared)
+    if name == "Laplace":
+        epsilon = field["l1_sensitivity"] / field["scale"]
+        return pure_price(epsilon, laplace_curve(epsilon))
+    if name == "DiscreteLaplace":
+        return pure_price(field["parameter"] * field["sensitivity"],
+                          integer_curve(field["parameter"], field["sensitivity"]))
+    if name == "DiscreteGaussian":
+        return rho_price((field["sensitivity"] / field["sigma"]) ** 2 / 2)
+    if name == "Exponential":
+        low, high = field["score_change"]
+        return bounded_price(field["epsilon"] * (high - low) / 2)
+    if name in ("ReportNoisyMax", "TopK") and field["noise"] == "gumbel":
+        return bounded_price(field["epsilon"])
+    if name in ("PermuteAndFlip", "ReportNoisyMax", "TopK"):
+        return pure_price(field["epsilon"])
+    if name == "Asserted":
+        return pure_price(field["epsilon"], failure=field["delta"])
+    if name == "AssertedZCDP":
+        return rho_price(field["rho"])
+    return sparse(field) if name == "SparseVector" else response(field, relation)
+
+
+def sparse(field: Any) -> Price:
+    """The threshold once, then every query that is found."""
+    first = field["sensitivity"] / field["threshold_scale"]
+    each = field["sensitivity"] / field["query_scale"] * (1 if field["monotone"] else 2)
+    found = each * field["cutoff"]
+    threshold, both = laplace_curve(first), pure_curve(first + found)
+    return pure_price(first + found, lambda order: min(both(order), threshold(order) + found))
+
+
+def response(field: Any, relation: str) -> Price:
+    """Randomized response, with its two or three losses."""
+    if relation != "replace_one":
+        raise Bad("RandomizedResponse outside of replace_one")
+    noise, buckets = field["noise_parameter"], field["num_buckets"]
+    epsilon = math.log1p(buckets * (1 - noise) / noise)
+    if epsilon == 0:
+        return nothing()
+    two = pure_curve(epsilon)
+    if buckets == 2:
+        return pure_price(epsilon, two)
+    share = 1 - noise + 2 * noise / buckets
+
+    def curve(order: float) -> float:
+        beta, bound = order - 1, two(order)
+        if beta * bound >= 600:
+            return bound
+        return min(bound, math.log1p(share * math.expm1(beta * bound)) / beta)
+    return pure_price(epsilon, curve)

@@ -1,0 +1,228 @@
+"""Every node type of the composition graph: its fields, what they may be, what they are if absent.
+
+Equal nodes are one object, so that a plan can be counted by its nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable  # noqa: UP035
+
+from .reading import Bad, real, whole
+
+REQUIRED = object()
+MOST_COUNT = 10**15
+MOST_DEEP = 100
+BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "Group", "AsReplaceOne", "Tuning")
+RELATIONS = ("add_remove", "replace_one", "replace_label")
+
+
+def number(value: Any) -> float:
+    """Any finite number."""
+    if type(value) not in (int, float):
+        raise Bad("not a number")
+    try:
+        return float(value) + 0.0
+    except OverflowError:
+        raise Bad("a number too large") from None
+
+
+def moderate(value: Any) -> float:
+    found = number(value)
+    if not 1e-140 <= found <= 1e140:
+        raise Bad("not a number from 1e-140 to 1e140")
+    return found
+
+
+def zero_or_more(value: Any) -> float:
+    return real(value, zero=True)
+
+
+def chance(zero: bool = False, one: bool = False) -> Callable[[Any], float]:
+    def check(value: Any) -> float:
+        found = number(value)
+        if not (0 < found < 1 or (zero and found == 0) or (one and found == 1)):
+            raise Bad("not a probability")
+        return found if found in (0, 1) else real(value)
+    return check
+
+
+def counted(least: int = 1) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if whole(value, least) > MOST_COUNT:
+            raise Bad(f"a count above {MOST_COUNT}")
+        return int(value)
+    return check
+
+
+def among(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if type(value) is not str or value not in words:
+            raise Bad(f"not one of {', '.join(words)}")
+        return value
+    return check
+
+
+def flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise Bad("not true or false")
+    return value
+
+
+def note(value: Any) -> str:
+    if type(value) is not str:
+        raise Bad("not a text")
+    return value
+
+
+def sentence(value: Any) -> str:
+    if type(value) is not str or not value.strip():
+        raise Bad("not a sentence")
+    return value
+
+
+def shares(value: Any) -> tuple[float, ...]:
+    if type(value) is not list:
+        raise Bad("not a list of shares")
+    found = tuple(moderate(share) for share in value)
+    if found and not math.fsum(found) <= 1:
+        raise Bad("shares of a Gaussian above one")
+    return found
+
+
+def ends(value: Any) -> tuple[float, ...]:
+    if type(value) is not list or len(value) != 2:
+        raise Bad("not two numbers")
+    low, high = number(value[0]), number(value[1])
+    if not -1 <= low < high <= 1:
+        raise Bad("not two rising numbers from -1 to 1")
+    return low, high
+
+
+NODE, SOME, SOME_MORE = "inner", "nodes", "nodes, at least one"
+GUMBEL = ("exponential", "gumbel")
+NODES: dict[str, dict[str, Any]] = {
+    "Laplace": {"scale": (moderate, REQUIRED), "l1_sensitivity": (moderate, 1.0)},
+    "Gaussian": {"noise_multiplier": (moderate, REQUIRED), "shares": (shares, ())},
+    "DiscreteLaplace": {"parameter": (moderate, REQUIRED), "sensitivity": (counted(), 1)},
+    "DiscreteGaussian": {"sigma": (moderate, REQUIRED), "sensitivity": (counted(), 1)},
+    "Exponential": {"epsilon": (moderate, REQUIRED), "score_change": (ends, (-1.0, 1.0))},
+    "PermuteAndFlip": {"epsilon": (moderate, REQUIRED)},
+    "ReportNoisyMax": {"epsilon": (moderate, REQUIRED),
+                       "noise": (among("exponential", "laplace", "gumbel"), "exponential")},
+    "TopK": {"k": (counted(), REQUIRED), "epsilon": (moderate, REQUIRED),
+             "noise": (among(*GUMBEL), "exponential")},
+    "SparseVector": {"threshold_scale": (moderate, REQUIRED), "query_scale": (moderate, REQUIRED),
+                     "cutoff": (counted(), 1), "sensitivity": (moderate, 1.0),
+                     "monotone": (flag, False)},
+    "RandomizedResponse": {"noise_parameter": (chance(one=True), REQUIRED),
+                           "num_buckets": (counted(2), 2)},
+    "Asserted": {"epsilon": (real, REQUIRED), "why": (sentence, REQUIRED),
+                 "delta": (chance(zero=True), 0.0)},
+    "AssertedZCDP": {"rho": (real, REQUIRED), "why": (sentence, REQUIRED)},
+    "PostProcess": {"note": (note, "")},
+    "Public": {"fact": (note, "")},
+    "Sequential": {"nodes": (SOME, REQUIRED)},
+    "Repeat": {"inner": (NODE, REQUIRED), "count": (counted(), REQUIRED)},
+    "Parallel": {"nodes": (SOME_MORE, REQUIRED),
+                 "certificate": (among("public_predicate", "iid_per_record", "index"),
+                                 "public_predicate")},
+    "OneOf": {"nodes": (SOME_MORE, REQUIRED)},
+    "PoissonSample": {"rate": (chance(one=True), REQUIRED), "inner": (NODE, REQUIRED)},
+    "FixedSizeSample": {"size": (counted(), REQUIRED), "out_of": (counted(), REQUIRED),
+                        "inner": (NODE, REQUIRED)},
+    "IndividualFilter": {"kind": (among("gdp", "renyi"), REQUIRED), "cap": (real, REQUIRED),
+                         "order": (zero_or_more, 0.0), "inner": (NODE, None)},
+    "Group": {"rows": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
+    "AsReplaceOne": {"inner": (NODE, REQUIRED)},
+    "LabelOnly": {"inner": (NODE, REQUIRED)},
+    "Tuning": {"inner": (NODE, REQUIRED),
+               "distribution": (among("negative_binomial", "poisson"), "negative_binomial"),
+               "shape": (number, 1.0), "success": (number, 0.0), "mean": (number, 0.0)},
+}
+FREE = ("PostProcess", "Public")
+COMPOSITES = [name for name, fields in NODES.items() if "inner" in fields or "nodes" in fields]
+SPENDING = [name for name in NODES if name not in FREE and (
+    name not in COMPOSITES or name == "IndividualFilter")]
+
+
+class Node:
+    """One node, checked. `inside` are the nodes below; equal nodes are the same object."""
+
+    __slots__ = ("deep", "fields", "inside", "kinds", "name", "prices")
+
+    def __init__(self, name: str, fields: dict[str, Any], inside: tuple[Node, ...]) -> None:
+        self.name, self.fields, self.inside = name, fields, inside
+        self.deep: int = 1 + max((node.deep for node in inside), default=0)
+        self.kinds: frozenset[str] = frozenset([name]).union(*(node.kinds for node in inside))
+        self.prices: dict[str, Any] = {}
+
+    def __getitem__(self, field: str) -> Any:
+        return self.fields[field]
+
+    @property
+    def inner(self) -> Node:
+        return self.inside[0]
+
+
+class Table:
+    """Reads nodes from JSON values and keeps each once."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Node] = {}
+
+    def node(self, value: Any, deep: int = 1) -> Node:
+        name = value.get("node") if type(value) is dict else None
+        if type(name) is not str or name not in NODES:
+            raise Bad(f"no node that is known: {name}")
+        if deep > MOST_DEEP:
+            raise Bad(f"a plan nested more than {MOST_DEEP} deep")
+        rules = NODES[name]
+        if set(value) - set(rules) - {"node"}:
+            raise Bad(f"a field that {name} does not have")
+        fields: dict[str, Any] = {}
+        inside: tuple[Node, ...] = ()
+        for field, (rule, default) in rules.items():
+            if field not in value:
+                if default is REQUIRED:
+                    raise Bad(f"{name} without {field}")
+                fields[field] = default
+            elif rule == NODE:
+                if value[field] is not None or default is REQUIRED:
+                    inside = (self.node(value[field], deep + 1),)
+            elif rule in (SOME, SOME_MORE):
+                if type(value[field]) is not list or (rule == SOME_MORE and not value[field]):
+                    raise Bad(f"{name} without a list of nodes")
+                inside = tuple([self.node(one, deep + 1) for one in value[field]])
+            else:
+                fields[field] = rule(value[field])
+        check_together(name, fields)
+        key = (name, *fields.values(), *map(id, inside))
+        if key not in self.known:
+            self.known[key] = Node(name, fields, inside)
+        return self.known[key]
+
+
+def check_together(name: str, fields: dict[str, Any]) -> None:
+    """What one field asks of another."""
+    if name == "FixedSizeSample" and fields["size"] > fields["out_of"]:
+        raise Bad("a sample larger than what it is drawn from")
+    if name == "IndividualFilter" and (
+            fields["order"] != 0 if fields["kind"] == "gdp" else not fields["order"] > 1):
+        raise Bad("a filter of an impossible order")
+    if name == "Tuning":
+        poisson = fields["distribution"] == "poisson"
+        if fields["success" if poisson else "mean"] != 0:
+            raise Bad("a parameter of another distribution")
+        if poisson:
+            real(fields["mean"])
+        else:
+            chance()(fields["success"])
+            shape = fields["shape"]
+            if not (-1 < shape <= 1000 and (shape == 0 or abs(shape) >= 1e-6)):
+                raise Bad("an impossible shape")
+
+
+def filter_word(node: Node) -> str:
+    """Kind, cap and order of a filter, exactly, as one word."""
+    return f"{node['kind']}:{node['cap'].hex()}:{(node['order'] + 0.0).hex()}"

@@ -1,0 +1,104 @@
+"""A ledger's own policy: what it forbids was never granted, released or opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .nodes import RELATIONS, SPENDING, Node, among, chance, counted, flag, zero_or_more
+from .reading import Bad, real
+from .shapes import ISOLATIONS, labels, maybe, period, record, some, text
+
+LIMIT = record({"max_epsilon": (real, True), "max_delta": (chance(zero=True), True)})
+
+
+def relations(value: Any) -> Any:
+    for one in value if type(value) is list else [value]:
+        among(*RELATIONS)(one)
+    return value
+
+
+def limits(value: Any) -> Any:
+    labels(dict.fromkeys(value, "") if type(value) is dict else value)
+    for one in value.values():
+        if set(LIMIT(one)) != {"max_epsilon", "max_delta"}:
+            raise Bad("a limit of a table with other fields")
+    return value
+
+
+POLICY = {
+    "max_epsilon": (zero_or_more, True), "max_delta": (chance(zero=True), True),
+    "min_delta": (chance(zero=True), False), "relation": (maybe(relations), False),
+    "allow_simulation": (flag, False), "allow_asserted": (flag, False),
+    "learners": (maybe(some(text)), False),
+    "mechanisms": (maybe(some(among(*SPENDING))), False),
+    "isolation": (maybe(some(among(*ISOLATIONS))), False),
+    "min_rows": (maybe(counted()), False), "require_receipt": (flag, False),
+    "windows": (maybe(some(period)), False), "data": (limits, False),
+    "new_ledger": (flag, False),
+}
+
+
+class Policy:
+    """The rules of one policy that a history can break."""
+
+    def __init__(self, value: Any) -> None:
+        record(POLICY)(value)
+        if set(value) - set(POLICY):
+            raise Bad("a policy with a rule that is not known")
+        if value.get("min_delta", 0) > value["max_delta"]:
+            raise Bad("a policy with a least delta above the largest")
+        self.value = value
+        self.rows: dict[str, Any] = {}
+
+    def allows(self, rule: str, found: str) -> None:
+        allowed = self.value.get(rule)
+        if allowed is not None and found not in allowed:
+            raise Bad(f"against the ledger's policy, {rule}: {found}")
+
+    def creation(self, body: Any) -> None:
+        relation = self.value.get("relation")
+        right = relation if type(relation) is list else [relation]
+        delta = body["budget"]["delta"]
+        if (relation is None and body["relation"] == "replace_label") or (
+                relation is not None and body["relation"] not in right):
+            raise Bad("against the ledger's policy, relation")
+        if delta and not delta >= self.value.get("min_delta", 0):
+            raise Bad("against the ledger's policy, min_delta")
+        if body["mode"] != "private" and not self.value.get("allow_simulation"):
+            raise Bad("against the ledger's policy, allow_simulation")
+
+    def protected(self, body: Any) -> None:
+        self.rows[body["data"]] = body.get("rows")
+
+    def planned(self, plan: Node | None) -> None:
+        if plan is None:
+            return
+        for kind in sorted(spending(plan)):
+            self.allows("mechanisms", kind)
+            if kind.startswith("Asserted") and not self.value.get("allow_asserted"):
+                raise Bad(f"against the ledger's policy, allow_asserted: {kind}")
+
+    def granted(self, body: Any) -> None:
+        self.allows("learners", body["learner"])
+        self.allows("isolation", body.get("isolation", "guarded"))
+        rows, least = self.rows.get(body["data"]), self.value.get("min_rows")
+        if least is not None and not (rows is not None and rows >= least):
+            raise Bad("against the ledger's policy, min_rows")
+
+    def released(self, body: Any) -> None:
+        if not self.value.get("allow_asserted") and any(
+                question.startswith("asserted:") for question in body["questions"]):
+            raise Bad("against the ledger's policy, allow_asserted: a sensitivity")
+
+
+def spending(plan: Node) -> set[str]:
+    """Types of the nodes that spend: without anything below, and not free."""
+    found, waiting, seen = set(), [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += node.inside
+            if not node.inside and node.name in SPENDING:
+                found.add(node.name)
+    return found

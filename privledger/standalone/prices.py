@@ -1,0 +1,360 @@
+"""A plan's price: bottom up, one rule for every node type.
+
+Exact but for three things, where it is a number that no right price can be below: Renyi bounds of
+samples at orders that are not whole, of samples of fixed size, and of tuning.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from .convert import DELTA_UNIT, UNIT, epsilon_of_mu, epsilon_of_renyi, epsilon_of_rho
+from .distributions import epsilon_of_losses
+from .leaves import Price, leaf_price, nothing, pure_curve
+from .nodes import COMPOSITES, Node
+from .reading import Bad, NoPrice
+from .samples import sampled_gaussian, sampled_moments
+
+MOST_STEPS = 64
+
+
+def price(node: Node, relation: str) -> Price:
+    found = node.prices.get(relation)
+    if found is None:
+        make = RULES[node.name] if node.name in COMPOSITES else leaf_price
+        found = node.prices[relation] = make(node, relation)
+    return found
+
+
+def only(relation: str, right: str, what: str) -> None:
+    if relation != right:
+        raise Bad(f"{what} has a price under {right} only")
+
+
+def in_sequence(parts: list[Price]) -> Price:
+    if len(parts) == 1:
+        return parts[0]
+    exact = None if any(one.exact is None for one in parts) else math.fsum(
+        one.exact or 0 for one in parts)
+    return Price(lambda order: math.fsum(one.renyi(order) for one in parts),
+                 math.fsum(one.pure for one in parts), exact,
+                 math.fsum(one.gdp for one in parts), math.fsum(one.zcdp for one in parts),
+                 math.fsum(one.failure for one in parts))
+
+
+def dearest(parts: list[Price]) -> Price:
+    exact = None if any(one.exact is None for one in parts) else max(
+        one.exact or 0 for one in parts)
+    return Price(lambda order: max(one.renyi(order) for one in parts),
+                 max(one.pure for one in parts), exact, max(one.gdp for one in parts),
+                 max(one.zcdp for one in parts), max(one.failure for one in parts))
+
+
+def once(node: Node) -> list[Node]:
+    return list(dict.fromkeys(node.inside))
+
+
+def sequential(node: Node, relation: str) -> Price:
+    return in_sequence([price(one, relation) for one in node.inside]) if node.inside else nothing()
+
+
+def repeat(node: Node, relation: str) -> Price:
+    one, times = price(node.inner, relation), node["count"]
+    return Price(lambda order: times * one.renyi(order), times * one.pure if one.pure else 0.0,
+                 None if one.exact is None else times * one.exact,
+                 times * one.gdp if one.gdp else 0.0, times * one.zcdp if one.zcdp else 0.0,
+                 times * one.failure)
+
+
+def parallel(node: Node, relation: str) -> Price:
+    """The dearest part; or the two dearest, where a replaced record may leave one for another."""
+    by_index = node["certificate"] == "index"
+    if by_index and relation == "add_remove":
+        raise Bad("parts by index, under add_remove")
+    if by_index or relation == "add_remove":
+        return dearest([price(one, relation) for one in once(node)])
+    if relation == "replace_label":
+        raise Bad("parts that a label may decide, outside of LabelOnly")
+    staying = dearest([price(one, "replace_one") for one in once(node)])
+    if len(node.inside) == 1:
+        return staying
+    moving = [price(one, "add_remove") for one in once(node)
+              for _ in range(min(2, node.inside.count(one)))]
+
+    def two(values: list[float]) -> float:
+        return math.fsum(sorted(values)[-2:])
+
+    exact = None if staying.exact is None or any(one.exact is None for one in moving) else max(
+        staying.exact, two([one.exact or 0 for one in moving]))
+    return Price(lambda order: max(staying.renyi(order), two([one.renyi(order) for one in moving])),
+                 max(staying.pure, two([one.pure for one in moving])), exact,
+                 max(staying.gdp, two([one.gdp for one in moving])),
+                 max(staying.zcdp, two([one.zcdp for one in moving])),
+                 max(staying.failure, two([one.failure for one in moving])))
+
+
+def one_of(node: Node, relation: str) -> Price:
+    return dearest([price(one, relation) for one in once(node)])
+
+
+def individual(node: Node, relation: str) -> Price:
+    only(relation, "add_remove", "an individual filter")
+    cap, order = node["cap"], node["order"]
+    if node["kind"] == "gdp":
+        return Price(lambda at: cap * at / 2, exact=cap)
+    return Price(lambda at: cap if at <= order else math.inf, gdp=math.inf, zcdp=math.inf)
+
+
+def amplified(rate: float, inner: Price) -> Price:
+    """The currencies of a sample that need no curve. Balle, Barthe, Gaboardi 2018, Theorem 8."""
+    pure = inner.pure
+    if pure < 30:
+        pure = math.log1p(rate * math.expm1(pure))
+    elif pure < math.inf:
+        pure = min(pure, pure + math.log(rate + (1 - rate) * math.exp(-pure)))
+    usual = Price(lambda order: math.inf, pure)
+    return Price(lambda order: math.inf, pure, None, min(inner.gdp, usual.gdp),
+                 min(inner.zcdp, usual.zcdp), inner.failure * rate)
+
+
+def check_sampled(node: Node) -> None:
+    if node.inner.kinds & {"IndividualFilter", "Group"}:
+        raise Bad(f"an individual filter or a group inside a {node.name}")
+
+
+def poisson(node: Node, relation: str) -> Price:
+    only(relation, "add_remove", "a Poisson sample")
+    check_sampled(node)
+    inner, rate = price(node.inner, relation), node["rate"]
+    if rate == 1 or inner.exact == 0:
+        return inner
+    return sample(node, rate, inner)
+
+
+def sample(node: Node, rate: float, inner: Price) -> Price:
+    found = amplified(rate, inner)
+    known: dict[float, float] = {}
+
+    def curve(order: float) -> float:
+        if order not in known:
+            known[order] = (sampled_gaussian(rate, inner.exact ** -0.5, order)
+                            if inner.exact is not None
+                            else sampled_moments(rate, inner.renyi, order))
+        return known[order]
+    found.renyi = curve
+    return found
+
+
+def fixed_size(node: Node, relation: str) -> Price:
+    """A replaced record that does what no record would: its coming is that of a Poisson sample."""
+    only(relation, "replace_one", "a sample of fixed size")
+    check_sampled(node)
+    waiting, nested = [node.inner], []
+    while waiting:
+        one = waiting.pop()
+        waiting += once(one)
+        if one.name == "Parallel" and one["certificate"] == "index":
+            raise Bad("parts by index inside a sample of fixed size")
+        nested += [one] if one.name == "FixedSizeSample" else []
+    if any(one["out_of"] != node["size"] for one in nested) or (
+            nested and "Parallel" in node.inner.kinds):
+        raise Bad("a sample of fixed size drawn out of another number of rows")
+    inner = price(node.inner, relation)
+    if node["size"] == node["out_of"] or inner.exact == 0:
+        return inner
+    return sample(node, node["size"] / node["out_of"], inner)
+
+
+def several(child: Node, stated: str, steps: int) -> Price:
+    """Tables that are `steps` records apart: pure k epsilon, Gaussian k mu, Renyi by triangles."""
+    inner = price(child, stated)
+    if "IndividualFilter" in child.kinds or inner.failure:
+        raise Bad("a group, or a change of relation, around a filter or a delta")
+    squared, pure = inner.gdp * steps**2, inner.pure * steps
+    whole = pure_curve(pure) if pure < math.inf else None
+
+    def curve(order: float) -> float:
+        if inner.exact is not None:
+            return squared * order / 2
+        best = math.inf if whole is None else whole(order)
+        return min(best, triangles(inner, steps, order)) if steps <= MOST_STEPS else best
+    return Price(curve, pure, None if inner.exact is None else squared, squared,
+                 inner.zcdp * steps**2)
+
+
+def triangles(inner: Price, steps: int, order: float) -> float:
+    total = inner.renyi(order * steps)
+    for j in range(steps, 1, -1):
+        at = order * steps / j
+        place = at + (j - 1) * (at - 1)
+        total += (at - at / place) / (at - 1) * inner.renyi(place)
+    return total
+
+
+def group(node: Node, relation: str) -> Price:
+    return price(node.inner, relation) if node["rows"] == 1 else several(
+        node.inner, relation, node["rows"])
+
+
+def as_replace_one(node: Node, relation: str) -> Price:
+    only(relation, "replace_one", "AsReplaceOne")
+    return several(node.inner, "add_remove", 2)
+
+
+def label_only(node: Node, relation: str) -> Price:
+    only(relation, "replace_label", "LabelOnly")
+    if "FixedSizeSample" in node.inner.kinds:
+        raise Bad("a sample of fixed size inside LabelOnly")
+    return price(node.inner, "replace_one")
+
+
+def tuning(node: Node, relation: str) -> Price:
+    """Papernot, Steinke 2022 (arXiv:2110.03620), Theorems 2 and 6, with the best second order."""
+    inner = price(node.inner, relation)
+    if "IndividualFilter" in node.inner.kinds or inner.failure:
+        raise Bad("tuning around a filter or a delta")
+    if inner.pure == 0:
+        return inner
+    shape, success, mean = node["shape"], node["success"], node["mean"]
+    poisson_runs = node["distribution"] == "poisson"
+    if poisson_runs:
+        pure = inner.pure + mean * math.tanh(inner.pure / 2)
+    else:
+        pure = (2 + shape) * inner.pure
+        mean = mean_runs(shape, success)
+    both = pure_curve(pure) if pure < math.inf else None
+
+    def curve(order: float) -> float:
+        spread = math.log(mean) / (order - 1)
+        more = max(0.0, spread) if poisson_runs else spread
+        least = min(inner.renyi(at) for at in (order, math.ceil(order))) + more
+        return least if both is None else min(least, both(order))
+    return Price(curve, pure)
+
+
+def mean_runs(shape: float, success: float) -> float:
+    if shape == 0:
+        return (1 / success - 1) / math.log(1 / success)
+    falling = -math.expm1(shape * math.log(success))
+    return shape * (1 - success) / (success * falling)
+
+
+RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
+         "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
+         "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
+         "Tuning": tuning}
+
+
+class Due:
+    """What a plan costs at least, in units of a filter.
+
+    `near` allows for what is not exact; `about` says which node is priced from below only.
+    """
+
+    def __init__(self, units: Fraction | int, delta_units: int = 0, near: float = 1e-9,
+                 about: str = "") -> None:
+        self.units, self.delta_units, self.near, self.about = units, delta_units, near, about
+
+
+def from_below(plan: Node) -> str:
+    """Node types in a plan whose Renyi bound is priced from below; empty if none."""
+    rough = plan.kinds & {"FixedSizeSample", "Tuning", "DiscreteLaplace"}
+    waiting, seen = [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += node.inside
+            if node.name == "PoissonSample" and price(node.inner, "add_remove").exact is None:
+                rough |= {node.name}
+    return ", ".join(sorted(rough))
+
+
+def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float, float],
+        delta: float, shared: bool = True) -> Due:
+    """The price of a plan under one filter; `shared` if it was charged a delta.
+
+    Raises:
+        Bad: it has none, so it was never granted. NoPrice: none in this reader.
+    """
+    found = price(plan, relation)
+    if kind != "basic":
+        if found.failure:
+            raise Bad(f"a plan with a delta of its own under a {kind} filter")
+        value = {"gdp": found.gdp, "zcdp": found.zcdp}.get(kind)
+        value = found.renyi(order) if value is None else value
+        if not value < math.inf:
+            raise Bad(f"a plan that has no price under a {kind} filter")
+        return Due(Fraction(value) * UNIT, 0, 1e-9, from_below(plan) if kind == "rdp" else "")
+    if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
+                               or (found.pure <= budget[0] and not shared)):
+        return Due(Fraction(found.pure) * UNIT)
+    return due_with_delta(plan, relation, found, delta if delta > 0 else budget[1])
+
+
+def node_failing(plan: Node) -> bool:
+    return plan.name == "Asserted" and plan["delta"] > 0 and plan["epsilon"] < 300
+
+
+def renyi_only(plan: Node, relation: str) -> bool:
+    """Whether something in a plan has a Renyi bound and no distribution of losses."""
+    waiting, seen = [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        waiting += node.inside
+        if node.name == "AssertedZCDP" or (
+                node.name == "IndividualFilter" and node["kind"] == "renyi"):
+            return True
+        if node.name in ("Tuning", "Group", "AsReplaceOne") and node.prices:
+            made = next(iter(node.prices.values()))
+            if made.exact is None and made.pure == math.inf:
+                return True
+    return False
+
+
+def by_renyi(plan: Node, found: Price, delta: float) -> float:
+    """The best of many orders, those of filters among them: beyond its own one bounds nothing."""
+    orders = [1 + 10 ** (place / 60 - 2) for place in range(400)]
+    waiting, seen = [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += node.inside
+            orders += [node["order"]] if node.fields.get("kind") == "renyi" else []
+    bounds = [(order, found.renyi(order)) for order in orders]
+    usable = [epsilon_of_renyi(order, bound, delta) for order, bound in bounds
+              if bound < math.inf]
+    if found.zcdp < math.inf:
+        usable.append(epsilon_of_rho(found.zcdp, delta) if found.zcdp else 0.0)
+    return min(usable, default=0.0)
+
+
+def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due:
+    """Of a whole plan at its part of delta."""
+    if not share > 0:
+        if found.failure or found.pure == math.inf:
+            raise Bad("a plan that is not pure, and no delta")
+        return Due(Fraction(found.pure) * UNIT)
+    shared = -((-Fraction(share) * DELTA_UNIT) // 1)
+    if found.failure >= share:
+        raise Bad("a plan that fails more often than its delta says")
+    if found.exact is not None:
+        return Due(Fraction(epsilon_of_mu(math.sqrt(found.exact), share)) * UNIT, shared)
+    if node_failing(plan):
+        # An openly failing coin is the worst of all that are (epsilon, delta)-DP.
+        likely = (share - found.failure) / (1 - found.failure)
+        least = math.log(max(1.0, math.exp(found.pure) - likely * (1 + math.exp(found.pure))))
+        return Due(Fraction(least) * UNIT, shared)
+    if renyi_only(plan, relation):
+        return Due(Fraction(by_renyi(plan, found, share)) * UNIT, shared, 0.02,
+                   "Renyi bounds, roughly")
+    try:
+        return Due(Fraction(epsilon_of_losses(plan, relation, share)) * UNIT, shared, 0.02,
+                   "a composition, to a percent")
+    except NoPrice as what:
+        return Due(0, shared, 0.0, f"{what}, of which only the delta is compared")

@@ -1,0 +1,124 @@
+"""Connections to a ledger file that run nothing of what somebody may have put into it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
+from privledger.ledger.entries import FORMAT
+from privledger.storage.bounded import MOST_VALUE
+from privledger.storage.sqlite_schema import APPLICATION_ID, Objects, read_objects
+
+WAIT, LONG_WAIT = 0.001, 0.05  # seconds between two tries, and after which they come faster
+
+# A damaged file can make SQLite quote bytes that are no text.
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+
+_LONGEST_STATEMENT = 100_000  # also for a schema, which SQLite parses when it opens a file
+_SCHEMA_SECONDS, _STEPS = 2.0, 100_000
+
+
+def translate(error: Exception, location: str) -> LedgerError:
+    """What SQLite says, as one of our errors. What it means (nothing granted, not settled) is
+    said by who asked."""
+    text = str(error).lower()
+    if "locked" in text or "busy" in text:
+        return LedgerBusy(f"{location}: another process held the write lock for too long")
+    if "full" in text:
+        return LedgerError(f"{location}: the disk is full")
+    if "readonly" in text or "unable to open" in text or "i/o" in text:
+        return LedgerError(f"{location}: the file cannot be used ({error})")
+    return LedgerCorrupt(f"{location}: not a ledger, or damaged ({error})")
+
+
+def connect(path: Path, *, writable: bool, seconds: float) -> sqlite3.Connection:
+    """A connection with every guard that SQLite offers. It creates no file.
+
+    Args:
+        seconds: how long SQLite itself waits for a lock, outside of `begin`.
+    """
+    connection = sqlite3.connect(_uri(path, writable), uri=True, timeout=seconds,
+                                 isolation_level=None, check_same_thread=False)
+    try:
+        _guard(connection, writable=writable)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _uri(path: Path, writable: bool) -> str:
+    """How SQLite is to open the file; a folder that cannot be written still can be read."""
+    if writable:
+        return path.as_uri() + "?mode=rw"
+    if os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists():
+        return path.as_uri() + "?mode=ro"
+    return path.as_uri() + "?mode=ro&immutable=1"  # no writer can be there
+
+
+def _guard(connection: sqlite3.Connection, *, writable: bool) -> None:
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    connection.execute("PRAGMA recursive_triggers=OFF")
+    if not writable:
+        connection.execute("PRAGMA query_only=ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _LONGEST_STATEMENT)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    configure = getattr(connection, "setconfig", None)  # from Python 3.12 on
+    for name, value in (("DEFENSIVE", True), ("TRUSTED_SCHEMA", False), ("DQS_DDL", False),
+                        ("DQS_DML", False), ("ENABLE_TRIGGER", False), ("ENABLE_VIEW", False),
+                        ("WRITABLE_SCHEMA", False)):
+        number = getattr(sqlite3, f"SQLITE_DBCONFIG_{name}", None)
+        if configure is not None and number is not None:
+            configure(number, value)
+    # No authorizer and no other callback in Python: an interrupt inside one would be swallowed,
+    # and the statement refused as if the file were damaged.
+
+
+def look(connection: sqlite3.Connection) -> Objects:
+    """The schema, inside a transaction; a file whose schema takes long to read is no ledger."""
+    end = time.thread_time() + _SCHEMA_SECONDS
+    connection.set_progress_handler(lambda: time.thread_time() > end, _STEPS)
+    try:
+        return read_objects(connection)
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def check_header(connection: sqlite3.Connection, location: str) -> None:
+    """Raise unless the file says that it is a ledger, of a format that is known here."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID or version < 1:
+        raise LedgerCorrupt(f"{location}: not a ledger")
+    if version > FORMAT:
+        raise LedgerTooNew(
+            f"{location}: written in format {version}, this version reads up to {FORMAT}"
+        )
+
+
+def begin(connection: sqlite3.Connection, seconds: float) -> None:
+    """Take the write lock, or raise after `seconds`.
+
+    Who waits asks again every few moments; SQLite's own way of waiting would ask ever more
+    seldom, and starve.
+    """
+    start = time.monotonic()
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - start
+                code = getattr(error, "sqlite_errorcode", 0)
+                if code & 0xFF != sqlite3.SQLITE_BUSY or waited > seconds:
+                    raise
+            time.sleep(WAIT if waited < LONG_WAIT else WAIT / 4)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")

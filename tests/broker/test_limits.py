@@ -1,0 +1,177 @@
+"""What a learner's process may use up: every limit has a default, an option and a typed end."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from attrs import fields
+
+import privledger as pl
+from privledger.broker import DEFAULTS, Limits
+from privledger.broker.server import Server, scope_prefix
+from privledger.errors import IsolationLimit
+
+ROWS = {"x": [0.5]}
+SMALL = {
+    "cpu_seconds": 0.5, "memory_mb": 1500, "threads": 20, "total_seconds": 0.5,
+    "silence_seconds": 0.5, "message_mb": 2, "traffic_mb": 8, "plan_nodes": 20_000,
+    "pricing_seconds": 1.0,
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_passing_a_limit_ends_the_learner_and_keeps_the_charge(start, tiny, name):
+    ledger, data = tiny
+    if name == "pricing_seconds":  # the filter that has to know every sample's curve
+        ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6), filter="rdp")
+        data = ledger.protect({"x": [0.1, 0.9]}, ["no", "yes"], data.schema)
+    # Those of time begin when it is loaded: loading takes long where the machine is busy.
+    later = name.endswith("_seconds") and name != "pricing_seconds"
+    limits = Limits.of({name: SMALL[name]})
+    learner = start("Wasteful", patience=None, limits=DEFAULTS if later else limits, what=name)
+    if later:
+        watch = learner._channel.watch
+        watch.limits = limits
+        watch.started = time.monotonic()
+        if name == "silence_seconds":
+            learner._channel.patience = SMALL[name]
+        elif name == "cpu_seconds":
+            watch.limits = Limits(cpu_seconds=SMALL[name] + watch.cpu)
+    begun = time.thread_time()
+    with pytest.raises(IsolationLimit) as caught:
+        learner.fit(data)
+    assert caught.value.limit == name
+    assert caught.value.allowed == pytest.approx(SMALL[name], abs=5)
+    assert name in str(caught.value)
+    assert time.thread_time() - begun < 5
+    assert learner._process.poll() is not None
+    (grant,) = ledger.state.grants.values()
+    assert (grant.status, grant.touched, grant.releases) == ("settled", True, 1)
+    assert ledger.spent >= 1 - 1e-6
+    assert ledger.verify() == []
+
+
+def test_a_message_that_grows_when_it_is_read_is_refused(start, tiny):
+    with pytest.raises(pl.IsolationError, match="values"):
+        start("Wasteful", what="values").fit(tiny[1])
+
+
+@pytest.mark.parametrize("name", sorted({one.name for one in fields(Limits)}))
+def test_every_limit_is_stated_and_checked(name):
+    assert getattr(DEFAULTS, name) > 0
+    for bad in (0, -1, float("nan"), float("inf"), True, "9", None):
+        with pytest.raises(pl.InvalidValue):
+            Limits.of({name: bad})
+
+
+def test_an_unknown_limit_is_refused_by_name():
+    with pytest.raises(pl.InvalidPlan, match="one of silence_seconds"):
+        Limits.of({"cpu": 5})
+
+
+@pytest.mark.parametrize("depth", [101, 200, 5000])
+def test_a_deep_plan_is_refused_by_its_depth(start, tiny, depth):
+    if depth == 5000:  # beyond what the child's own writer can say
+        _, data = tiny
+        node = {"node": "Gaussian", "noise_multiplier": 50.0}
+        for _ in range(depth):
+            node = {"node": "Sequential", "nodes": [node]}
+        said = Server(data, "x").answer({"ask": "request", "define": [], "plan": node, "data": 0,
+                                         "delta": 0.0})
+    else:
+        learner = start("DeepPlan", what=str(depth))
+        learner.fit(tiny[1])
+        said = json.loads(learner.predict(ROWS)[0])
+    assert said["error"] == "InvalidPlan"
+    assert "at most 100 deep" in said["text"]
+    assert tiny[1]._vault.opened == 0
+
+
+def test_an_answer_that_no_message_carries_is_not_worked_out(tiny):
+    """10^9 cells took the owner's memory and an hour of noise, for an answer it could not send."""
+    _, data = tiny
+    server = Server(data, "x")
+    plan = pl.Gaussian(50.0)
+    opened = server.answer({"ask": "request", "plan": pl.to_json(plan), "data": 0, "delta": 0.0,
+                            "define": []})
+    assert opened["session"] == 0
+    coins = [{"id": place, "is": "CoinCells", "count": 31_623, "weights": []} for place in (1, 2)]
+    with pytest.raises(IsolationLimit) as caught:
+        server.answer({"ask": "release", "session": 0, "mechanism": pl.to_json(plan), "rollover": 0,
+                       "define": [*coins, {"id": 3, "is": "CrossCells", "first": 1, "second": 2}],
+                       "query": {"data": 0, "blocks": [{"is": "Ones"}], "cells": 3, "what": "q"}})
+    assert caught.value.limit == "message_mb"
+    assert data._vault.opened == 0
+
+
+def team_ledger():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6), caps=[
+        pl.Cap(pl.Budget(1.0, 1e-6), labels={"team": "a"}),
+        pl.Cap(pl.Budget(2.0, 1e-6), labels={"team": "b"})])
+    schema = pl.Schema("tiny", (
+        pl.Column("x", "numeric", "feature", 0.0, 1.0),
+        pl.Column("label", "categorical", "target", categories=("no", "yes"))))
+    return ledger, ledger.protect({"x": [0.1, 0.9]}, ["no", "yes"], schema)
+
+
+def test_the_owners_labels_are_on_every_grant(start):
+    """A learner that gives none still falls under its team's cap."""
+    ledger, data = team_ledger()
+    start("Plain", labels={"team": "a"}).fit(data)
+    (grant,) = ledger.state.grants.values()
+    assert grant.body["labels"] == {"team": "a"}
+    with pytest.raises(pl.BudgetExceeded):
+        start("Plain", labels={"team": "a"}).fit(data)
+    start("Plain", labels={"team": "b"}).fit(data)
+    assert 1.0 < ledger.spent < 2.0
+
+
+@pytest.mark.parametrize("message", [
+    {"labels": {"team": "b"}}, {"labels": {"team": "a"}}, {"labels": [["team", "b"]]},
+    {"labels": "team"}, {"lease": 1.0}, {"lease": 0}, {"delta": 0.5}, {"delta": True},
+])
+def test_what_the_owner_says_cannot_be_said_by_a_learner(message):
+    ledger, data = team_ledger()
+    server = Server(data, "x", {"team": "a"})
+    ask = {"ask": "request", "define": [], "plan": pl.to_json(pl.Gaussian(50.0)), "data": 0,
+           "delta": 0.0, "scope": None, "learner": "y", "isolation": "guarded"}
+    assert server.answer(ask | message)["error"] in ("NotGranted", "InvalidValue")
+    assert ledger.state.grants == {}
+    assert "grant" in server.answer(ask)
+    (grant,) = ledger.state.grants.values()
+    assert (grant.body["learner"], grant.body["isolation"]) == ("x", "brokered")
+
+
+def test_a_scope_of_somebody_else_cannot_be_drawn_on_by_its_name(start, tiny):
+    ledger, data = tiny
+    node = pl.IndividualFilter("gdp", 0.01)
+    ledger.open_scope(node, name="shared")
+    before = ledger.spent
+    names = []
+    for labels in ({}, {"team": "a"}, {"team": "a"}):
+        learner = start("Scopes", what="shared", labels=labels)
+        learner.fit(data)
+        names.append(json.loads(learner.predict(ROWS)[0])["name"])
+    assert "shared" not in names
+    assert names[0] != names[1] == names[2]
+    assert ledger.spent > before
+    assert len(ledger.state.scopes) == 3
+    assert names[0].startswith(scope_prefix("test-scopes", {}))
+
+
+def test_limits_hold_for_a_learner_that_is_only_loaded(start):
+    """Its plan is made and asked for before anything is granted."""
+    with pytest.raises(IsolationLimit, match="plan_nodes"):
+        start("ManyNodes", patience=None)
+
+
+def test_no_process_is_left(start, tiny):
+    learner = start("Wasteful", what="silence_seconds")
+    learner._channel.patience = 0.3
+    with pytest.raises(IsolationLimit):
+        learner.fit(tiny[1])
+    with pytest.raises(ProcessLookupError):
+        os.kill(learner._process.pid, 0)

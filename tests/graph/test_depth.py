@@ -1,0 +1,168 @@
+"""A plan is nested at most 100 deep; whoever reads one says so before walking it."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+
+import privledger as pl
+from privledger.graph.codec import from_json
+from privledger.graph.depth import MAX_DEPTH, MOST_NODES, check_depth
+from privledger.graph.meter import Meter
+from privledger.graph.nodes import COMPOSITE_TYPES
+from privledger.ledger import audit
+from privledger.ledger.entries import make_entry
+from privledger.storage.memory import MemoryStore
+
+G = pl.Gaussian(30.0)
+WRAPS = {
+    "Sequential": lambda node: pl.Sequential([node]),
+    "Repeat": lambda node: pl.Repeat(node, 1),
+    "Parallel": lambda node: pl.Parallel([node]),
+    "OneOf": lambda node: pl.OneOf([node]),
+    "PoissonSample": lambda node: pl.PoissonSample(0.5, node),
+    "IndividualFilter": lambda node: pl.IndividualFilter("gdp", 0.5, node=node),
+    "Group": lambda node: pl.Group(1, node),
+    "FixedSizeSample": lambda node: pl.FixedSizeSample(1, 2, node),
+    "AsReplaceOne": pl.AsReplaceOne,
+    "LabelOnly": pl.LabelOnly,
+    "Tuning": lambda node: pl.Tuning(node, success=0.5),
+}
+JSON = {"node": "Gaussian", "noise_multiplier": 30.0}
+
+
+def nested(wrap, depth, node=G):
+    for _ in range(depth - 1):
+        node = wrap(node)
+    return node
+
+
+def nested_json(depth, name="Sequential"):
+    found = JSON
+    for _ in range(depth - 1):
+        found = ({"node": "Repeat", "inner": found, "count": 1} if name == "Repeat"
+                 else {"node": name, "nodes": [found]})
+    return found
+
+
+def test_every_composite_is_tried():
+    assert set(WRAPS) == {kind.__name__ for kind in COMPOSITE_TYPES}
+
+
+@pytest.mark.parametrize("name", WRAPS)
+def test_the_deepest_plan_goes_there_and_back(name):
+    plan = nested(WRAPS[name], MAX_DEPTH)
+    assert from_json(pl.to_json(plan)) == plan
+    assert hash(plan) == hash(nested(WRAPS[name], MAX_DEPTH))
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    repr(plan)
+
+
+@pytest.mark.parametrize("name", WRAPS)
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 200, 5000])
+def test_a_deeper_one_is_refused_by_name(name, depth):
+    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+        pl.to_json(nested(WRAPS[name], depth))
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 200, 100_000])
+@pytest.mark.parametrize("name", ["Sequential", "Repeat"])
+def test_json_that_is_too_deep_is_refused(name, depth):
+    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+        from_json(nested_json(depth, name))
+
+
+@pytest.mark.parametrize("field", ["shares", "noise_multiplier"])
+def test_lists_of_lists_are_refused(field):
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(pl.InvalidPlan, match="list of lists"):
+        from_json(JSON | {field: deep})
+
+
+@pytest.mark.parametrize("name", ["Sequential", "Repeat", "Parallel", "OneOf", "IndividualFilter",
+                                  "Group"])
+def test_the_deepest_plan_has_a_price_and_a_meter(name):
+    """From as deep in the interpreter as a test is: half of the way is left to callers."""
+    plan = nested(WRAPS[name], MAX_DEPTH)
+    limit = sys.getrecursionlimit()
+    assert limit >= 1000
+    assert pl.epsilon(plan, 1e-6) > 0
+    Meter(plan)
+
+
+def test_the_deepest_plan_is_granted_and_verified():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6))
+    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    data = ledger.protect({"x": [0.5]}, schema)
+    with ledger.request(nested(WRAPS["Sequential"], MAX_DEPTH), data, delta=1e-6) as session:
+        session.release(G, data.count())
+    assert ledger.verify() == []
+    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+        ledger.request(nested(WRAPS["Sequential"], MAX_DEPTH + 1), data)
+    assert data._vault.opened == 1
+
+
+def test_a_depth_that_was_written_over_is_not_believed():
+    plan = nested(WRAPS["Repeat"], MAX_DEPTH)
+    for _ in range(5000):
+        plan = pl.Repeat(plan, 1)
+        object.__setattr__(plan, "_depth", 1)
+    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+        pl.to_json(plan)
+
+
+def test_a_plan_that_holds_itself_is_refused():
+    plan = pl.Repeat(G, 1)
+    object.__setattr__(plan, "node", plan)
+    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+        check_depth(plan)
+    table = {"node": "Repeat", "count": 1}
+    table["inner"] = table
+    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+        from_json(table)
+
+
+def test_a_plan_that_unfolds_without_end_is_refused():
+    """Sharing makes 2^60 nodes of sixty objects."""
+    plan = G
+    for _ in range(60):
+        plan = pl.Sequential([plan, plan])
+    with pytest.raises(pl.InvalidPlan, match=str(MOST_NODES)):
+        pl.to_json(plan)
+
+
+def test_events_are_read_within_the_same_limits():
+    dp_event = pytest.importorskip("dp_accounting.dp_event")
+    for make in (lambda event: dp_event.ComposedDpEvent([event]),
+                 lambda event: dp_event.SelfComposedDpEvent(event, 1),
+                 lambda event: dp_event.PoissonSampledDpEvent(0.5, event)):
+        event = dp_event.GaussianDpEvent(30.0)
+        for _ in range(5000):
+            event = make(event)
+        with pytest.raises(pl.InvalidPlan, match="DpEvent .*at most 100 deep"):
+            pl.from_dp_event(event)
+
+
+def stored(depth):
+    """A history with a chain that holds, whose only grant has a plan nested that deep."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6))
+    data = ledger.protect({"x": [0.5]}, pl.Schema("s", (
+        pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
+    ledger.request(G, data).close()
+    store, head = MemoryStore(), "0" * 64
+    with store.transaction() as transaction:
+        for position, old in enumerate(ledger._history.store.read()):
+            body = old.body | ({"plan": nested_json(depth)} if old.kind == "granted" else {})
+            entry = make_entry(position, old.kind, body, head)
+            head = entry.hash
+            transaction.append(entry)
+    return store
+
+
+@pytest.mark.parametrize("depth", [101, 200])
+def test_a_stored_plan_that_is_too_deep_is_a_finding(depth):
+    assert audit(stored(depth))

@@ -1,0 +1,126 @@
+"""A round that fits exactly is run, however many went before; no record ever passes its cap."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privledger as pl
+from privledger.ledger import ScopeSpend
+from privledger.ledger.individual import PARTS, RECORD_UNITS, whole_and_parts
+from privledger.session.aggregate import LIGHTER
+
+ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+QUICK = settings(max_examples=150, deadline=None)
+decimals = st.integers(1, 9999).flatmap(lambda whole: st.integers(1, 8).map(
+    lambda places: Fraction(whole, 10**places)))
+
+
+def fresh(cap, records=1):
+    return ScopeSpend(cap, np.zeros(records, np.int64), np.zeros(records, np.int32))
+
+
+def rounds_run(cap, cost, most):
+    spend = fresh(cap)
+    return sum(bool(spend.admit(np.array([cost]))[0]) for _ in range(most)), spend
+
+
+@QUICK
+@given(decimals, st.integers(1, 400))
+def test_decimals_that_fit_exactly_all_run_and_not_one_more(cost, rounds):
+    run, spend = rounds_run(float(cost * rounds), float(cost) * LIGHTER, rounds + 3)
+    assert run == rounds
+    assert spend.spent[0] <= RECORD_UNITS
+
+
+@pytest.mark.parametrize(("cap", "cost", "rounds"), [
+    (0.0125, 0.0025, 5), (0.03, 0.01, 3), (0.3, 0.1, 3), (0.7, 0.1, 7), (1.0, 1 / 3, 3),
+    (1.0, 0.001, 1000), (2.0, 1e-4, 20_000), (7e-9, 1e-9, 7), (1e-120, 2e-121, 5)])
+def test_the_filed_case_and_its_siblings(cap, cost, rounds):
+    assert rounds_run(cap, cost * LIGHTER, rounds + 2)[0] == rounds
+
+
+@QUICK
+@given(st.floats(1e-6, 1e6), st.lists(st.floats(0, 1.2), min_size=1, max_size=60))
+def test_what_was_run_never_passes_the_cap_and_is_never_counted_as_less(cap, shares):
+    """Exactly, in rational numbers."""
+    spend, total = fresh(cap), Fraction(0)
+    for share in shares:
+        cost = share * cap
+        if spend.admit(np.array([cost]))[0]:
+            total += Fraction(cost)
+        assert Fraction(int(spend.spent[0]), RECORD_UNITS) * Fraction(cap) >= total
+    assert total <= Fraction(cap)
+
+
+def test_what_is_counted_stays_above_what_the_wider_noise_costs():
+    """With room for a few roundings: 2**-50 is eight of them."""
+    truth = 1 / (1 + Fraction(1, 2**40)) ** 2
+    assert truth * (1 + Fraction(1, 2**50)) < Fraction(LIGHTER) < 1 - Fraction(1, 2**50)
+
+
+@QUICK
+@given(st.lists(st.floats(1e-20, 1e-3), min_size=1, max_size=40), st.integers(0, 3))
+def test_traces_add_up_without_being_rounded_up_each(costs, before):
+    """The sum is rounded up to a unit, not every cost: at most one unit too many is counted."""
+    spend = fresh(1.0)
+    spend.spent[:] = before
+    for cost in costs:
+        assert spend.admit(np.array([cost]))[0]
+    counted = Fraction(int(spend.spent[0]) - before, RECORD_UNITS)
+    exact = sum(map(Fraction, costs))
+    assert exact <= counted < exact + Fraction(1, RECORD_UNITS) + Fraction(200, 2**92)
+
+
+@QUICK
+@given(st.floats(1e-300, 1e300), st.floats(0, 2.5))
+def test_parts_are_rounded_up_and_by_two_of_them_at_most(cap, share):
+    cost = cap * share
+    if not math.isfinite(cost) or 0 < cost < 1e-300:
+        return
+    whole, parts = whole_and_parts(np.array([cost]), cap)
+    found = (int(whole[0]) << PARTS) + int(parts[0])
+    exact = min(Fraction(cost) / Fraction(cap), Fraction(4)) * (RECORD_UNITS << PARTS)
+    if exact < 2 * (RECORD_UNITS << PARTS) * Fraction(99, 100):
+        assert exact <= found <= exact + 3
+
+
+def test_five_releases_of_a_twentieth_run_on_a_filter_of_five():
+    """The case as it was filed: cap .0125, five rounds of .0025."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(20.0, 1e-6), filter="gdp")
+    data = ledger.protect({"x": [1.0, -1.0, 0.5]}, ONE)
+    node, noise = pl.IndividualFilter("gdp", 0.0125), pl.Gaussian(20.0)
+    with ledger.request(node, data) as session:
+        for _ in range(6):
+            session.release(noise, session.filtered(node).sum("x"))
+    line = ledger.record(0).lines[0]
+    assert line.rounds == 5
+    assert line.amount == pytest.approx(0.0125, rel=1e-12)
+    assert ledger.record(2).lines[0].rounds == 6
+    assert ledger.verify() == []
+
+
+@pytest.mark.parametrize(("kind", "rate", "order"), [("gdp", 1.0, 0.0), ("renyi", 1.0, 8.0),
+                                                     ("renyi", 0.1, 8.0)])
+@pytest.mark.parametrize("rounds", [3, 50])
+def test_a_cap_of_so_many_rounds_runs_so_many(kind, rate, order, rounds):
+    noise = pl.Gaussian(9.0)
+    plan = noise if rate == 1.0 else pl.PoissonSample(rate, noise)
+    cap = 1 / 81 if kind == "gdp" else float(pl.rdp(plan, [order])[0])
+    ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 1e-6),
+                              **({"filter": "gdp"} if kind == "gdp" else
+                                 {"filter": "rdp", "order": order}))
+    data = ledger.protect({"x": [1.0, -1.0]}, ONE)
+    node = pl.IndividualFilter(kind, cap * rounds, order)
+    with ledger.request(node, data) as session:
+        for _ in range(rounds + 2):
+            handle = session.filtered(node)
+            session.release(noise, (handle if rate == 1.0 else handle.poisson(rate)).sum("x"))
+    assert ledger.record(0).lines[0].rounds == rounds
+    assert ledger.record(0).total <= ledger.record(0).lines[0].cap
+    assert ledger.verify() == []

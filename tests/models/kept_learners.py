@@ -1,0 +1,54 @@
+"""Every shipped learner, fitted on a small table of its kind."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import privledger as pl
+
+FEATURES = (
+    pl.Column("x", "numeric", "feature", 0.0, 1.0, missing=True),
+    pl.Column("n", "numeric", "feature", 0.0, 9.0, integer=True),
+    pl.Column("c", "categorical", "feature", categories=("a", "b", "d"), missing=True),
+)
+NUMBER = pl.Schema("numbers", (*FEATURES, pl.Column("y", "numeric", "target", 0.0, 1.0)))
+CLASSES = pl.Schema("classes", (*FEATURES, pl.Column("y", "categorical", "target",
+                                                     categories=("no", "yes", "maybe"))))
+TWO = pl.Schema("two", (*FEATURES, pl.Column("y", "categorical", "target",
+                                             categories=("yes", "no"))))
+LEARNERS = {
+    "joint-tree-classifier": (CLASSES, {}),
+    "joint-tree-regressor": (NUMBER, {}),
+    "dpsis": (TWO, {"k": 2}),
+    "dpsis-two-stage": (TWO, {"k": 2}),
+    "diprime-forest-classifier": (CLASSES, {"n_trees": 3}),
+    "diprime-forest-regressor": (NUMBER, {"n_trees": 3}),
+    "multinomial-forest-classifier": (CLASSES, {}),
+    "label-private-classifier": (CLASSES, {"n_trees": 5}),
+    "private-ensemble-classifier": (CLASSES, {}),
+    "sgbdt-regressor": (NUMBER, {"n_trees": 5}),
+    "sgbdt-classifier": (CLASSES, {"n_trees": 5}),
+    "dpboost-regressor": (NUMBER, {"n_trees": 3}),
+    "dpboost-classifier": (TWO, {"n_trees": 3}),
+}
+
+
+def table(schema, n=200, seed=1):
+    """Columns with gaps, and a target."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(n)
+    X = {"x": np.where(rng.random(n) < 0.1, np.nan, x), "n": rng.integers(0, 10, n).astype(float),
+         "c": np.array([None, "a", "b", "d"], dtype=object)[rng.integers(0, 4, n)]}
+    if schema.task == "regression":
+        return X, x
+    labels = np.array(schema.target.categories)
+    return X, labels[np.minimum((x * len(labels)).astype(int), len(labels) - 1)]
+
+
+def fitted(name, **more):
+    schema, params = LEARNERS[name]
+    kind = pl.load_learner(name)
+    learner = kind(epsilon=5.0, delta=1e-6 if "sgbdt" in name else 0.0, schema=schema, **params,
+                   **more)
+    return learner.fit(*table(schema))
+

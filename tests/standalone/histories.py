@@ -1,0 +1,198 @@
+"""Honest histories of every learner, node type and kind of entry, and structure-aware forgeries."""
+
+from __future__ import annotations
+
+import copy
+import importlib.metadata
+import json
+import warnings
+
+import privledger as pl
+from privledger.testing.examples import examples_for
+from privledger.testing.fitting import fresh, ledger_for, protect
+from tests.standalone.conftest import ROWS, SCHEMA, chained, lived
+
+G, L = pl.Gaussian(20.0), pl.Laplace(20.0)
+LEAVES = (
+    pl.Laplace(20.0, 2.0), pl.Gaussian(20.0, (0.5, 0.5)), pl.DiscreteLaplace(0.05, 2),
+    pl.DiscreteGaussian(30.0, 2), pl.Exponential(0.1), pl.Exponential(0.1, (0, 1)),
+    pl.PermuteAndFlip(0.1), pl.ReportNoisyMax(0.1), pl.ReportNoisyMax(0.1, "gumbel"),
+    pl.TopK(2, 0.1), pl.TopK(2, 0.1, "gumbel"), pl.SparseVector(40.0, 40.0, 2),
+    pl.RandomizedResponse(0.9, 3), pl.Asserted(0.1, "so it was said"),
+    pl.Asserted(0.1, "so it was said", 1e-8), pl.AssertedZCDP(0.001, "so it was said"),
+    pl.PostProcess("a note"), pl.Public("a fact"),
+)
+COMPOSITES = (
+    pl.Sequential([L, G]), pl.Sequential([]), pl.Repeat(L, 3), pl.Parallel([L, pl.Laplace(30.0)]),
+    pl.Parallel([L, L], "iid_per_record"), pl.Parallel([G, G], "index"), pl.OneOf([L, G]),
+    pl.PoissonSample(0.1, G), pl.PoissonSample(0.1, L), pl.PoissonSample(0.1, pl.Repeat(L, 2)),
+    pl.FixedSizeSample(5, 100, G), pl.IndividualFilter("gdp", 0.001),
+    pl.IndividualFilter("renyi", 0.001, 64.0), pl.IndividualFilter("gdp", 0.001, node=G),
+    pl.Group(2, L), pl.Group(2, G), pl.AsReplaceOne(L), pl.LabelOnly(pl.Parallel([L, L])),
+    pl.Tuning(pl.Laplace(60.0), success=0.5), pl.Tuning(pl.Laplace(60.0), "poisson", mean=3.0),
+    pl.Group(3, pl.DiscreteGaussian(100.0)),
+)
+LABELS = pl.Schema("one", (
+    pl.Column("x", "numeric", "feature", -1.0, 1.0),
+    pl.Column("y", "categorical", "target", categories=("no", "yes")),
+))
+NODES = (*LEAVES, *COMPOSITES)
+SMALL = {"k": 1, "max_depth": 1, "n_estimators": 2, "n_trees": 2, "n_rounds": 2}
+
+
+def node_histories():
+    """(name, lines, vectors) of one granted and settled plan for every node, filter and relation
+    under which it has a price."""
+    for node in NODES:
+        for kind in ("gdp", "zcdp", "rdp", "basic"):
+            for relation in ("add_remove", "replace_one", "replace_label"):
+                lines = _granted(node, kind, relation)
+                if lines is not None:
+                    yield f"{node} {kind} {relation}", lines, {}
+
+
+def _granted(node, kind, relation):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter=kind, relation=relation)
+    labels = relation == "replace_label"
+    data = (ledger.protect(ROWS, ["no", "yes", "no", "no", "yes"], LABELS, name="t",
+                           public_features=True)
+            if labels else ledger.protect(ROWS, schema=SCHEMA, name="t"))
+    try:
+        ledger.request(node, data, delta=1e-7 if kind == "basic" else 0.0).close()
+    except (pl.UnsupportedNode, pl.InvalidValue):
+        return None
+    return lines_of(ledger)
+
+
+def learner_histories():
+    """(name, lines, vectors) of a fit of every learner that is installed."""
+    for entry in importlib.metadata.entry_points(group="privledger.learners"):
+        kind = entry.load()
+        small = {name: value for name, value in SMALL.items() if name in kind().get_params()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            learner = kind(**small)
+            for given in examples_for(learner)[:1]:
+                model = fresh(learner, schema=given.schema)
+                ledger = ledger_for(model, 1.3)
+                model.fit(protect(ledger, given))
+                yield entry.name, lines_of(ledger), dict(ledger._history.store._vectors)
+
+
+def everything(kind):
+    """(lines, vectors): every kind of entry in one history, with caps, windows and a policy."""
+    policy = pl.Policy(max_epsilon=2.0, max_delta=1e-5, learners=("first", "", "x"),
+                       mechanisms=("Gaussian", "Laplace", "IndividualFilter"), min_delta=1e-9,
+                       isolation=("guarded",), windows=("q1", "q2"), allow_asserted=False)
+    ledger = lived(kind, policy=policy, caps=[
+        pl.Cap(pl.Budget(1.5, 1e-6), data="people"), pl.Cap(pl.Budget(1.2, 1e-6),
+                                                           labels={"team": "a"}),
+        pl.Cap(pl.Budget(1.2, 1e-6), window="q1")])
+    plan = G if kind != "basic" else L
+    data = ledger.protect({"x": [0.5]}, schema=SCHEMA, name="other")
+    for window in ("q1", "q2"):
+        ledger.open_window(window)
+        half = pl.Parallel([plan, pl.Repeat(plan, 2)], "iid_per_record")
+        with ledger.request(half, data, learner="x", labels={"team": "a"}, lease=60.0) as session:
+            parts = data.partition(pl.RandomParts(2)) if hasattr(pl, "RandomParts") else None
+            if parts is not None:
+                session.release(plan, parts[0].count())
+    grant = next(iter(ledger.state.grants))
+    ledger.correct(grant, pl.Repeat(plan, 3), "an audit")
+    return lines_of(ledger), dict(ledger._history.store._vectors)
+
+
+def sampled():
+    """(lines, vectors): releases on samples, in parts and of one among several, all taken."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="rdp")
+    data = ledger.protect(ROWS, schema=SCHEMA, name="t")
+    choice = pl.OneOf([pl.Sequential([G, pl.Repeat(pl.PoissonSample(0.5, G), 2)]),
+                       pl.Repeat(pl.Gaussian(30.0), 4)])
+    with ledger.request(pl.Sequential([choice, pl.PoissonSample(0.25, G)]), data) as session:
+        session.release(G, data.poisson(0.25).count())
+        session.release(G, data.count())
+        for _ in range(2):
+            session.release(G, data.poisson(0.5).count())
+    return lines_of(ledger), {}
+
+
+def lines_of(ledger):
+    assert ledger.verify() == []
+    return [{"position": entry.position, "kind": entry.kind, "body": entry.body,
+             "previous": entry.previous, "hash": entry.hash}
+            for entry in ledger._history.store.read()]
+
+
+# --- forgeries ----------------------------------------------------------------------------------
+
+
+def places(value, path=()):
+    """Every place inside a JSON value, composites too."""
+    inside = value.items() if isinstance(value, dict) else (
+        enumerate(value) if isinstance(value, list) else ())
+    for key, item in inside:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def others(value):
+    """Values that stand for what a forger may put there, by name."""
+    retyped = {"a text": str(value), "a list": [value], "nothing": None, "an object": {}}
+    if isinstance(value, bool):
+        return {"turned": not value, "a number": int(value), **retyped}
+    if isinstance(value, int):
+        return {"less": value // 2, "more": value * 2 + 1, "one more": value + 1,
+                "negative": -value - 1, "a float": float(value) if value < 10**300 else 0.5,
+                "true": True, "half": 0.5, **retyped}
+    if isinstance(value, float):
+        return {"less": value / 2, "more": value * 2, "negative": -value, "true": True, **retyped}
+    if isinstance(value, str):
+        return {"another": value + "x", "empty": "", "a number": 1, "a list": [value],
+                "nothing": None}
+    return {"empty": type(value)() if value is not None else "", "a text": "x", "a number": 1,
+            "nothing": None, "true": True}
+
+
+def field_forgeries(lines):
+    """Every field of every entry: changed, retyped, removed; every element of a list doubled."""
+    for index, line in enumerate(lines):
+        for path in places(line["body"]):
+            for name, value in others(_at(line["body"], path)).items():
+                yield (f"{index} {line['kind']} {path} {name}",
+                       _edited(lines, index, path, lambda holder, key, value=value:
+                               holder.__setitem__(key, value)))
+            yield (f"{index} {line['kind']} {path} removed",
+                   _edited(lines, index, path, lambda holder, key: holder.__delitem__(key)))
+            if isinstance(path[-1], int):
+                yield (f"{index} {line['kind']} {path} doubled",
+                       _edited(lines, index, path, lambda holder, key:
+                               holder.insert(key, copy.deepcopy(holder[key]))))
+        for kind in ("settled", "aborted", "granted", "crashed", "protected", "unheard"):
+            made = copy.deepcopy(lines)
+            made[index]["kind"] = kind
+            yield f"{index} {line['kind']} as {kind}", chained(made)
+
+
+def order_forgeries(lines):
+    """Entries left out, doubled, exchanged, moved to the end."""
+    for index in range(len(lines)):
+        yield f"{index} left out", chained(lines[:index] + lines[index + 1:])
+        yield f"{index} doubled", chained(lines[:index + 1] + lines[index:])
+        yield f"{index} at the end", chained(lines[:index] + lines[index + 1:] + [lines[index]])
+        for other in range(index + 1, len(lines)):
+            made = list(lines)
+            made[index], made[other] = made[other], made[index]
+            yield f"{index} and {other} exchanged", chained(made)
+
+
+def _at(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _edited(lines, index, path, change):
+    made = copy.copy(lines)
+    made[index] = {**lines[index], "body": json.loads(json.dumps(lines[index]["body"]))}
+    change(_at(made[index]["body"], path[:-1]), path[-1])
+    return chained(made)

@@ -1,0 +1,156 @@
+"""Lines that mutants of them survived: each has a test that fails without it."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import mpmath as mp
+import numpy as np
+import pytest
+from attrs import evolve
+from rich.console import Console
+
+import privledger as pl
+from privledger.cli.showing import render_ledger
+from privledger.cli.tables import score
+from privledger.errors import UnsupportedNode
+from privledger.findings import Finding
+from privledger.graph import to_json
+from privledger.ledger import audit
+from privledger.ledger.entries import make_entry
+from privledger.ledger.rules import _entry_origins
+from privledger.reports import ledger_report
+from privledger.reports.page import whatif
+from privledger.reports.released import lines_of
+from privledger.storage import MemoryStore
+
+X = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+
+
+@pytest.mark.parametrize("noise", [0.5, 1e-3, 1e-30, 1e-80])
+@pytest.mark.parametrize("order", [1.5, 2.0, 9.0, 40.0, 400.0])
+def test_the_curve_of_three_answers(noise, order):
+    """Around the order where its closed form leaves the floats, too."""
+    found = pl.rdp(pl.RandomizedResponse(noise, 3), [order], "replace_one")[0]
+    with mp.workdps(400):
+        wrong = mp.mpf(noise) / 3
+        right = 1 - 2 * wrong
+        exact = mp.log(right**order * wrong ** (1 - order) + wrong**order * right ** (1 - order)
+                       + wrong) / (order - 1)
+        assert exact <= mp.mpf(found) <= mp.log(right / wrong) * (1 + mp.mpf(10) ** -13)
+        if (order - 1) * exact < 590:
+            assert found <= exact * (1 + mp.mpf(10) ** -9)
+
+
+@pytest.mark.parametrize("node", [pl.Asserted(1.0, "x"), pl.Asserted(1.0, "x", delta=1e-9)])
+def test_nothing_is_proved_from_below_for_what_somebody_vouches_for(node):
+    for times in (1, 7):
+        assert pl.epsilon(pl.Repeat(node, times), 1e-6, explain=True).lower == 0
+
+
+@pytest.mark.parametrize("rho", [0, -1.0, float("nan"), float("inf"), True, "1"])
+def test_an_asserted_rho_is_a_number_above_zero(rho):
+    with pytest.raises(pl.InvalidValue):
+        pl.AssertedZCDP(rho, "because")
+
+
+@pytest.mark.parametrize("why", ["", "  ", None, 3])
+@pytest.mark.parametrize("kind", [pl.Asserted, pl.AssertedZCDP])
+def test_an_assertion_has_a_reason(kind, why):
+    with pytest.raises(pl.InvalidMechanism):
+        kind(1.0, why)
+
+
+def test_what_an_entry_brings_that_a_policy_can_forbid():
+    created = {"relation": "add_remove", "mode": "simulation", "budget": {"delta": 1e-6}}
+    plan = to_json(pl.Sequential([pl.Gaussian(1.0), pl.Asserted(1.0, "x")]))
+
+    def origins(kind, **body):
+        return _entry_origins(SimpleNamespace(kind=kind, body=body), created, {"t": 5})
+
+    for kind in ("granted", "scope", "corrected"):
+        found = origins(kind, plan=plan, learner="a", data="t")
+        assert set(found.mechanisms) >= {"Gaussian", "Asserted"}
+        assert found.asserted
+        assert bool(found.learners) == bool(found.rows) == (kind == "granted")
+    assert origins("corrected", plan=None).mechanisms == ()
+    assert origins("window", window="w", plan=plan).mechanisms == ()
+    assert origins("window", window="w").windows == ("w",)
+    assert origins("released", questions=["asserted: a", "count"]).asserted == ("asserted: a",)
+    first = origins("created")
+    assert (first.simulated, first.relation, first.budget_delta) == (True, "add_remove", 1e-6)
+    assert not origins("window", window="w").simulated
+
+
+@pytest.mark.parametrize("error", [OverflowError("far"), UnsupportedNode("none"),
+                                   pl.InvalidValue("a", 1, "b")])
+def test_a_history_that_nobody_prices_as_a_whole_says_so(monkeypatch, error):
+    ledger = spent_ledger()
+
+    def fails(*arguments):
+        raise error
+
+    monkeypatch.setattr(whatif, "explain", fails)
+    found = whatif.what_if(ledger.state, pl.Gaussian(9.0), 1)
+    assert "No accountant prices the history as a whole" in found.note
+    assert found.compared == ()
+    assert found.curve
+
+
+def spent_ledger():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
+    data = ledger.protect({"x": [0.5]}, X, name="people")
+    with ledger.request(pl.Gaussian(9.0), data, learner="a") as session:
+        session.release(pl.Gaussian(9.0), data.count())
+    return ledger
+
+
+def test_every_finding_is_shown():
+    ledger = spent_ledger()
+    report = evolve(ledger_report(ledger._history.store, ledger.state),
+                    findings=(Finding("some-rule", 3, "what is wrong"),))
+    page = Console(file=io.StringIO(), width=200, color_system=None)
+    render_ledger(page, report)
+    assert "some-rule" in page.file.getvalue()
+    assert "what is wrong" in page.file.getvalue()
+
+
+def test_releases_say_what_they_ran_under():
+    leaf = to_json(pl.Gaussian(2.0))
+    body = {"nodes": [{"leaf": leaf, "under": []},
+                      {"leaf": leaf, "under": [{"kind": "poisson"}, {"kind": "part"}]}],
+            "questions": ["count"], "items": [[0, 0, 1], [1, 0, 1], [1, 0, 1]]}
+    lines, kinds = lines_of([body])
+    assert [(line.mechanism, line.count) for line in lines] == [
+        ("Gaussian(noise_multiplier=2)", 1),
+        ("Gaussian(noise_multiplier=2) under poisson > part", 2)]
+    assert kinds == {"Gaussian"}
+
+
+@pytest.mark.parametrize("kind", ["settled", "released", "aborted"])
+def test_an_entry_about_no_grant_is_found(kind):
+    store = MemoryStore()
+    entries = spent_ledger()._history.store.read()[:2]
+    with store.transaction() as transaction:
+        for entry in entries:
+            transaction.append(entry)
+        transaction.append(make_entry(2, kind, {
+            "grant": "grant-nobody", "time": "", "touched": True, "releases": 0, "nodes": [],
+            "questions": [], "items": [], "noise": ""}, entries[-1].hash))
+    assert any("no grant before it" in found.message or "never granted" in found.message
+               or found.position == 2 for found in audit(store))
+
+
+def test_scores_of_a_regression():
+    schema = pl.Schema("s", (*X.columns, pl.Column("y", "numeric", "target", 0.0, 10.0)))
+    model = SimpleNamespace(predict=lambda rows: np.array([1.0, 2.0, 5.0]))
+    found = score(model, {"x": [0, 0, 0]}, np.array([1.0, 3.0, 5.0]), schema)
+    assert found["rows"] == 3
+    assert found["model"]["rmse"] == pytest.approx((1 / 3) ** 0.5)
+    assert found["model"]["mae"] == pytest.approx(1 / 3)
+    assert found["model"]["r2"] == pytest.approx(1 - 1 / 8)
+    assert found["baseline"] == {"rmse": pytest.approx((8 / 3) ** 0.5),
+                                 "mae": pytest.approx(4 / 3), "r2": 0.0}
+    same = score(model, {"x": [0, 0, 0]}, np.array([2.0, 2.0, 2.0]), schema)
+    assert same["model"]["r2"] == 0.0
