@@ -10,7 +10,6 @@ that is drawn anew in every process; they go when the ledger goes.
 
 from __future__ import annotations
 
-import secrets
 import sys
 import warnings
 from typing import Any
@@ -29,8 +28,10 @@ SEARCHES = (
     "sklearn.linear_model._ransac", "imblearn.ensemble", "dask_ml.model_selection", "skopt",
 )
 REMEMBERED, MOST_ROWS, SHARED = 512, 100_000, 0.05
-# The key: odd words, fresh in every process, and kept nowhere else.
-_WEIGHTS = np.frombuffer(secrets.token_bytes(8 * 64), dtype=np.uint64) | np.uint64(1)
+# The key: odd words from the interpreter's own keyed hash of text (SipHash), whose secret is
+# drawn afresh for every process, unless PYTHONHASHSEED fixes it. No learner draws anything.
+_WEIGHTS = np.array([hash(f"accounted {place}") % 2**64 for place in range(64)],
+                    dtype=np.uint64) | np.uint64(1)
 _seen: WeakKeyDictionary[Any, np.ndarray] = WeakKeyDictionary()
 
 
