@@ -11,6 +11,8 @@ from attrs import field, frozen
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
+from privledger.ledger.codec import decode
+from privledger.ledger.events import Event
 from privledger.ledger.limits import check_text, check_written
 
 FORMAT = 3
@@ -46,6 +48,11 @@ class Entry:
     previous: str
     hash: str
     text: str = field(default="", eq=False, repr=False)
+
+    @property
+    def event(self) -> Event:
+        """What the entry says."""
+        return decode(self.kind, self.body)
 
 
 def chain_hash(position: int, kind: str, body: dict[str, Any], previous: str) -> str:

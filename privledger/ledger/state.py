@@ -8,14 +8,24 @@ wants to see every grant folds a full one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, evolve, field, frozen
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
+from privledger.ledger.events import (
+    Corrected,
+    Crashed,
+    Created,
+    Granted,
+    Protected,
+    ScopeOpened,
+    Settled,
+)
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.policy import Policy
 
@@ -41,6 +51,27 @@ class GrantState:
     settled: dict[str, Any] = field(factory=dict)
     crashed: dict[str, Any] = field(factory=dict)
     corrections: list[dict[str, Any]] = field(factory=list)
+
+    @property
+    def event(self) -> Granted:
+        """What was granted."""
+        return cast(Granted, decode("granted", self.body))
+
+    @property
+    def end(self) -> Settled | None:
+        """How it ended (`Aborted` where it was handed back); None while it is open."""
+        kind = "aborted" if self.status == "aborted" else "settled"
+        return cast(Settled, decode(kind, self.settled)) if self.settled else None
+
+    @property
+    def crash(self) -> Crashed | None:
+        """That its holder was found gone; it may have ended since."""
+        return cast(Crashed, decode("crashed", self.crashed)) if self.crashed else None
+
+    @property
+    def corrected(self) -> list[Corrected]:
+        """What was added to its charge since, in order."""
+        return [cast(Corrected, decode("corrected", one)) for one in self.corrections]
 
     @property
     def charged(self) -> tuple[int, int]:
@@ -72,6 +103,11 @@ class ScopeState:
     scope: str
     position: int
     body: dict[str, Any]
+
+    @property
+    def event(self) -> ScopeOpened:
+        """What was paid for."""
+        return cast(ScopeOpened, decode("scope", self.body))
 
 
 @define
@@ -109,6 +145,17 @@ class State:
     policy: Policy | None = None
     closed: list[str] = field(factory=list)
     closed_names: set[str] = field(factory=set, repr=False)
+
+    @property
+    def creation(self) -> Created:
+        """The promise, as the first entry says it."""
+        return cast(Created, decode("created", self.created))
+
+    @property
+    def tables(self) -> dict[str, Protected]:
+        """Tables by name, as they were protected last; none in a compact state."""
+        return {name: cast(Protected, decode("protected", body))
+                for name, body in self.data.items()}
 
     @property
     def broken(self) -> str:

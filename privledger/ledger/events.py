@@ -1,0 +1,296 @@
+"""What can happen to a ledger: one frozen record per kind of entry.
+
+These records are what deciding (`state`), auditing (`rules`) and showing (`view`) read; only
+`codec` knows how they are written. They take what they are given: `codec` refuses a body that
+lacks a field, and an audit looks at every value. Whole numbers called units are charges in the
+ledger's own scaled integers (`FilterRule`); times are ISO 8601 texts, for information only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+from attrs import Factory, frozen
+
+from privledger.ledger.budget import Budget
+from privledger.ledger.caps import Cap
+from privledger.ledger.policy import Policy
+
+Plan: TypeAlias = dict[str, Any]
+"""A node tree as `privledger.graph.to_json` writes it; `from_json` reads it."""
+
+
+@frozen
+class Holder:
+    """The process that holds a grant.
+
+    Attributes:
+        host: name of its machine.
+        pid: its number there.
+        started: a mark that tells it from a later process of that number; empty if unknown.
+    """
+
+    host: str
+    pid: int
+    started: str
+
+
+@frozen
+class VectorNote:
+    """Which per-record vector belongs to the end of a grant, and what its bytes hash to."""
+
+    name: str
+    sha256: str
+
+
+@frozen
+class ReleasedNode:
+    """A mechanism that was released, as JSON values.
+
+    Attributes:
+        under: the contexts (sample, part, filter) it was released under, outermost first.
+        leaf: the mechanism, as in `Plan`.
+    """
+
+    under: list[dict[str, Any]]
+    leaf: Plan
+
+
+@frozen(slots=False)
+class Created:
+    """The promise. Always the first entry, and only there.
+
+    Assumes that `relation` is what its owner means by one person's data changing.
+
+    Attributes:
+        format: of the history; one that is larger than ours is refused.
+        relation: `add_remove` or `replace_one`.
+        filter: `auto`, or the kind that was asked for.
+        mode: `private`, or `simulation` (NOT PRIVATE).
+        noise: the source of noise, in words.
+    """
+
+    kind: ClassVar[str] = "created"
+    format: int
+    uuid: str
+    relation: str
+    budget: Budget
+    filter: str
+    mode: str
+    noise: str
+    time: str | None = None
+    caps: tuple[Cap, ...] = ()
+    policy: Policy | None = None
+
+
+@frozen(slots=False)
+class FilterFixed:
+    """How charges add up from here on: before any charge, and once.
+
+    Attributes:
+        rule: `basic`, `gdp`, `rdp` or `zcdp`; written under `kind`.
+        order: of a Renyi filter, else zero.
+        cap_units, delta_cap_units: what may be charged in all.
+        theorem: what the promise rests on, in words.
+    """
+
+    kind: ClassVar[str] = "filter"
+    rule: str
+    order: float
+    cap_units: int
+    delta_cap_units: int
+    theorem: str | None = None
+
+
+@frozen(slots=False)
+class Protected:
+    """A table was put behind the ledger; its values are not in the history.
+
+    Assumes that `rows`, `public_features` and `unlabelled` are what its owner vouches for.
+
+    Attributes:
+        data: name of the table.
+        schema, schema_sha256: name of the schema, and what its text hashes to.
+        rows: how many the schema declares; None if it does not.
+        fingerprint: a keyed mark of the values; None where none was made.
+    """
+
+    kind: ClassVar[str] = "protected"
+    data: str
+    schema: str
+    schema_sha256: str
+    time: str | None = None
+    rows: int | None = None
+    fingerprint: str | None = None
+    public_features: bool = False
+    unlabelled: bool = False
+
+
+@frozen(slots=False)
+class ScopeOpened:
+    """An individual filter was paid for once; grants may draw on it.
+
+    Assumes nothing about the table: the first grant under it binds it to one.
+    """
+
+    kind: ClassVar[str] = "scope"
+    scope: str
+    plan: Plan
+    delta: float
+    units: int
+    delta_units: int
+    window: str | None = None
+    time: str | None = None
+
+
+@frozen(slots=False)
+class Granted:
+    """A plan was reserved, before any row was read.
+
+    Assumes whatever the plan's asserted nodes assert.
+
+    Attributes:
+        grant: its name.
+        scope: the scope it draws on, and then it costs nothing itself; else None.
+        labels: what it was requested with, such as a team.
+        claimed: the epsilon that a paper claims for it, for comparison only.
+        worst: of a grant on a scope, the most it can take from a record, in the scope's currency.
+        lease: seconds until anybody may call it crashed; None for never.
+        isolation: how far the learner was kept from rows.
+    """
+
+    kind: ClassVar[str] = "granted"
+    grant: str
+    learner: str
+    data: str
+    plan: Plan
+    delta: float
+    units: int
+    delta_units: int
+    time: str | None = None
+    window: str | None = None
+    scope: str | None = None
+    labels: dict[str, str] = Factory(dict)
+    claimed: float | None = None
+    worst: float | None = None
+    lease: float | None = None
+    holder: Holder | None = None
+    isolation: str = "guarded"
+
+
+@frozen(slots=False)
+class Refused:
+    """A request did not fit; nothing was read or spent.
+
+    Attributes:
+        unit: what the numbers are: `epsilon`, `delta`, or `policy` where rules refused.
+        rules: names of those rules.
+    """
+
+    kind: ClassVar[str] = "refused"
+    learner: str = ""
+    unit: str = "epsilon"
+    time: str | None = None
+    asked: float | None = None
+    spent: float | None = None
+    left: float | None = None
+    rules: tuple[str, ...] = ()
+
+
+@frozen(slots=False)
+class Released:
+    """Noisy values left the guard under a grant; the values are not in the history.
+
+    Attributes:
+        first: how many releases of this grant came before.
+        questions: texts of what was asked.
+        nodes: the mechanisms.
+        items: for each release [index in `nodes`, index in `questions`, cells].
+    """
+
+    kind: ClassVar[str] = "released"
+    grant: str
+    first: int
+    questions: list[str]
+    nodes: list[ReleasedNode]
+    items: list[list[int]]
+    noise: str | None = None
+
+
+@frozen(slots=False)
+class Settled:
+    """A grant is over; its whole charge stays.
+
+    Attributes:
+        touched: whether data was read.
+        releases: how many there were.
+        failed: the learner raised; `error` is the type of what it raised.
+        vector: what each record spent, under a scope or a filter.
+        cap: of that filter, in its own currency.
+    """
+
+    kind: ClassVar[str] = "settled"
+    grant: str
+    touched: bool
+    releases: int
+    time: str | None = None
+    error: str | None = None
+    failed: bool = False
+    vector: VectorNote | None = None
+    cap: float | None = None
+
+
+@frozen(slots=False)
+class Aborted(Settled):
+    """A grant was handed back before anything was read: its charge is undone."""
+
+    kind: ClassVar[str] = "aborted"
+
+
+@frozen(slots=False)
+class Crashed:
+    """The holder of a grant is gone; its whole charge stays. A later `Settled` is possible."""
+
+    kind: ClassVar[str] = "crashed"
+    grant: str
+    time: str | None = None
+    why: str | None = None
+
+
+@frozen(slots=False)
+class Corrected:
+    """What was granted turned out to cost more. Never gives anything back.
+
+    Assumes that `plan` is what really ran.
+
+    Attributes:
+        plan: with the true parameters; None if nothing can be promised for the grant any more.
+        units, delta_units: beyond what was charged before.
+    """
+
+    kind: ClassVar[str] = "corrected"
+    grant: str
+    plan: Plan | None
+    units: int
+    delta_units: int
+    why: str
+    time: str | None = None
+
+
+@frozen(slots=False)
+class WindowOpened:
+    """The owner began another period. Nothing is given back."""
+
+    kind: ClassVar[str] = "window"
+    window: str
+    time: str | None = None
+
+
+Event: TypeAlias = (
+    Created | FilterFixed | Protected | ScopeOpened | Granted | Refused | Released | Settled
+    | Aborted | Crashed | Corrected | WindowOpened
+)
+EVENTS: dict[str, type[Any]] = {one.kind: one for one in (
+    Created, FilterFixed, Protected, ScopeOpened, Granted, Refused, Released, Settled, Aborted,
+    Crashed, Corrected, WindowOpened)}
+"""Kind -> record: the closed set. `codec` and every reader go by it."""
