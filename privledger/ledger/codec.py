@@ -108,3 +108,8 @@ def like(event: Event, changes: Mapping[str, Any], body: Body) -> Event:
     copy.__dict__.update(changes)
     copy.__dict__[RAW] = body
     return copy  # type: ignore[no-any-return]
+
+
+def line(event: Event) -> tuple[str, Body]:
+    """Kind and body, as `History.commit` takes them."""
+    return event.kind, encode(event)
