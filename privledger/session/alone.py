@@ -18,8 +18,9 @@ from privledger.ledger import History, State
 from privledger.ledger.entries import Entry
 from privledger.ledger.history import now
 from privledger.ledger.individual import RECORD_UNITS, worst_units
+from privledger.ledger.view_records import took_nothing
 from privledger.rounding import non_negative
-from privledger.session.scope import Scope, grants_of, took_nothing
+from privledger.session.scope import Scope, grants_of
 
 MOST_WAIT = 3600.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25

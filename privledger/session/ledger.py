@@ -46,6 +46,7 @@ from privledger.ledger.history import first_entries, now
 from privledger.ledger.holder import this_process
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
+from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import downward, exact, non_negative, positive, probability, upward
@@ -53,7 +54,6 @@ from privledger.session.alone import Asking, note_open, note_over, patience
 from privledger.session.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.session.identity import Identities, declared, fingerprint
 from privledger.session.policing import check_creation, keep, policy_caps, refuse_forbidden
-from privledger.session.records import RecordSpend, record_spend
 from privledger.session.reserve import (
     Lines,
     check_effort,
