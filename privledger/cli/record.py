@@ -14,7 +14,7 @@ from privledger.rounding import upward_percent
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from privledger.session import RecordSpend
+    from privledger.guard import RecordSpend
 
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
 UNKNOWN = ("this ledger never counted the table's records: it cannot tell whether there is such a "
