@@ -116,9 +116,9 @@ BY_HAND = {
     "errors.py": {"allowed"},                        # a limit of a process
     "graph/view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
-    "session/alone.py": {"MOST_WAIT"},               # seconds
-    "session/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
-    "session/choosing.py": {"least", "most", "low", "high"},  # sensitivities
+    "guard/alone.py": {"MOST_WAIT"},               # seconds
+    "guard/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
+    "guard/choosing.py": {"least", "most", "low", "high"},  # sensitivities
     "testing/distinguishing.py": {"event.cut"},      # where an event was cut
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "xs[0]", "ys[0]", "100 * part", "most * part", "100 * place / len(counts)",

@@ -10,7 +10,7 @@ from privledger.cli.explaining import read_node
 from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, charge, text
-from privledger.session import Ledger
+from privledger.guard import Ledger
 from privledger.storage import shown
 
 if TYPE_CHECKING:

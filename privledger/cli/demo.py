@@ -18,11 +18,11 @@ from privledger.cli.showing import CONFIDENTIAL, grants_tree, verdict
 from privledger.cli.tables import score
 from privledger.data import Dataset
 from privledger.errors import BudgetExceeded, LearnerError
+from privledger.guard import Ledger, data_spend
 from privledger.ledger import Budget
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count
 from privledger.rounding import exact, upward_percent
-from privledger.session import Ledger, data_spend
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -29,14 +29,14 @@ from privledger.errors import (
 )
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
+from privledger.guard import Ledger
+from privledger.guard.reserve import refusal_body
 from privledger.ledger import audit
 from privledger.models import Facts, kept, write_model
 from privledger.reports import release_count
 from privledger.reports.remembered import receipt_of
 from privledger.rounding import exact
 from privledger.runs import RunFile
-from privledger.session import Ledger
-from privledger.session.reserve import refusal_body
 from privledger.storage import is_url, shown
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import click
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, format_option, note, say_served
 from privledger.errors import PrivledgerError
+from privledger.guard import Ledger
 from privledger.ledger import audit
 from privledger.reports import pages
-from privledger.session import Ledger
 from privledger.storage import shown
 
 HOST = "127.0.0.1"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-    from privledger.session import RecordSpend
+    from privledger.guard import RecordSpend
 
 MOST_LINES = 8
 MOST_REFUSALS = 5

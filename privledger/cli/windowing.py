@@ -9,7 +9,7 @@ import click
 from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, text
-from privledger.session import Ledger
+from privledger.guard import Ledger
 from privledger.storage import shown
 
 if TYPE_CHECKING:

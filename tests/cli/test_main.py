@@ -83,7 +83,7 @@ def test_help_and_completion_load_no_command(tmp_path):
             "from privledger.cli import main\n"
             "try: main()\n"
             "except SystemExit: pass\n"
-            "heavy = {{'numpy', 'scipy', 'rich', 'privledger.session', 'privledger.reports'}}\n"
+            "heavy = {{'numpy', 'scipy', 'rich', 'privledger.guard', 'privledger.reports'}}\n"
             "print('LOADED', sorted(heavy & set(sys.modules)), file=sys.stderr)")
     for words, variables in ((["--help"], {}), ([], {
             "_PRIVLEDGER_COMPLETE": "bash_complete", "COMP_WORDS": "privledger sh",

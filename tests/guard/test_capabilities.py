@@ -23,9 +23,9 @@ from privledger_learners import DPBoostRegressor, SGBDTRegressor
 import privledger as pl
 from privledger.data.rows import Rows, Vault, _vault_of
 from privledger.graph import Context
+from privledger.guard.identity import Identities
+from privledger.guard.session import Granted
 from privledger.ledger import History
-from privledger.session.identity import Identities
-from privledger.session.session import Granted
 from privledger.storage.memory import MemoryStore
 
 N = 61
@@ -274,7 +274,7 @@ def test_no_error_carries_a_frame_from_behind_the_handle(owner, data):
 
 def test_whatever_opens_the_vault_keeps_the_charge(owner, data):
     """Also a break-in that goes around the session: the vault itself notes it."""
-    from privledger.session.handle import _granted
+    from privledger.guard.handle import _granted
 
     session = owner.request(WIDE, data)
     with _vault_of(data._vault).open(_granted(session)._pass):

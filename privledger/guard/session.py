@@ -36,6 +36,26 @@ from privledger.errors import (
 )
 from privledger.graph import Context, IndividualFilter, Meter, Node, from_json, to_json
 from privledger.graph.meter import filter_caps
+from privledger.guard.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
+from privledger.guard.alone import note_over
+from privledger.guard.choosing import (
+    Asked,
+    choose,
+    choose_features,
+    choose_labels,
+    rate_of,
+)
+from privledger.guard.labels import release_labels
+from privledger.guard.leaving import guarded
+from privledger.guard.members import Members
+from privledger.guard.policing import keep
+from privledger.guard.scope import (
+    Scope,
+    fresh_spend,
+    individual_costs,
+    spent_before,
+)
+from privledger.guard.tuned import Best, Trial, best_of
 from privledger.ledger import History, Origins, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
@@ -45,26 +65,6 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.rounding import MOST_COUNT, count
-from privledger.session.aggregate import Recipe, add_noise, cell_sums, recipes, square_norms
-from privledger.session.alone import note_over
-from privledger.session.choosing import (
-    Asked,
-    choose,
-    choose_features,
-    choose_labels,
-    rate_of,
-)
-from privledger.session.guard import guarded
-from privledger.session.labels import release_labels
-from privledger.session.members import Members
-from privledger.session.policing import keep
-from privledger.session.scope import (
-    Scope,
-    fresh_spend,
-    individual_costs,
-    spent_before,
-)
-from privledger.session.tuned import Best, Trial, best_of
 
 Answer = NDArray[np.float64]
 T = TypeVar("T")

@@ -16,11 +16,11 @@ from privledger.errors import (
 from privledger.graph import IndividualFilter, Node, cost_of, from_json
 from privledger.graph.meter import filter_caps
 from privledger.graph.remember import charging
+from privledger.guard.alone import check_alone, once_alone
+from privledger.guard.scope import Scope
 from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
 from privledger.ledger.entries import Entry
 from privledger.ledger.history import now
-from privledger.session.alone import check_alone, once_alone
-from privledger.session.scope import Scope
 
 Lines = list[tuple[str, dict[str, Any]]]
 

@@ -22,14 +22,14 @@ from privledger.data import Dataset
 from privledger.data.hidden import _behind, _hide
 from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Tuning, from_json, to_json
+from privledger.guard.handle import Session, _Opaque, _session
+from privledger.guard.policing import keep
 from privledger.ledger import Budget, Origins
 from privledger.noise.trials import TrialsLaw, number_of_trials
 from privledger.rounding import MOST_COUNT, count
-from privledger.session.handle import Session, _Opaque, _session
-from privledger.session.policing import keep
 
 if TYPE_CHECKING:
-    from privledger.session.session import Branch, Granted
+    from privledger.guard.session import Branch, Granted
 
 Trial = Callable[[Dataset, int], tuple[float, Any]]
 QUESTION = "the best of a random number of trials"

@@ -9,7 +9,7 @@ from scipy import stats
 import privledger as pl
 from privledger.data.choices.options import options_of
 from privledger.data.rows import Pass, _vault_of
-from privledger.session.handle import _granted
+from privledger.guard.handle import _granted
 
 EM = pl.Exponential(1.0)
 FIT = pl.Exponential(1.0, (-1, 0))
@@ -179,7 +179,7 @@ def test_replace_one_halves_the_rate(few):
     ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 0.0), relation="replace_one")
     data = ledger.protect(*ROWS, CLASSES)
     choice = data.choose(data.root(data.bins(4)), "rank", features=[0])
-    from privledger.session.choosing import rate_of
+    from privledger.guard.choosing import rate_of
     assert rate_of(EM, choice, "add_remove") == pytest.approx(0.5, rel=1e-4)
     assert rate_of(EM, choice, "replace_one") == pytest.approx(0.25, rel=1e-4)
     assert rate_of(EM, choice, "add_remove") < 0.5

@@ -16,13 +16,13 @@ from privledger.data.hidden import _behind, _hide
 from privledger.errors import NotGranted
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
+from privledger.guard.scope import Scope
 from privledger.ledger import Budget, Receipt
-from privledger.session.scope import Scope
 
 if TYPE_CHECKING:
-    from privledger.session.ledger import Ledger
-    from privledger.session.session import Granted
-    from privledger.session.tuned import Best, Trial
+    from privledger.guard.ledger import Ledger
+    from privledger.guard.session import Granted
+    from privledger.guard.tuned import Best, Trial
 
 
 _TRACE: Any = vars(BaseException)["__traceback__"]

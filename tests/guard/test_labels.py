@@ -17,8 +17,8 @@ from privledger.cli.app import main
 from privledger.data.dataset import Step
 from privledger.data.rows import _vault_of
 from privledger.graph import Context
+from privledger.guard.labels import respond
 from privledger.noise.source import SystemSource
-from privledger.session.labels import respond
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),
@@ -442,7 +442,7 @@ def test_show_and_check_say_labels_only(tmp_path):
 
 def test_what_goes_wrong_with_labels_is_not_told(monkeypatch):
     """An error inside may depend on the labels: only that it failed gets out; the charge stands."""
-    import privledger.session.labels as labels
+    import privledger.guard.labels as labels
 
     def fails(*_):
         raise KeyError("record 3 has label 1")

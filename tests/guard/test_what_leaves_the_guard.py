@@ -146,7 +146,7 @@ def stopped(call, kind, place):
 
     def trace(frame, event, arg):
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("privledger.session", "privledger.data")):
+        if not name.startswith(("privledger.guard", "privledger.data")):
             return None
         above = frame
         while above is not None:

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import privledger as pl
-from privledger.session import alone
+from privledger.guard import alone
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 ROWS = {"x": [1.0] * 400}
@@ -141,7 +141,7 @@ def test_a_request_that_is_interrupted_after_its_grant_blocks_nobody(opened, mon
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privledger.session.ledger.Granted", interrupted)
+    monkeypatch.setattr("privledger.guard.ledger.Granted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         data.ledger.request(quarter, data, scope=scope)
     monkeypatch.undo()

@@ -27,6 +27,20 @@ from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
 from privledger.graph.remember import charging
+from privledger.guard.alone import Asking, note_open, note_over, patience
+from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
+from privledger.guard.identity import Identities, declared, fingerprint
+from privledger.guard.policing import check_creation, keep, policy_caps, refuse_forbidden
+from privledger.guard.records import RecordSpend, record_spend
+from privledger.guard.reserve import (
+    Lines,
+    check_effort,
+    filter_body,
+    reserve,
+    reserve_in_scope,
+)
+from privledger.guard.scope import Scope, own_scope
+from privledger.guard.session import Granted
 from privledger.ledger import (
     FORMAT,
     Budget,
@@ -49,20 +63,6 @@ from privledger.ledger.store import Store
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import downward, exact, non_negative, positive, probability, upward
-from privledger.session.alone import Asking, note_open, note_over, patience
-from privledger.session.handle import LedgerHandle, Session, _handle_of, _session
-from privledger.session.identity import Identities, declared, fingerprint
-from privledger.session.policing import check_creation, keep, policy_caps, refuse_forbidden
-from privledger.session.records import RecordSpend, record_spend
-from privledger.session.reserve import (
-    Lines,
-    check_effort,
-    filter_body,
-    reserve,
-    reserve_in_scope,
-)
-from privledger.session.scope import Scope, own_scope
-from privledger.session.session import Granted
 from privledger.storage import kept, refuse_findings, store_at
 
 MODES = ("private", "simulation")

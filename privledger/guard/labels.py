@@ -11,12 +11,12 @@ from privledger.data import LabelQuery
 from privledger.data.blocks import target_of
 from privledger.data.kinds import check_labels
 from privledger.errors import DataError, UnsupportedNode
+from privledger.guard.leaving import FAILED, guarded
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
-from privledger.session.guard import FAILED, guarded
 
 if TYPE_CHECKING:
-    from privledger.session.session import Granted
+    from privledger.guard.session import Granted
 
 
 def release_labels(granted: Granted, mechanism: Any, query: LabelQuery) -> NDArray[Any]:

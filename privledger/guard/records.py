@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.graph import from_json, label
+from privledger.guard.currency import Currency, currency
+from privledger.guard.scope import took_nothing
 from privledger.ledger import GrantState, State, Store
 from privledger.ledger.individual import worst_units
 from privledger.ledger.vectors import unpack
 from privledger.rounding import count, from_units, sum_up
-from privledger.session.currency import Currency, currency
-from privledger.session.scope import took_nothing
 
 ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
 

@@ -10,7 +10,7 @@ import privledger as pl
 from privledger.data.blocks import clipped
 from privledger.data.rows import Pass, _vault_of
 from privledger.data.score import Gradient
-from privledger.session.handle import _ledger
+from privledger.guard.handle import _ledger
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),
