@@ -44,7 +44,7 @@ HEADINGS = {
     "privledger.ledger": "Budgets, caps, policies and receipts",
     "privledger.mechanisms": "Mechanisms",
     "privledger.plugins": "Learners as plugins",
-    "privledger.session": "Ledgers and sessions",
+    "privledger.guard": "Ledgers and sessions",
     "privledger_learners": "Learners",
 }
 

@@ -51,7 +51,7 @@ _HOMES = {
     "privledger.plugins": (
         "ClaimStep", "Learner", "LearnerInfo", "learner_names", "load_learner",
     ),
-    "privledger.session": (
+    "privledger.guard": (
         "Ledger", "LedgerHandle", "RecordSpend", "Scope", "Session",
     ),
 }

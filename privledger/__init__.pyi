@@ -261,6 +261,21 @@ from privledger.graph import (
 from privledger.graph import (
     view as view,
 )
+from privledger.guard import (
+    Ledger as Ledger,
+)
+from privledger.guard import (
+    LedgerHandle as LedgerHandle,
+)
+from privledger.guard import (
+    RecordSpend as RecordSpend,
+)
+from privledger.guard import (
+    Scope as Scope,
+)
+from privledger.guard import (
+    Session as Session,
+)
 from privledger.ledger import (
     Budget as Budget,
 )
@@ -329,21 +344,6 @@ from privledger.plugins import (
 )
 from privledger.plugins import (
     load_learner as load_learner,
-)
-from privledger.session import (
-    Ledger as Ledger,
-)
-from privledger.session import (
-    LedgerHandle as LedgerHandle,
-)
-from privledger.session import (
-    RecordSpend as RecordSpend,
-)
-from privledger.session import (
-    Scope as Scope,
-)
-from privledger.session import (
-    Session as Session,
 )
 
 __version__: str

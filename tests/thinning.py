@@ -26,7 +26,7 @@ STRIDES = {
     "tests/faults/test_races.py::test_eight_race_for_the_last_of_the_budget": 3,
     "tests/noise/test_top_k.py::test_draws_follow_the_law": 5,
     "tests/noise/test_samplers.py::test_float_quantile_is_well_inside_the_margin": 3,
-    "tests/session/test_choosing.py::test_draws_follow_the_mechanism": 3,
+    "tests/guard/test_choosing.py::test_draws_follow_the_mechanism": 3,
     "tests/data/test_choices.py::test_one_record_moves_scores_as_far_as_proved": 3,
     "tests/faults/test_broken_files.py::test_some_broken_calls": 3,
     "tests/faults/test_torn_files.py::test_some_bytes": 3,

@@ -35,11 +35,11 @@ from privledger.data.table import MISSING, Columns, as_frame
 from privledger.errors import NotGranted, PrivledgerError
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.graph.meter import filter_caps
+from privledger.guard import Scope
 from privledger.ledger import Budget, Receipt
 from privledger.models import Facts, kept, model_bytes, model_file, revived
 from privledger.plugins import configured
 from privledger.plugins.registry import checked
-from privledger.session import Scope
 
 _NO_LIMIT = 4096
 

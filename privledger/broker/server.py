@@ -18,10 +18,10 @@ from privledger.broker.wire import Reader
 from privledger.data import Dataset, Picked, Query
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
+from privledger.guard import Ledger, Scope, Session
+from privledger.guard.handle import _ledger
 from privledger.ledger import Receipt, choose_filter, plain_labels
 from privledger.rounding import count, number, probability
-from privledger.session import Ledger, Scope, Session
-from privledger.session.handle import _ledger
 
 ISOLATION = "brokered"
 MOST_SESSIONS = 10_000

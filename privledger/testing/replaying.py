@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from privledger.data import CustomValue, Rows
 from privledger.errors import PrivledgerError
+from privledger.guard import Session
 from privledger.noise.seeded import repeatable
-from privledger.session import Session
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.failing import fail
 from privledger.testing.fitting import Way, outputs, relation_of, ways

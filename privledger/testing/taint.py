@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from privledger.data import Columns, Dataset, Partition, Query, Schema, Vault
 from privledger.graph import Node
+from privledger.guard import Ledger, LedgerHandle, Scope, Session
 from privledger.ledger import Receipt
-from privledger.session import Ledger, LedgerHandle, Scope, Session
 from privledger.testing.examples import (
     Example,
     example_schema,

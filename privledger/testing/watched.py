@@ -9,7 +9,7 @@ from attrs import define, field
 from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
 from privledger.data.mirror import own_schema, remember
 from privledger.data.rows import _sealed
-from privledger.session import Ledger
+from privledger.guard import Ledger
 from privledger.testing.examples import Table, example_schema, example_table
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.guard import data_spend
 from privledger.ledger.view_records import record_spend
 from privledger.reports.page.people import Shown, people
-from privledger.session import data_spend
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 NOISE = pl.Gaussian(10.0)

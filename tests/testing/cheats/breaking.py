@@ -114,7 +114,7 @@ class HandsBack(NoisyMean):
         try:
             super()._release(session, data, target)
         except BaseException:
-            behind("privledger.session.handle", "_granted", session)._pass.touched = False
+            behind("privledger.guard.handle", "_granted", session)._pass.touched = False
             raise
 
 
@@ -139,7 +139,7 @@ class PicklesRows(Captures):
     """Hides guarded data in its pickle: the ledger's path would be enough to find them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"kept_": "privledger.session.ledger"}
+        return vars(self) | {"kept_": "privledger.guard.ledger"}
 
 
 class LearnsItsClasses(Captures):
