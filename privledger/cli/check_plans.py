@@ -16,8 +16,8 @@ from privledger.cli.planning import Prepared, priced
 from privledger.cli.running import default_name
 from privledger.cli.verdicts import Verdict
 from privledger.cli.witness import Witness
-from privledger.data import Schema
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
+from privledger.facts.schema import Schema
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, REFUSED, WITHIN, Facts, Policy
 from privledger.ledger import Budget, State, asserted_kinds, fixed_filter

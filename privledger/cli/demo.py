@@ -16,9 +16,9 @@ from privledger.cli.render import GREEN, RED, YELLOW, grid, pairs, text, tree
 from privledger.cli.running import watching
 from privledger.cli.showing import CONFIDENTIAL, grants_tree, verdict
 from privledger.cli.tables import score
-from privledger.data import Dataset
 from privledger.errors import BudgetExceeded, LearnerError
 from privledger.guard import Ledger, data_spend
+from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count

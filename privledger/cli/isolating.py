@@ -14,8 +14,8 @@ import click
 from attrs import evolve
 
 from privledger.broker import ISOLATION, Limits, RemoteLearner
-from privledger.data import Schema
 from privledger.errors import IsolationUnavailable, LearnerError
+from privledger.facts.schema import Schema
 from privledger.plugins import find_learner, is_shipped
 from privledger.runs import RunFile
 

@@ -16,8 +16,8 @@ from privledger.cli.isolating import isolate_option, limit_option, making
 from privledger.cli.opening import data_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.render import GREEN, RED, charge, grid, pairs, text, tree
-from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerMissing
+from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.ledger import State
 from privledger.ledger.history import receipt_of
