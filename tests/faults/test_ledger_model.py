@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 
 import privledger as pl
-from privledger.cli.exporting import entry_line
+from privledger.cli.export import entry_line
 from privledger.guard import Ledger
 from privledger.ledger.history import now
 from privledger.reports import receipt_is_in_history

@@ -331,6 +331,8 @@ def test_a_price_is_not_taken_from_a_node_that_changed():
                 put(node, "noise_multiplier", 1.0)
         with pytest.raises(pl.BudgetExceeded):
             data.ledger.request(make(1.0), data)
+        assert pl.epsilon(make(1.0), delta=1e-6) > 1  # nor is anybody told a wrong one
+        assert pl.epsilon(bait, delta=1e-6) > 1
     assert ledger.spent == 0
 
 

@@ -13,12 +13,13 @@ import click
 
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
-from privledger.cli.isolating import GUARDED, isolate_option, isolation, limit_option, making
+from privledger.cli.confined import GUARDED, isolate_option, isolation, limit_option, making
+from privledger.cli.holdout import score, split_off
 from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
-from privledger.cli.planning import Prepared, prepare, run_argument
-from privledger.cli.render import GREEN, RED, charge, grid, pairs, quality, remainder, text
-from privledger.cli.tables import score, split_off
+from privledger.cli.plan import run_argument
+from privledger.cli.prepared import Prepared, prepare
+from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
 from privledger.errors import (
     InvalidPlan,
     InvalidValue,

@@ -14,6 +14,7 @@ import click
 from attrs import evolve
 
 from privledger.broker import ISOLATION, Limits, RemoteLearner
+from privledger.cli.prepared import build
 from privledger.errors import IsolationUnavailable, LearnerError
 from privledger.facts.schema import Schema
 from privledger.plugins import find_learner, is_shipped
@@ -82,8 +83,6 @@ def making(isolate: bool | None, data_dir: str | None, ledger: str | None,
     started: list[RemoteLearner] = []
 
     def make(run: RunFile, schema: Schema) -> Any:
-        from privledger.cli.planning import build
-
         if not wanted(isolate, run.learner):
             return build(run, schema)
         limits = Limits.of(run.limits.as_dict() | (given or {}))

@@ -11,8 +11,8 @@ from attrs import frozen
 from privledger.accounting import check_relation, promise
 from privledger.cli.opening import LedgerPlace, data_option, reading, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.overlapping import copies
-from privledger.cli.render import GREEN, RED, charge, findings_table, grid, remainder, text
+from privledger.cli.overlap import copies
+from privledger.cli.printing import GREEN, RED, charge, findings_table, grid, remainder, text
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
@@ -45,7 +45,7 @@ def read_side(path: str, data_dir: str | None, delta: float | None) -> Side:
     if is_url(path) or not path.endswith((".toml", ".json")):
         return Side(shown(path), ledger=path)
     if path.endswith(".toml"):
-        from privledger.cli.planning import prepare
+        from privledger.cli.prepared import prepare
 
         prepared = prepare(path, data_dir)
         run = prepared.run

@@ -8,8 +8,8 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.render import RED, YELLOW, charge, grid, text
-from privledger.cli.showing import CONFIDENTIAL
+from privledger.cli.printing import RED, YELLOW, charge, grid, text
+from privledger.cli.record import CONFIDENTIAL
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
 from privledger.reports.chronicle import asserted_releases

@@ -8,7 +8,7 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, YELLOW, findings_table, text
+from privledger.cli.printing import GREEN, RED, YELLOW, findings_table, text
 from privledger.cli.witness import key_option, public_option, witness
 from privledger.gate import NOT_TRUSTED
 from privledger.storage import shown

@@ -8,7 +8,7 @@ import click
 
 from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, text
+from privledger.cli.printing import GREEN, text
 from privledger.guard import Ledger
 from privledger.storage import shown
 

@@ -7,14 +7,11 @@ from typing import Any
 import click
 from attrs import evolve
 
-from privledger.cli.opening import LedgerPlace, data_option, reading_store
-from privledger.cli.output import Guarded, note
-from privledger.cli.verdicts import Verdict, check_format_option, find_policy, show_verdict
-from privledger.cli.witness import Witness, key_option, public_option, witness
-from privledger.errors import LedgerError
-from privledger.findings import Finding
-from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
-from privledger.reports import Survey
+from privledger.cli.answers import check_format_option, find_policy, show_answer
+from privledger.cli.ledger_gate import check_ledger
+from privledger.cli.opening import LedgerPlace, data_option
+from privledger.cli.output import Guarded
+from privledger.cli.witness import key_option, public_option, witness
 from privledger.storage import is_url, shown
 
 
@@ -54,8 +51,8 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
     5 nothing to check. Anything that cannot be read fails.
     """
-    from privledger.cli.check_plans import Sketch, check_plan, sketched
-    from privledger.cli.planning import prepare
+    from privledger.cli.plan_gate import Sketch, check_plan, sketched
+    from privledger.cli.prepared import prepare
 
     plan = Sketch(**sketch)
     if (subject is None) == (plan.learner is None):
@@ -74,7 +71,7 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     else:
         name = shown(subject)
         result = evolve(check_ledger(subject, rules, known), compared=known.comparison)
-    show_verdict(format_, name, rules, result)
+    show_answer(format_, name, rules, result)
     click.get_current_context().exit(result.code)
 
 
@@ -85,66 +82,3 @@ def is_run_file(path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(16)
     return not head.startswith(b"SQLite format 3") and path.endswith(".toml")
-
-
-def check_ledger(path: str, policy: Policy, known: Witness) -> Verdict:
-    """Trust first, then limits."""
-    report = trusted(path, known)
-    if isinstance(report, Verdict):
-        return report
-    if not report.live:
-        return Verdict(NOTHING, "nothing to check: the ledger has no grant", None, (),
-                       receipt=report.receipt)
-    missing = missing_receipt(policy, known)
-    result = decided(ledger_facts(report), policy, report.policy, missing)
-    return evolve(result, receipt=report.receipt)
-
-
-def trusted(path: str, known: Witness) -> Survey | Verdict:
-    """A ledger without a fault, summed up; or the verdict that it has one."""
-    named: list[Finding] = []
-    try:
-        with reading_store(path) as store:
-            seen = known.survey(store)
-        if known.present and seen.past.entries:
-            named = known.compare(seen.past)
-        if seen.trusted and not named:
-            return seen
-        findings = list(seen.findings)
-    except LedgerError as error:
-        note(str(error))
-        findings = [Finding("history-can-be-read", -1, str(error))]
-    named += [Finding("ledger-not-trusted", found.position, f"{found.rule}: {found.message}")
-              for found in findings]
-    return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, tuple(named))
-
-
-def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
-    if not policy.require_receipt or known.present:
-        return ()
-    return (Finding("receipt-missing", -1,
-                    "the policy asks for --receipt or --expect-head: without one, a tail that "
-                    "was cut off is not noticed"),)
-
-
-def ledger_facts(seen: Survey) -> Facts:
-    """What was spent or reserved, by whom and by which means."""
-    return Facts(
-        epsilon=seen.spent, delta=seen.spent_delta, relation=seen.relation,
-        learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
-        simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
-        budget_delta=seen.delta, data=seen.tables,
-    )
-
-
-def decided(facts: Facts, policy: Policy, own: Policy | None,
-            more: tuple[Finding, ...]) -> Verdict:
-    findings = (*compare(facts, policy), *more)
-    if own is not None:  # the ledger would refuse: its own policy counts as well
-        said = {(found.rule, found.message) for found in findings}
-        findings += tuple(Finding(found.rule, -1, f"the ledger's own policy: {found.message}")
-                          for found in compare(facts, own)
-                          if (found.rule, found.message) not in said)
-    if findings:
-        return Verdict(REFUSED, "refused", facts, findings)
-    return Verdict(WITHIN, "within the policy", facts, ())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, pairs, text
+from privledger.cli.printing import GREEN, pairs, text
 from privledger.errors import InvalidValue
 
 if TYPE_CHECKING:

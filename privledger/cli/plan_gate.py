@@ -10,11 +10,11 @@ from typing import Any
 import click
 from attrs import evolve, frozen
 
-from privledger.cli.checking import decided, ledger_facts, missing_receipt, trusted
-from privledger.cli.isolating import usual_isolation
-from privledger.cli.planning import Prepared, priced
-from privledger.cli.running import default_name
-from privledger.cli.verdicts import Verdict
+from privledger.cli.answers import Answer
+from privledger.cli.confined import usual_isolation
+from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, trusted
+from privledger.cli.prepared import Prepared, priced
+from privledger.cli.run import default_name
 from privledger.cli.witness import Witness
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
@@ -64,7 +64,7 @@ def _params(given: Sequence[str]) -> dict[str, Any]:
 
 
 def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
-               isolation: str | None, *, new: bool) -> Verdict:
+               isolation: str | None, *, new: bool) -> Answer:
     """Price a plan, on top of what its ledger has spent already, before any data is opened.
 
     Args:
@@ -75,27 +75,27 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
     try:
         prepared = make()
     except RelationMismatch as error:
-        return Verdict(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
+        return Answer(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
     except UnsupportedNode as error:
         found = Finding("over-epsilon", -1, f"no finite epsilon is proved: {error}")
-        return Verdict(REFUSED, "refused", None, (found,))
+        return Answer(REFUSED, "refused", None, (found,))
     except LedgerError as error:
         found = Finding("ledger-not-trusted", -1, str(error))
-        return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
+        return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
     before: Facts | None = None
     own: Policy | None = None
     receipt, missing = None, missing_receipt(policy, known) if prepared.exists else ()
     if prepared.exists:
         report = trusted(str(prepared.ledger), known)
-        if isinstance(report, Verdict):
+        if isinstance(report, Answer):
             return report
         before, receipt, own = ledger_facts(report), report.receipt, report.policy
     elif known.present:
         gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
                                        "moved or deleted")
-        return Verdict(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
+        return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
     elif not new:
-        return Verdict(NOT_TRUSTED, "the ledger is missing", None, (_absent(prepared),))
+        return Answer(NOT_TRUSTED, "the ledger is missing", None, (_absent(prepared),))
     level = isolation or usual_isolation(prepared.run.learner)
     result = decided(run_facts(prepared, before, level), policy, own, missing)
     fits = "" if result.code == WITHIN else _fits(prepared, policy)

@@ -12,7 +12,7 @@ import click
 
 from privledger.cli.opening import LedgerPlace, reading_store, receipt_or_none
 from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.render import text
+from privledger.cli.printing import text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded

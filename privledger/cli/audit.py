@@ -10,7 +10,7 @@ import click
 
 from privledger.accounting import promise
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, charge, pairs, remainder, text
+from privledger.cli.printing import GREEN, RED, charge, pairs, remainder, text
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.gate import REFUSED

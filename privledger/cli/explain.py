@@ -9,7 +9,7 @@ import click
 from privledger.accounting import RELATIONS, check_relation, promise
 from privledger.cli.opening import LedgerPlace, data_option, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import charge, text
+from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, children, explain, from_json, label
 from privledger.ledger import GrantState, ScopeState, State
@@ -86,7 +86,7 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
             raise click.UsageError("--delta is needed for a node tree")
         node, at, stated = read_node(subject), delta, relation or "add_remove"
     else:
-        from privledger.cli.planning import prepare
+        from privledger.cli.prepared import prepare
 
         prepared = prepare(subject, data_dir)
         node, stated, at = prepared.node, prepared.run.relation, prepared.run.params["delta"]

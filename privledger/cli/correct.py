@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.explaining import read_node
+from privledger.cli.explain import read_node
 from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, charge, text
+from privledger.cli.printing import GREEN, RED, charge, text
 from privledger.guard import Ledger
 from privledger.storage import shown
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.render import RED, grid, text
+from privledger.cli.printing import RED, grid, text
 from privledger.errors import LearnerError
 from privledger.plugins import learner_names, load_learner
 

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from privledger.broker import Limits, RemoteLearner
-from privledger.cli.isolating import isolate_option, limit_option, saying_how, wanted
+from privledger.cli.confined import isolate_option, limit_option, saying_how, wanted
 from privledger.cli.output import Guarded, emit, note
 from privledger.errors import LearnerError, ModelError, PrivledgerError
 from privledger.facts.schema import Schema

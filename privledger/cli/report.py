@@ -11,8 +11,8 @@ import click
 
 from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.printing import GREEN, RED, text
 from privledger.cli.progress import counting
-from privledger.cli.render import GREEN, RED, text
 from privledger.errors import LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History, folded

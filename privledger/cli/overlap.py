@@ -11,7 +11,7 @@ from attrs import asdict
 
 from privledger.cli.opening import reading, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, charge, grid, text
+from privledger.cli.printing import GREEN, RED, charge, grid, text
 from privledger.gate import NOT_TRUSTED, REFUSED
 from privledger.ledger import State
 from privledger.reports.forks import Copies, divergence

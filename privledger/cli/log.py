@@ -8,7 +8,7 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading_store, receipt_or_none
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import text
+from privledger.cli.printing import text
 from privledger.ledger.entries import KINDS
 from privledger.reports.chronicle import Event, events
 from privledger.storage import shown

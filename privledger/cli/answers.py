@@ -12,7 +12,7 @@ from attrs import frozen
 import privledger
 from privledger.accounting import promise
 from privledger.cli.output import emit
-from privledger.cli.render import GREEN, RED, charge, findings_table, pairs, text
+from privledger.cli.printing import GREEN, RED, charge, findings_table, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.gate import RULES, WITHIN, Facts, Policy
@@ -34,7 +34,7 @@ check_format_option = click.option(
 
 
 @frozen
-class Verdict:
+class Answer:
     """The gate's answer.
 
     Attributes:
@@ -79,7 +79,7 @@ def _has_policy(folder: Path) -> bool:
     return isinstance(tool, dict) and "privledger" in tool
 
 
-def show_verdict(format_: str, subject: str, policy: Policy, result: Verdict) -> None:
+def show_answer(format_: str, subject: str, policy: Policy, result: Answer) -> None:
     """Print the verdict; a job on GitHub gets a page, too."""
     if format_ in FORMATS:
         outcome = Outcome(subject, privledger.__version__, result.code, result.verdict, RULES,
@@ -96,7 +96,7 @@ def show_verdict(format_: str, subject: str, policy: Policy, result: Verdict) ->
          lambda out: _render(out, result, policy))
 
 
-def numbers(result: Verdict, policy: Policy) -> list[tuple[str, str]]:
+def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
     """What was compared."""
     facts = result.facts
     compared = [] if result.compared is None else [("compared", result.compared.text)]
@@ -118,7 +118,7 @@ def numbers(result: Verdict, policy: Policy) -> list[tuple[str, str]]:
     return rows
 
 
-def _render(out: Console, result: Verdict, policy: Policy) -> None:
+def _render(out: Console, result: Answer, policy: Policy) -> None:
     """One line, the numbers, every finding."""
     out.print(text(result.verdict, GREEN if result.code == WITHIN else RED))
     if result.facts is not None or result.compared is not None:

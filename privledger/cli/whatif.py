@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.accounting import RELATIONS
-from privledger.cli.explaining import find_grant, read_node
+from privledger.cli.explain import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.render import GREEN, RED, charge, grid, pairs, text
+from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, from_json
@@ -79,7 +79,7 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
 
 def _learner_plan(learner: str, schema: str | None, epsilon: float | None, delta: float,
                   params: tuple[str, ...], state: State) -> Node:
-    from privledger.cli.check_plans import Sketch, sketched
+    from privledger.cli.plan_gate import Sketch, sketched
 
     sketch = Sketch(learner, schema, epsilon, delta, state.relation, params, "guarded")
     return sketched(sketch).node
