@@ -11,8 +11,8 @@ import click
 from privledger.accounting import promise
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, RED, charge, pairs, remainder, text
-from privledger.data import Schema
 from privledger.errors import InvalidPlan
+from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
 from privledger.rounding import exact, positive, probability

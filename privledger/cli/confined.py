@@ -15,8 +15,8 @@ from attrs import evolve
 
 from privledger.broker import ISOLATION, Limits, RemoteLearner
 from privledger.cli.prepared import build
-from privledger.data import Schema
 from privledger.errors import IsolationUnavailable, LearnerError
+from privledger.facts.schema import Schema
 from privledger.plugins import find_learner, is_shipped
 from privledger.runs import RunFile
 

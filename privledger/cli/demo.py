@@ -18,9 +18,9 @@ from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree
 from privledger.cli.record import CONFIDENTIAL
 from privledger.cli.run import watching
 from privledger.cli.show import grants_tree, verdict
-from privledger.data import Dataset
 from privledger.errors import BudgetExceeded, LearnerError
 from privledger.guard import Ledger, data_spend
+from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.data import Schema, encode_features, encode_target
 from privledger.errors import InvalidPlan
+from privledger.facts.schema import Schema
+from privledger.tables.encode import encode_features, encode_target
 
 Table = tuple[Any, Any]
 

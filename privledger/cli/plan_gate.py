@@ -16,8 +16,8 @@ from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, t
 from privledger.cli.prepared import Prepared, priced
 from privledger.cli.run import default_name
 from privledger.cli.witness import Witness
-from privledger.data import Schema
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
+from privledger.facts.schema import Schema
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, REFUSED, WITHIN, Facts, Policy
 from privledger.ledger import Budget, State, asserted_kinds, fixed_filter

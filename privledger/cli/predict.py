@@ -13,11 +13,11 @@ import numpy as np
 from privledger.broker import Limits, RemoteLearner
 from privledger.cli.confined import isolate_option, limit_option, saying_how, wanted
 from privledger.cli.output import Guarded, emit, note
-from privledger.data import Schema
-from privledger.data.table import read_features
 from privledger.errors import LearnerError, ModelError, PrivledgerError
+from privledger.facts.schema import Schema
 from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
+from privledger.tables.files import read_features
 
 
 @click.command(cls=Guarded)

@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from privledger.broker import RemoteLearner
 from privledger.cli.opening import reading
-from privledger.data import Schema
 from privledger.errors import InvalidPlan, LedgerMissing
+from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.ledger import State
 from privledger.ledger.history import receipt_of

@@ -20,7 +20,6 @@ from privledger.cli.output import Guarded, emit, format_option, is_ours, note, w
 from privledger.cli.plan import run_argument
 from privledger.cli.prepared import Prepared, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
-from privledger.data import Dataset, read_table
 from privledger.errors import (
     InvalidPlan,
     InvalidValue,
@@ -31,6 +30,7 @@ from privledger.errors import (
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
+from privledger.guard.dataset import Dataset
 from privledger.guard.reserve import refusal_body
 from privledger.ledger import audit
 from privledger.models import Facts, kept, write_model
@@ -39,6 +39,7 @@ from privledger.reports.remembered import receipt_of
 from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
+from privledger.tables.files import read_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,11 +11,11 @@ from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from privledger.data import Dataset
-from privledger.data.hidden import _behind, _hide
 from privledger.errors import NotGranted
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
+from privledger.guard.dataset import Dataset
+from privledger.guard.hidden import _behind, _hide
 from privledger.guard.scope import Scope
 from privledger.ledger import Budget, Receipt
 

@@ -13,9 +13,6 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from privledger.accounting import check_relation, promise
-from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
-from privledger.data.mirror import own_schema, remember
-from privledger.data.rows import _sealed, _vault_of
 from privledger.errors import (
     DataError,
     InvalidValue,
@@ -23,13 +20,17 @@ from privledger.errors import (
     NotGranted,
     PrivledgerError,
 )
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Schema
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
 from privledger.graph.remember import charging
 from privledger.guard.alone import Asking, note_open, note_over, patience
+from privledger.guard.dataset import Dataset
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities, declared, fingerprint
+from privledger.guard.mirror import own_schema, remember
 from privledger.guard.policing import check_creation, keep, policy_caps, refuse_forbidden
 from privledger.guard.reserve import (
     Lines,
@@ -40,6 +41,7 @@ from privledger.guard.reserve import (
 )
 from privledger.guard.scope import Scope, own_scope
 from privledger.guard.session import Granted
+from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import (
     FORMAT,
     Budget,
@@ -64,6 +66,8 @@ from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import downward, exact, non_negative, positive, probability, upward
 from privledger.storage import kept, refuse_findings, store_at
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_features, encode_target
 
 MODES = ("private", "simulation")
 _LONGEST_NAME = 1000

@@ -1,6 +1,6 @@
 """An open grant: the only place where a query meets rows. Learners hold a `Session` before it.
 
-Nothing here leaves the guard. What was asked is copied first (data/mirror.py), the plan is the one
+Nothing here leaves the guard. What was asked is copied first (guard/mirror.py), the plan is the one
 that was stored and read back, and whether rows were touched is noted by the vault.
 """
 
@@ -14,20 +14,6 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.data import (
-    Dataset,
-    FeatureChoice,
-    LabelChoice,
-    LabelQuery,
-    Query,
-    Vault,
-)
-from privledger.data.blocks import clipped
-from privledger.data.dataset import Step
-from privledger.data.disjoint import by_record
-from privledger.data.kinds import check_choice, check_query
-from privledger.data.mirror import forget_dead, own_leaf, own_question
-from privledger.data.rows import Pass, Rows
 from privledger.errors import (
     InvalidValue,
     NotGranted,
@@ -45,9 +31,12 @@ from privledger.guard.choosing import (
     choose_labels,
     rate_of,
 )
+from privledger.guard.dataset import Dataset, Step
+from privledger.guard.kinds import check_choice, check_query
 from privledger.guard.labels import release_labels
 from privledger.guard.leaving import guarded
 from privledger.guard.members import Members
+from privledger.guard.mirror import forget_dead, own_leaf, own_question
 from privledger.guard.policing import keep
 from privledger.guard.scope import (
     Scope,
@@ -56,6 +45,7 @@ from privledger.guard.scope import (
     spent_before,
 )
 from privledger.guard.tuned import Best, Trial, best_of
+from privledger.guard.vault import Pass, Vault
 from privledger.ledger import History, Origins, Receipt, ScopeSpend
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
@@ -64,7 +54,14 @@ from privledger.ledger.vectors import pack, vector_note
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
+from privledger.questions.blocks import clipped
+from privledger.questions.choice import LabelChoice
+from privledger.questions.disjoint import by_record
+from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
 from privledger.rounding import MOST_COUNT, count
+from privledger.tables.chunk import Rows
 
 Answer = NDArray[np.float64]
 T = TypeVar("T")

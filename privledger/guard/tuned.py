@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from privledger.accounting.tuning import negative_binomial_mean
-from privledger.data import Dataset
-from privledger.data.hidden import _behind, _hide
 from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Tuning, from_json, to_json
+from privledger.guard.dataset import Dataset
 from privledger.guard.handle import Session, _Opaque, _session
+from privledger.guard.hidden import _behind, _hide
 from privledger.guard.policing import keep
 from privledger.ledger import Budget, Origins
 from privledger.noise.trials import TrialsLaw, number_of_trials

@@ -229,7 +229,7 @@ def test_a_learner_named_like_a_formula_is_inert_in_csv(call, make_ledger, tmp_p
 @pytest.mark.parametrize("module", ["verify", "check"])
 def test_a_gate_over_a_ledger_loads_no_session(module):
     code = (f"import sys, privledger.cli.{module}; print([m for m in ('privledger.guard', "
-            "'privledger.data', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
+            "'privledger.questions', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            check=True)
     assert found.stdout.strip() == "[]"

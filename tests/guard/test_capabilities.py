@@ -21,12 +21,13 @@ import pytest
 from privledger_learners import DPBoostRegressor, SGBDTRegressor
 
 import privledger as pl
-from privledger.data.rows import Rows, Vault, _vault_of
 from privledger.graph import Context
 from privledger.guard.identity import Identities
 from privledger.guard.session import Granted
+from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import History
 from privledger.storage.memory import MemoryStore
+from privledger.tables.chunk import Rows
 
 N = 61
 SCHEMA = pl.Schema("guarded", (

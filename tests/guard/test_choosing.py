@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import privledger as pl
-from privledger.data.choices.options import options_of
-from privledger.data.rows import Pass, _vault_of
 from privledger.guard.handle import _granted
+from privledger.guard.vault import Pass, _vault_of
+from privledger.questions.options import options_of
 
 EM = pl.Exponential(1.0)
 FIT = pl.Exponential(1.0, (-1, 0))
