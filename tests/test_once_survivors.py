@@ -18,6 +18,7 @@ from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.graph import to_json
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.ledger.rules import _entry_origins
 from privledger.reports import ledger_report
@@ -135,9 +136,9 @@ def test_an_entry_about_no_grant_is_found(kind):
     with store.transaction() as transaction:
         for entry in entries:
             transaction.append(entry)
-        transaction.append(make_entry(2, kind, {
+        transaction.append(make_entry(2, decode(kind, {
             "grant": "grant-nobody", "time": "", "touched": True, "releases": 0, "nodes": [],
-            "questions": [], "items": [], "noise": ""}, entries[-1].hash))
+            "questions": [], "items": [], "noise": ""}), entries[-1].hash))
     assert any("no grant before it" in found.message or "never granted" in found.message
                or found.position == 2 for found in audit(store))
 
