@@ -58,7 +58,7 @@ def test_an_asserted_rho_is_a_number_above_zero(rho):
 @pytest.mark.parametrize("why", ["", "  ", None, 3])
 @pytest.mark.parametrize("kind", [pl.Asserted, pl.AssertedZCDP])
 def test_an_assertion_has_a_reason(kind, why):
-    with pytest.raises(pl.InvalidMechanism):
+    with pytest.raises(pl.errors.InvalidMechanism):
         kind(1.0, why)
 
 

@@ -75,7 +75,8 @@ def open_grant(path: Path, holder: dict) -> None:
     """A grant that nobody settled."""
     store = SQLiteStore(path)
     body = {"grant": "grant-x", "time": "", "learner": "late", "data": "people",
-            "plan": pl.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder, "scope": None,
+            "plan": pl.nodes.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder,
+            "scope": None,
             "units": 1 << 54, "delta_units": 0}
     History(store).commit(lambda state: [("granted", body)])
     store.close()

@@ -191,7 +191,7 @@ class Model(RuleBasedStateMachine):
                         line.mortal or (line.scoped and grant not in self.held)):
                     line.status = "crashed"
         if any(grant in self.held for grant in unsettled):
-            with pytest.raises(pl.ScopeBusy):
+            with pytest.raises(pl.errors.ScopeBusy):
                 self.ledger.request(plan, self.data[name], scope=self.scope)
             return None
         lost = sum(line.status == "crashed" for _, line in drawn) * 2 / 256

@@ -175,7 +175,7 @@ GRANT = ("granted", {"grant": "g", "units": 10, "delta_units": 0})
 
 def nothing_is_charged_below_zero(folder):
     for units in (-1, -10):
-        with pytest.raises(pl.LedgerCorrupt):
+        with pytest.raises(pl.errors.LedgerCorrupt):
             applied(GRANT, ("granted", {"grant": "h", "units": units, "delta_units": 0}))
 
 
@@ -208,7 +208,7 @@ def edits_are_found(folder):
         ledger.request(G, guard(ledger)).close()
     doctor(path, "UPDATE entries SET body = replace(body, '\"learner\":\"\"', "
                  "'\"learner\":\"x\"') WHERE kind = 'granted'")
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(path)
 
 
@@ -496,7 +496,7 @@ def one_head_for_all(server):
             transaction.append(make_entry(len(before), "x", {}, before[-1].hash))
             transaction._head = GENESIS
 
-    with pytest.raises(pl.LedgerBusy):
+    with pytest.raises(pl.errors.LedgerBusy):
         write()
     assert store.read() == before
     store.close()
@@ -569,5 +569,5 @@ def test_a_mutant_of_the_functions_is_not_even_opened(request, monkeypatch):
         no_condition(patch)
         place = server.url()
         made(place).close()
-    with pytest.raises(pl.LedgerCorrupt, match="function f write"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="function f write"):
         pl.Ledger.open(place)
