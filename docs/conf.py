@@ -37,7 +37,8 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 
 HEADINGS = {
-    "privledger.data": "Data and schemas",
+    "privledger.facts": "Schemas",
+    "privledger.tables": "Tables",
     "privledger.errors": "Errors",
     "privledger.findings": "Findings",
     "privledger.graph": "Plans, prices and the composition graph",
@@ -46,7 +47,7 @@ HEADINGS = {
     "privledger.nodes": "Rarer nodes, and plans as text",
     "privledger.plugins": "Learners as plugins",
     "privledger.questions": "Questions",
-    "privledger.session": "Ledgers and sessions",
+    "privledger.guard": "Ledgers and sessions",
     "privledger.testing": "The conformance kit",
     "privledger_learners": "Learners",
 }

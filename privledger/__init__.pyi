@@ -8,18 +8,14 @@ from privledger import nodes as nodes
 from privledger import plugins as plugins
 from privledger import questions as questions
 from privledger import testing as testing
-from privledger.data import Column as Column
-from privledger.data import Dataset as Dataset
-from privledger.data import Partition as Partition
-from privledger.data import Schema as Schema
-from privledger.data import encode_features as encode_features
-from privledger.data import read_table as read_table
 from privledger.errors import BudgetExceeded as BudgetExceeded
 from privledger.errors import InvalidValue as InvalidValue
 from privledger.errors import LedgerError as LedgerError
 from privledger.errors import NotGranted as NotGranted
 from privledger.errors import PrivledgerError as PrivledgerError
 from privledger.errors import SchemaError as SchemaError
+from privledger.facts import Column as Column
+from privledger.facts import Schema as Schema
 from privledger.findings import Finding as Finding
 from privledger.graph import IndividualFilter as IndividualFilter
 from privledger.graph import Node as Node
@@ -33,6 +29,13 @@ from privledger.graph import delta as delta
 from privledger.graph import epsilon as epsilon
 from privledger.graph import explain as explain
 from privledger.graph import rdp as rdp
+from privledger.guard import Dataset as Dataset
+from privledger.guard import Ledger as Ledger
+from privledger.guard import LedgerHandle as LedgerHandle
+from privledger.guard import Partition as Partition
+from privledger.guard import RecordSpend as RecordSpend
+from privledger.guard import Scope as Scope
+from privledger.guard import Session as Session
 from privledger.ledger import Budget as Budget
 from privledger.ledger import Cap as Cap
 from privledger.ledger import Policy as Policy
@@ -56,11 +59,8 @@ from privledger.plugins import Learner as Learner
 from privledger.plugins import LearnerInfo as LearnerInfo
 from privledger.plugins import learner_names as learner_names
 from privledger.plugins import load_learner as load_learner
-from privledger.session import Ledger as Ledger
-from privledger.session import LedgerHandle as LedgerHandle
-from privledger.session import RecordSpend as RecordSpend
-from privledger.session import Scope as Scope
-from privledger.session import Session as Session
+from privledger.tables import encode_features as encode_features
+from privledger.tables import read_table as read_table
 
 __version__: str
 

@@ -1,44 +1,46 @@
-"""What can be asked of a guarded table: queries, their blocks and cells, choices and scores."""
+"""What may be asked of guarded records: one file per kind, with the sensitivity that follows."""
 
-from privledger.data import (
-    Bins,
-    CategoryCells,
-    Choice,
+from privledger.facts.bins import Bins
+from privledger.questions.blocks import (
     ClassIs,
     ColumnValue,
-    CrossCells,
-    CustomScores,
     CustomValue,
-    FeatureChoice,
-    GrownCells,
+    Ones,
+    TargetShares,
+    clipped,
+)
+from privledger.questions.cells import (
+    CategoryCells,
+    Cells,
+    CoinCells,
+    CrossCells,
     IndexCells,
     IntervalCells,
-    LabelChoice,
     LabelledCells,
-    LabelQuery,
-    Ones,
-    Picked,
-    Query,
-    ResidualCells,
-    Score,
-    TargetShares,
-    Test,
-    TreeCells,
-    Votes,
-    probabilities,
 )
+from privledger.questions.choice import Choice, LabelChoice, Picked
+from privledger.questions.feature_choice import CustomScores, FeatureChoice, Votes
+from privledger.questions.grown import GrownCells
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
+from privledger.questions.score import Gradient, Hessian, ResidualCells, Score, probabilities
+from privledger.questions.tree_cells import Test, TreeCells
 
 __all__ = [
     "Bins",
     "CategoryCells",
+    "Cells",
     "Choice",
     "ClassIs",
+    "CoinCells",
     "ColumnValue",
     "CrossCells",
     "CustomScores",
     "CustomValue",
     "FeatureChoice",
+    "Gradient",
     "GrownCells",
+    "Hessian",
     "IndexCells",
     "IntervalCells",
     "LabelChoice",
@@ -53,5 +55,6 @@ __all__ = [
     "Test",
     "TreeCells",
     "Votes",
+    "clipped",
     "probabilities",
 ]

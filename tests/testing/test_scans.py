@@ -33,8 +33,8 @@ def test_public_choices_and_mechanisms_pass(line):
 
 
 @pytest.mark.parametrize("line", [
-    "from privledger.session import Ledger", "import privledger.data.rows",
-    "from privledger import session", "data._vault", "session._state", "pl.session.Ledger",
+    "from privledger.guard import Ledger", "import privledger.guard.vault",
+    "from privledger import guard", "data._vault", "session._state", "pl.guard.Ledger",
     "data.ledger._history", "import privledger as p\np.accounting", "pl.errors.sys.modules",
     "from privledger.errors import upward", "import privledger.questions.query",
     "from privledger.testing.watched import Spy", "pl.plugins.registry", "pl.Gausian(1.0)"])

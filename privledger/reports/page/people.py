@@ -11,8 +11,7 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.ledger import Entry, GrantState, State, Store
-from privledger.session.records import (
+from privledger.guard.records import (
     ROUND,
     Counted,
     charged_alike,
@@ -20,6 +19,7 @@ from privledger.session.records import (
     grants_for,
     longer,
 )
+from privledger.ledger import Entry, GrantState, State, Store
 
 BINS = 40
 MOST_TOP = 20
