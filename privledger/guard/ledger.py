@@ -32,7 +32,6 @@ from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities, declared, fingerprint
 from privledger.guard.mirror import own_schema, remember
 from privledger.guard.policing import check_creation, keep, policy_caps, refuse_forbidden
-from privledger.guard.records import RecordSpend, record_spend
 from privledger.guard.reserve import (
     Lines,
     check_effort,
@@ -62,6 +61,7 @@ from privledger.ledger.history import first_entries, now
 from privledger.ledger.holder import this_process
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
+from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import downward, exact, non_negative, positive, probability, upward
