@@ -248,7 +248,8 @@ NO_NUMBERS = {
         "RecordSpend.row", "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
         "CategoryCells.check.expected", "Query.sensitivity.norm", "Score.check_updates.vault",
-        "Dataset.ledger", "Dataset.vault",
+        "Dataset.ledger", "Dataset.vault", "Query.data", "Choice.data", "FeatureChoice.data",
+        "LabelChoice.data", "LabelQuery.data",
         "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
