@@ -37,14 +37,16 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 
 HEADINGS = {
-    "privledger.data": "Data, schemas and queries",
+    "privledger.facts": "Schemas and bins",
+    "privledger.tables": "Tables",
+    "privledger.questions": "Questions",
     "privledger.errors": "Errors",
     "privledger.findings": "Findings",
     "privledger.graph": "Plans, prices and the composition graph",
     "privledger.ledger": "Budgets, caps, policies and receipts",
     "privledger.mechanisms": "Mechanisms",
     "privledger.plugins": "Learners as plugins",
-    "privledger.session": "Ledgers and sessions",
+    "privledger.guard": "Ledgers and sessions",
     "privledger_learners": "Learners",
 }
 

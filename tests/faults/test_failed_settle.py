@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 import privledger as pl
+from privledger.guard.ledger import Ledger
 from privledger.ledger import settle, spill
-from privledger.session.ledger import Ledger
 from tests.faults.small import guard, in_child
 
 G = pl.Gaussian(90.0)

@@ -178,7 +178,7 @@ def test_a_fork_in_the_middle_of_a_transaction_is_refused_in_the_child(tmp_path)
 @needs_fork
 def test_no_lock_of_a_vault_a_session_or_a_source_crosses_a_fork(tmp_path):
     run(tmp_path, """
-        from privledger.session.handle import _granted
+        from privledger.guard.handle import _granted
         session = ledger.request(pl.Repeat(G, 3), data)
         granted = _granted(session)
         source = granted._source

@@ -29,11 +29,11 @@ from hypothesis.stateful import (
 )
 
 import privledger as pl
-from privledger.cli.exporting import entry_line
+from privledger.cli.export import entry_line
+from privledger.guard import Ledger
 from privledger.ledger.history import now
 from privledger.reports import receipt_is_in_history
 from privledger.rounding import from_units
-from privledger.session import Ledger
 from tests.faults.small import KINDS, guard, places
 
 BUDGET, SMALL = pl.Budget(2.0, 1e-6), pl.Budget(1.2, 1e-6)
@@ -155,7 +155,7 @@ class Model(RuleBasedStateMachine):
     def request(self, noise, rounds, name, team, end):
         line = Line(rounds / Fraction(noise) ** 2, name, team, rounds, end == "mortal",
                     end == "leased")
-        holder = mock.patch("privledger.session.ledger.this_process", return_value=GONE)
+        holder = mock.patch("privledger.guard.ledger.this_process", return_value=GONE)
         with holder if line.mortal else contextlib.nullcontext():
             return self.ask(lambda: self.ledger.request(
                 pl.Repeat(pl.Gaussian(noise), rounds), self.data[name],

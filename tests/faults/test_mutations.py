@@ -19,13 +19,13 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.graph import Meter
+from privledger.guard import Ledger, reserve
+from privledger.guard.session import Granted
 from privledger.ledger import state as states
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.history import History
 from privledger.ledger.queue import CommitQueue
 from privledger.ledger.state import State
-from privledger.session import Ledger, reserve
-from privledger.session.session import Granted
 from privledger.storage import (
     MemoryStore,
     SQLiteStore,

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.guard.ledger import Ledger
 from privledger.ledger import History, audit
 from privledger.ledger.queue import CommitQueue, Ticket
-from privledger.session.ledger import Ledger
 from privledger.storage import MemoryStore, SQLiteStore
 
 G = pl.Gaussian(10.0)

@@ -161,7 +161,7 @@ def test_a_crash_keeps_the_whole_charge_and_may_still_settle():
 def test_an_empty_history_is_no_ledger():
     assert audit(MemoryStore())
     with pytest.raises(pl.LedgerCorrupt):
-        pl.Ledger(MemoryStore(), pl.session.ledger.SystemSource())
+        pl.Ledger(MemoryStore(), pl.guard.ledger.SystemSource())
 
 
 # The ledger object.

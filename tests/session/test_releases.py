@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.session.handle import _granted
+from privledger.guard.handle import _granted
 
 TINY = pl.Gaussian(1e-5)
 PER_MILLION = 4.9  # two-sided normal tail of 1e-6
