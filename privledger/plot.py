@@ -12,10 +12,10 @@ from typing import Any
 from privledger.accounting import check_relation, promise
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Node, certify, label
+from privledger.guard import Ledger, data_spend
 from privledger.ledger import State
 from privledger.reports import clean
 from privledger.rounding import exact
-from privledger.session import Ledger, data_spend
 
 DELTAS = tuple(10.0**power for power in range(-12, 0))
 

@@ -12,8 +12,8 @@ from attrs import evolve
 from rich.console import Console
 
 import privledger as pl
-from privledger.cli.showing import render_ledger
-from privledger.cli.tables import score
+from privledger.cli.holdout import score
+from privledger.cli.show import render_ledger
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.graph import to_json
@@ -59,7 +59,7 @@ def test_an_asserted_rho_is_a_number_above_zero(rho):
 @pytest.mark.parametrize("why", ["", "  ", None, 3])
 @pytest.mark.parametrize("kind", [pl.Asserted, pl.AssertedZCDP])
 def test_an_assertion_has_a_reason(kind, why):
-    with pytest.raises(pl.InvalidMechanism):
+    with pytest.raises(pl.errors.InvalidMechanism):
         kind(1.0, why)
 
 

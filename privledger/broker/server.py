@@ -15,13 +15,15 @@ from privledger.broker.failures import error_out, number_out
 from privledger.broker.limits import DEFAULTS, Purse
 from privledger.broker.values import Json, array_out, items, text
 from privledger.broker.wire import Reader
-from privledger.data import Dataset, Picked, Query
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
+from privledger.guard import Ledger, Scope, Session
+from privledger.guard.dataset import Dataset
+from privledger.guard.handle import _ledger
 from privledger.ledger import Receipt, choose_filter, plain_labels
+from privledger.questions.choice import Picked
+from privledger.questions.query import Query
 from privledger.rounding import count, number, probability
-from privledger.session import Ledger, Scope, Session
-from privledger.session.handle import _ledger
 
 ISOLATION = "brokered"
 MOST_SESSIONS = 10_000

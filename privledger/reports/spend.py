@@ -13,9 +13,9 @@ from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
 from privledger.ledger.events import Holder
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.outline import Outline, leaves, outline
 from privledger.reports.per_table import TableSpend, table_spends
-from privledger.reports.plans import plan_or_none
 from privledger.reports.released import NOT_PRIVATE, ReleaseLine, lines_of, total_delta
 from privledger.reports.steps import Counted, Steps, silent
 from privledger.storage.rows import entries_of

@@ -12,9 +12,9 @@ from privledger.ledger import Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
 from privledger.ledger.history import receipt_of
 from privledger.ledger.lines import Asked, Line, asked
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.outline import leaves
 from privledger.reports.per_table import TableSpend, spends
-from privledger.reports.plans import plan_or_none
 from privledger.reports.receipt import Past
 from privledger.reports.released import NOT_PRIVATE, lines_of, total_delta
 

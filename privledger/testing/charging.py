@@ -9,8 +9,8 @@ from typing import Any
 
 from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.graph import cost_of
+from privledger.guard import Ledger
 from privledger.ledger import Budget
-from privledger.session import Ledger
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.failing import fail
 from privledger.testing.fitting import (

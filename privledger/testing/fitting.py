@@ -11,9 +11,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.data import Dataset
+from privledger.guard import Ledger
+from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
-from privledger.session import Ledger
 from privledger.testing.examples import Example
 from privledger.testing.watched import WatchedTable
 

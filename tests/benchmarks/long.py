@@ -48,7 +48,7 @@ def _fit(source: random.Random, number: int, nodes: list[pl.Node],
     return [
         ("granted", {
             "grant": name, "time": moment, "learner": f"learner-{source.randrange(LEARNERS)}",
-            "data": f"table-{source.randrange(TABLES)}", "plan": pl.to_json(nodes[which]),
+            "data": f"table-{source.randrange(TABLES)}", "plan": pl.nodes.to_json(nodes[which]),
             "delta": 0.0, "holder": {**asdict(this_process()), "pid": source.randrange(30_000)},
             "scope": None, "labels": {}, "lease": None, "units": units[which],
             "delta_units": 0}),

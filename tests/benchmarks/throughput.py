@@ -238,7 +238,7 @@ def _fit(node: pl.Node, units: int, holder: dict[str, Any]) -> list[tuple[str, d
     name, moment = f"grant-{secrets.token_hex(6)}", "2026-01-01T00:00:00+00:00"
     return [
         ("granted", {"grant": name, "time": moment, "learner": "benchmark", "data": "rows",
-                     "plan": pl.to_json(node), "delta": 0.0, "holder": holder, "scope": None,
+                     "plan": pl.nodes.to_json(node), "delta": 0.0, "holder": holder, "scope": None,
                      "labels": {}, "lease": None, "units": units, "delta_units": 0}),
         ("released", {"grant": name, "first": 0, "questions": ["count"], "items": [[0, 0, 1]],
                       "nodes": [asdict(released_node((), node))],
@@ -330,15 +330,15 @@ def _command(code: str) -> str:
 def start_rows(folder: str, nodes: int = 10_000) -> list[list[str]]:
     """What commands cost before they read anything, and on a plan of many different nodes."""
     plan, place = Path(folder) / "plan.json", Path(folder) / "small.ledger"
-    plan.write_text(json.dumps(pl.to_json(
+    plan.write_text(json.dumps(pl.nodes.to_json(
         pl.Sequential([pl.Gaussian(1000.0 + number) for number in range(nodes)]))),
         encoding="utf-8")
     _create(str(place))
     call = "from privledger.cli import main; main({})"
     return [
         ["start: `import privledger.cli`", _command("import privledger.cli"), "0.25 s", load()],
-        ["start: what `verify` needs", _command("import privledger.cli.verifying"), "", load()],
-        ["start: what `check` of a ledger needs", _command("import privledger.cli.checking"), "",
+        ["start: what `verify` needs", _command("import privledger.cli.verify"), "", load()],
+        ["start: what `check` of a ledger needs", _command("import privledger.cli.check"), "",
          load()],
         [f"price a plan of {nodes:,} different nodes on a ledger (`whatif --plan`), process "
          "included", _command(call.format(["whatif", str(place), "--plan", str(plan)])), "1 s",

@@ -179,7 +179,7 @@ def test_opening_without_a_checkpoint_names_the_fault(tmp_path):
     store = MemoryStore()
     store._entries = ledger._history.store.read()
     store._entries[3] = attrs.evolve(store._entries[3], body={"edited": True}, text="")
-    with pytest.raises(pl.LedgerCorrupt, match="entry 3 was edited"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="entry 3 was edited"):
         History(store).refresh()
     again = store_at(tmp_path / "all.ledger", read_only=True)
     assert History(again, writable=False).refresh().position == ledger.receipt.entries - 1

@@ -76,7 +76,8 @@ def open_grant(path: Path, holder: dict) -> None:
     """A grant that nobody settled."""
     store = SQLiteStore(path)
     body = {"grant": "grant-x", "time": "", "learner": "late", "data": "people",
-            "plan": pl.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder, "scope": None,
+            "plan": pl.nodes.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder,
+            "scope": None,
             "units": 1 << 54, "delta_units": 0}
     History(store).commit(lambda state: [("granted", body)])
     store.close()
@@ -130,9 +131,9 @@ def test_a_ledger_of_a_later_format_is_not_trusted(call, ledger_file):
 
 
 def test_learners_lists_plugins_and_broken_ones(call, as_json, monkeypatch):
-    from privledger.cli import listing
+    from privledger.cli import learners
 
-    monkeypatch.setattr(listing, "learner_names", lambda: ("tiny", "broken"))
+    monkeypatch.setattr(learners, "learner_names", lambda: ("tiny", "broken"))
     page = call("learners")
     assert page.exit_code == 0
     assert "nobody, 2026" in page.stdout

@@ -19,6 +19,8 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.graph import Meter
+from privledger.guard import Ledger, reserve
+from privledger.guard.session import Granted
 from privledger.ledger import state as states
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
@@ -26,8 +28,6 @@ from privledger.ledger.events import EVENTS
 from privledger.ledger.history import History
 from privledger.ledger.queue import CommitQueue
 from privledger.ledger.state import State
-from privledger.session import Ledger, reserve
-from privledger.session.session import Granted
 from privledger.storage import (
     MemoryStore,
     SQLiteStore,
@@ -177,7 +177,7 @@ GRANT = ("granted", {"grant": "g", "units": 10, "delta_units": 0})
 
 def nothing_is_charged_below_zero(folder):
     for units in (-1, -10):
-        with pytest.raises(pl.LedgerCorrupt):
+        with pytest.raises(pl.errors.LedgerCorrupt):
             applied(GRANT, ("granted", {"grant": "h", "units": units, "delta_units": 0}))
 
 
@@ -210,7 +210,7 @@ def edits_are_found(folder):
         ledger.request(G, guard(ledger)).close()
     doctor(path, "UPDATE entries SET body = replace(body, '\"learner\":\"\"', "
                  "'\"learner\":\"x\"') WHERE kind = 'granted'")
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(path)
 
 
@@ -486,7 +486,7 @@ def one_head_for_all(server):
             transaction.append(make_entry(len(before), decode("x", {}), before[-1].hash))
             transaction._head = GENESIS
 
-    with pytest.raises(pl.LedgerBusy):
+    with pytest.raises(pl.errors.LedgerBusy):
         write()
     assert store.read() == before
     store.close()
@@ -559,5 +559,5 @@ def test_a_mutant_of_the_functions_is_not_even_opened(request, monkeypatch):
         no_condition(patch)
         place = server.url()
         made(place).close()
-    with pytest.raises(pl.LedgerCorrupt, match="function f write"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="function f write"):
         pl.Ledger.open(place)

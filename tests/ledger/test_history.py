@@ -52,13 +52,14 @@ def granted(name="g", plan=G, units=None, **more):
 
     units = units_up(cost_of(plan).gdp_squared) if units is None else units
     return ("granted", {"grant": name, "time": "", "learner": "", "data": "d",
-                        "plan": pl.to_json(plan), "delta": 0.0, "holder": HOLDER, "scope": None,
+                        "plan": pl.nodes.to_json(plan), "delta": 0.0, "holder": HOLDER,
+                        "scope": None,
                         "units": units, "delta_units": 0} | more)
 
 
 def released(name="g", leaves=(G,), under=()):
     return ("released", {"grant": name, "first": 0, "questions": ["count"], "noise": "",
-                         "nodes": [{"under": list(under), "leaf": pl.to_json(leaf)}
+                         "nodes": [{"under": list(under), "leaf": pl.nodes.to_json(leaf)}
                                    for leaf in leaves],
                          "items": [[place, 0, 1] for place in range(len(leaves))]})
 
@@ -131,11 +132,11 @@ def test_a_malformed_body_is_corrupt_and_never_stops_an_audit(kind, body):
 def test_the_chain_is_checked_entry_by_entry():
     entries = chained(*START, granted())
     entries[2] = evolve(entries[2], event=evolve(entries[2].event, units=0))
-    with pytest.raises(pl.LedgerCorrupt, match="hash"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="hash"):
         _fold(entries)
-    with pytest.raises(pl.LedgerCorrupt, match="follow"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="follow"):
         _fold([entries[0], entries[2]])
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         _fold(list(reversed(entries[:2])))
 
 
@@ -162,8 +163,8 @@ def test_a_crash_keeps_the_whole_charge_and_may_still_settle():
 
 def test_an_empty_history_is_no_ledger():
     assert audit(MemoryStore())
-    with pytest.raises(pl.LedgerCorrupt):
-        pl.Ledger(MemoryStore(), pl.session.ledger.SystemSource())
+    with pytest.raises(pl.errors.LedgerCorrupt):
+        pl.Ledger(MemoryStore(), pl.guard.ledger.SystemSource())
 
 
 # The ledger object.

@@ -92,7 +92,7 @@ def test_an_order_that_no_reader_takes_is_not_written():
 ])
 def test_a_text_is_no_list_and_false_is_no_zero(plan):
     with pytest.raises(pl.PrivledgerError):
-        pl.from_json(plan)
+        pl.nodes.from_json(plan)
 
 
 def test_both_find_releases_that_were_handed_back(worlds):
@@ -124,7 +124,7 @@ def test_both_find_it_in_a_file(file, statement):
     connection.close()
     assert verify_history.read_history(str(file)).faults
     assert CliRunner().invoke(main, ["verify", str(file)]).exit_code == 3
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(file)
 
 

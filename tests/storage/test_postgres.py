@@ -121,7 +121,7 @@ def test_older_tables_are_migrated_by_a_writer_and_not_by_a_reader(url, monkeypa
     assert look(url) == (spent, [])
     assert look(url) == (spent, [])
     monkeypatch.undo()
-    with pytest.raises(pl.LedgerTooNew):
+    with pytest.raises(pl.errors.LedgerTooNew):
         look(url)
 
 
@@ -131,7 +131,7 @@ def test_older_tables_are_migrated_by_a_writer_and_not_by_a_reader(url, monkeypa
 ])
 def test_too_new(postgres, url, statement):
     postgres.sql(statement, database=database(url))
-    with pytest.raises(pl.LedgerTooNew):
+    with pytest.raises(pl.errors.LedgerTooNew):
         look(url)
 
 
@@ -176,7 +176,7 @@ OFF = "SET session_replication_role = replica"  # what the server's owner can do
 ])
 def test_an_edited_history_does_not_open(postgres, url, wrong):
     postgres.sql(OFF, wrong, database=database(url))
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(url)
 
 
@@ -186,7 +186,7 @@ def test_a_tail_cut_under_an_open_ledger_is_found_before_the_next_grant(postgres
         data = ledger.protect(*table, schema)
         postgres.sql(OFF, "DELETE FROM privledger.entries WHERE position >= 5",
                      database=database(url))
-        with pytest.raises(pl.LedgerCorrupt, match="does not end where"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="does not end where"):
             ledger.request(G, data)
         assert data._vault.opened == 0
         ledger._history._pending.clear()
@@ -202,7 +202,7 @@ def test_a_head_that_moved_without_the_lock_is_a_second_guard(postgres, url):
             transaction.append(make_entry(len(before), decode("x", {}), before[-1].hash))
             transaction._head = GENESIS
 
-    with pytest.raises(pl.LedgerBusy):
+    with pytest.raises(pl.errors.LedgerBusy):
         write()
     assert store.read() == before
     store.close()

@@ -248,7 +248,7 @@ def test_what_a_client_could_not_settle_is_taken_up_with_its_secret_only(
     session.release(G, data.count())
     postgres.stop()
     try:
-        with pytest.raises(pl.NotSettled):
+        with pytest.raises(pl.errors.NotSettled):
             session.close()
     finally:
         postgres.start()
@@ -387,7 +387,7 @@ def test_an_itemisation_points_at_what_is_there(place, bob, item):
 def body_of_grant():
     """A grant as somebody writes it by hand."""
     return {"grant": "grant-1", "time": "", "learner": "", "data": "rows", "delta": 0.0,
-            "plan": pl.to_json(G), "units": 7, "delta_units": 0, "labels": {}, "lease": None,
+            "plan": pl.nodes.to_json(G), "units": 7, "delta_units": 0, "labels": {}, "lease": None,
             "scope": None, "holder": {"host": "h", "pid": 1, "started": ""}}
 
 
@@ -503,9 +503,9 @@ def test_the_owner_repairs_a_head_and_the_holder_still_settles(postgres, place, 
     name = database_of(place)
     postgres.sql(f"UPDATE privledger.ledgers SET position = 99 WHERE name = '{name_of(place)}'",
                  database=name)
-    with pytest.raises(pl.LedgerCorrupt, match="does not end where"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="does not end where"):
         ledger.request(G, data)
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(place)
     assert postgres.sql(REPAIR.format(name_of(place)), database=name) == [(3,)]
     session.release(G, data.count())
@@ -530,7 +530,7 @@ def test_totals_that_fell_behind_are_refused(postgres, place, alice):
     postgres.sql(f"UPDATE privledger.totals t SET position = 1 FROM privledger.ledgers l "
                  f"WHERE l.id = t.ledger AND l.name = '{name_of(place)}'",
                  database=database_of(place))
-    with pytest.raises(pl.LedgerCorrupt, match="privledger.repair"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="privledger.repair"):
         alice[0].request(G, alice[1])
     postgres.sql(REPAIR.format(name_of(place)), database=database_of(place))
     alice[0].request(G, alice[1]).close()

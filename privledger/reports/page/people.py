@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.ledger import Entry, GrantState, State, Store
-from privledger.session.records import (
+from privledger.ledger.view_records import (
     ROUND,
     Counted,
     charged_alike,
