@@ -46,8 +46,6 @@ class Moment:
         time: as it was written down, for information; empty if it was not.
         text: what happened.
         asserted: a plan or a release that rests on somebody's word.
-        change: units by which the total moved. total: what everything so far adds up to.
-        what: what moved the total; empty where nothing did.
     """
 
     position: int
@@ -57,9 +55,24 @@ class Moment:
     text: str
     hash: str
     asserted: bool
-    change: int
-    total: Amount
-    what: str = ""
+    _change: int
+    _total: Amount
+    _what: str = ""
+
+    @property
+    def change(self) -> int:
+        """Units by which the entry moved the total; below zero where something came back."""
+        return self._change
+
+    @property
+    def total(self) -> Amount:
+        """What everything up to here adds up to."""
+        return self._total
+
+    @property
+    def what(self) -> str:
+        """Which grant, scope or correction moved the total; empty where nothing did."""
+        return self._what
 
 
 def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
