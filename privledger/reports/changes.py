@@ -13,6 +13,7 @@ from privledger.ledger import State
 from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import UNNAMED, Charge
 from privledger.ledger.view_plans import plan_or_none
+from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
 
 
@@ -106,9 +107,9 @@ def _grants(view: View) -> dict[str, str]:
 
 
 def _grant(one: Charge) -> str:
-    corrected = f", corrected {one.corrections} times" if one.corrections else ""
+    corrected = f", corrected {many(one.corrections, 'time')}" if one.corrections else ""
     return (f"{one.status}, {one.learner or UNNAMED} on {one.table}, epsilon "
-            f"{one.amount.epsilon.text(4)}, {one.releases} releases{corrected}")
+            f"{one.amount.epsilon.text(4)}, {many(one.releases, 'release')}{corrected}")
 
 
 def _nodes(view: View) -> Counter[str]:

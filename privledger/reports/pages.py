@@ -11,6 +11,7 @@ from privledger.ledger.view_charges import charges_of
 from privledger.ledger.view_figures import Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_records import RecordSpend, data_names
+from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
 from privledger.reports.plain import clean
 
@@ -54,12 +55,13 @@ def totals_page(state: State, location: str, findings: int | None, token: str) -
         ("mode", text(view.mode) if view.mode == "private"
          else '<span class="bad">simulation, NOT PRIVATE</span>'),
         ("grants", str(len(state.grants))), ("refused", str(view.refused)),
-        ("history", f"{view.entries} entries, head {text(view.head[:16])}"),
+        ("history", f"{many(view.entries, 'entry', 'entries')}, head {text(view.head[:16])}"),
     ]
     verdict = {None: "<p>not verified here: run privledger verify</p>",
                0: '<p class="good">every entry re-read and re-priced</p>'
                   f"<p>{text(view.compared.text)}</p>"}.get(
-        findings, f'<p class="bad">NOT TRUSTED: {findings} findings; nothing here is certain</p>')
+        findings, f'<p class="bad">NOT TRUSTED: {many(findings or 0, "finding")}; nothing here is '
+                  "certain</p>")
     form = (f'<form action="/record" method="get"><input type="hidden" name="token" '
             f'value="{text(token)}"><label>record (CONFIDENTIAL) <input name="row" size="9" '
             f'inputmode="numeric"></label> <label>of table <select name="data">'
@@ -140,10 +142,10 @@ def _nodes(line: Outline, out: list[str]) -> None:
         out.append("<p>... and more</p>")
         out.append("")
         return
-    many = f"{line.members} x " if line.members > 1 else ""
-    times = f" ({line.times} times in all)" if line.times > 1 and not line.children else ""
+    members = f"{line.members} x " if line.members > 1 else ""
+    times = f" ({many(line.times, 'time')} in all)" if line.times > 1 and not line.children else ""
     mark = ' class="bad"' if line.kind.startswith("Asserted") else ""
-    out.append(f"<ul><li{mark}>{many}{text(line.label)}{times}")
+    out.append(f"<ul><li{mark}>{members}{text(line.label)}{times}")
     for child in line.children:
         _nodes(child, out)
     out.append("</li></ul>")

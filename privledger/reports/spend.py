@@ -10,7 +10,7 @@ from attrs import asdict, field, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, Policy, State, Store, audit
-from privledger.ledger.events import Granted
+from privledger.ledger.events import Granted, Holder
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
 from privledger.ledger.view import NOT_PRIVATE, View, view_of
@@ -204,9 +204,9 @@ def _status(one: Charge, event: Granted, moment: str) -> tuple[str, str]:
         why = (crash and crash.why) or "the process that held it is gone"
         return "crashed", f"{DEAD}; {why} ({who}), recorded {(crash and crash.time) or '?'}"
     if one.status == "granted":
-        if event.holder is not None and _gone(asdict(event.holder)):
+        if event.holder is not None and _gone(event.holder):
             return "crashed", f"{DEAD}; the process that held it is gone ({who}), not recorded yet"
-        if lease_is_over({"lease": event.lease, "time": event.time}, moment):
+        if lease_is_over(event, moment):
             return "unfinished", f"{OVERDUE}; the reservation stays spent ({who})"
         return "unfinished", "unfinished: holder still running"
     if one.status == "aborted":
@@ -216,8 +216,8 @@ def _status(one: Charge, event: Granted, moment: str) -> tuple[str, str]:
         part for part in (late, FAILED if one.status == "failed" else "") if part)
 
 
-def _gone(holder: dict[str, Any]) -> bool:
+def _gone(holder: Holder) -> bool:
     try:
         return is_gone(holder)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (TypeError, ValueError, IndexError):
         return False

@@ -9,6 +9,7 @@ from privledger.errors import PrivledgerError
 from privledger.graph import AsReplaceOne, Group, Node, certify
 from privledger.ledger import State
 from privledger.ledger.view import view_of
+from privledger.numerals import many
 
 
 @frozen
@@ -49,7 +50,7 @@ def group_price(state: State, rows: int) -> OtherPrice:
     """What one person with so many rows is promised."""
     assert state.budget is not None
     whole = view_of(state).whole()
-    return _priced(f"for {rows} rows of one person", Group(rows, whole), state.relation,
+    return _priced(f"for {many(rows, 'row')} of one person", Group(rows, whole), state.relation,
                    state.budget.delta)
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from privledger.findings import Finding
 from privledger.ledger import Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
-from privledger.ledger.codec import decode
 from privledger.ledger.events import (
     Aborted,
+    Corrected,
     Created,
-    Event,
     Granted,
     Protected,
     Released,
@@ -22,7 +21,7 @@ from privledger.ledger.events import (
     Settled,
 )
 from privledger.ledger.history import receipt_of
-from privledger.ledger.lines import Asked, Line
+from privledger.ledger.lines import Asked, LineOf, asked
 from privledger.ledger.view import NOT_PRIVATE
 from privledger.ledger.view_charges import (
     Charge,
@@ -161,25 +160,25 @@ class _Watch:
             found += [_handed_back(one, back[alike])] if back[alike] else []
         return (*found, *kept)
 
-    def on_created(self, line: Line, state: State | None) -> tuple[()]:
+    def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.body)
-        self._noise(cast(Created, _event(line)).noise)
+        self._noise(line.event.noise)
         return ()
 
-    def on_protected(self, line: Line, state: State | None) -> tuple[()]:
-        event = cast(Protected, _event(line))
+    def on_protected(self, line: LineOf[Protected], state: State | None) -> tuple[()]:
+        event = line.event
         self.rows[event.data] = event.rows
         return ()
 
-    def on_scope(self, line: Line, state: State | None) -> tuple[()]:
+    def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> tuple[()]:
         self.past.moved()
-        event = cast(ScopeOpened, _event(line))
+        event = line.event
         self._vouch(event.scope, tuple(asserted_kinds(kinds_of(event.plan) or ())))
         return ()
 
-    def on_granted(self, line: Line, state: State | None) -> tuple[()]:
+    def on_granted(self, line: LineOf[Granted], state: State | None) -> tuple[()]:
         self.past.moved()
-        event = cast(Granted, _event(line))
+        event = line.event
         found = None if line.form is None else self._forms.get(line.form)
         if found is None:
             found = self._granted(event)
@@ -198,12 +197,12 @@ class _Watch:
         self.isolation[event.isolation] = None
         return self._likes.setdefault(like, len(self._likes)), tuple(asserted_kinds(like.kinds))
 
-    def on_released(self, line: Line, state: State | None) -> tuple[()]:
-        asked = line.asked()
-        if asked is None or asked not in self._known:
-            if asked is not None:
-                self._known.add(asked)
-            event = cast(Released, _event(line))
+    def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:
+        named = asked(line)
+        if named is None or named not in self._known:
+            if named is not None:
+                self._known.add(named)
+            event = line.event
             self._noise(event.noise)
             lines = lines_of([event])
             self.released |= dict.fromkeys(sorted({one.kind for one in lines}))
@@ -211,12 +210,12 @@ class _Watch:
                               for one in lines if one.asserted}
         return ()
 
-    def on_settled(self, line: Line, state: State | None) -> tuple[()]:
-        self._open.pop(cast(Settled, _event(line)).grant, None)
+    def on_settled(self, line: LineOf[Settled], state: State | None) -> tuple[()]:
+        self._open.pop(line.event.grant, None)
         return ()
 
-    def on_aborted(self, line: Line, state: State | None) -> tuple[()]:
-        event = cast(Aborted, _event(line))
+    def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
+        event = line.event
         alike = self._open.pop(event.grant, None)
         if not event.touched:
             self.past.moved()
@@ -224,7 +223,7 @@ class _Watch:
                 self._back[alike] += 1
         return ()
 
-    def on_corrected(self, line: Line, state: State | None) -> tuple[()]:
+    def on_corrected(self, line: LineOf[Corrected], state: State | None) -> tuple[()]:
         self.past.moved()
         return ()
 
@@ -235,10 +234,6 @@ class _Watch:
     def _noise(self, text: object) -> None:
         if text:
             self.noise[str(text)] = None
-
-
-def _event(line: Line) -> Event:
-    return decode(line.kind, line.body)
 
 
 def _like(event: Granted) -> _Like:

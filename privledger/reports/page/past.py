@@ -11,6 +11,7 @@ from privledger.ledger.view import View
 from privledger.ledger.view_charges import Part
 from privledger.ledger.view_figures import summed
 from privledger.ledger.view_timeline import timeline
+from privledger.numerals import many
 from privledger.reports.plain import clean
 
 MOST_POINTS = 400
@@ -74,7 +75,8 @@ def bars(view: View) -> dict[str, tuple[Bar, ...]]:
 def _ranked(parts: list[Part], view: View) -> tuple[Bar, ...]:
     kept, rest = parts[:MOST_BARS], parts[MOST_BARS:]
     if rest:
-        kept.append(Part(f"({len(rest)} others)", summed([one.amount for one in rest], view.rule),
-                         sum(one.grants for one in rest), any(one.asserted for one in rest)))
+        amount = summed([one.amount for one in rest], view.rule)
+        kept.append(Part(f"({many(len(rest), 'other')})", amount, sum(one.grants for one in rest),
+                         any(one.asserted for one in rest)))
     return tuple(Bar(clean(one.name, LONGEST) or "(no name)", one.amount.share.value,
                      one.amount.epsilon.value, one.grants) for one in kept)
