@@ -37,7 +37,9 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 
 HEADINGS = {
-    "privledger.data": "Data, schemas and queries",
+    "privledger.facts": "Schemas and bins",
+    "privledger.tables": "Tables",
+    "privledger.questions": "Questions",
     "privledger.errors": "Errors",
     "privledger.findings": "Findings",
     "privledger.graph": "Plans, prices and the composition graph",

@@ -14,13 +14,6 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "privledger.data": (
-        "Bins", "CategoryCells", "Choice", "ClassIs", "Column", "ColumnValue", "CrossCells",
-        "CustomScores", "CustomValue", "Dataset", "FeatureChoice", "GrownCells", "IndexCells",
-        "IntervalCells", "LabelChoice", "LabelQuery", "LabelledCells", "Ones", "Partition",
-        "Picked", "Query", "ResidualCells", "Schema", "Score", "TargetShares", "Test",
-        "TreeCells", "Votes", "encode_features", "probabilities", "read_table",
-    ),
     "privledger.errors": (
         "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",
         "InvalidPlan", "InvalidValue", "IsolationError", "IsolationLimit", "IsolationUnavailable",
@@ -28,6 +21,9 @@ _HOMES = {
         "LedgerError", "LedgerMisplaced", "LedgerMissing", "LedgerTooNew", "ModelError",
         "NotGranted", "NotSettled", "PolicyViolation", "PrivledgerError", "RelationMismatch",
         "SchemaError", "ScopeBusy", "UnsupportedNode",
+    ),
+    "privledger.facts": (
+        "Bins", "Column", "Schema",
     ),
     "privledger.findings": ("Finding",),
     "privledger.graph": (
@@ -51,8 +47,15 @@ _HOMES = {
     "privledger.plugins": (
         "ClaimStep", "Learner", "LearnerInfo", "learner_names", "load_learner",
     ),
+    "privledger.questions": (
+        "CategoryCells", "Choice", "ClassIs", "ColumnValue", "CrossCells", "CustomScores",
+        "CustomValue", "FeatureChoice", "GrownCells", "IndexCells", "IntervalCells",
+        "LabelChoice", "LabelQuery", "LabelledCells", "Ones", "Picked", "Query",
+        "ResidualCells", "Score", "TargetShares", "Test", "TreeCells", "Votes", "probabilities",
+    ),
+    "privledger.tables": ("encode_features", "read_table"),
     "privledger.guard": (
-        "Ledger", "LedgerHandle", "RecordSpend", "Scope", "Session",
+        "Dataset", "Ledger", "LedgerHandle", "Partition", "RecordSpend", "Scope", "Session",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

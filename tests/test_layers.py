@@ -16,8 +16,8 @@ ROOT = Path(privledger.__file__).parent
 LEARNERS = Path(privledger_learners.__file__).parent
 LAYERS = (
     "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting", "mechanisms",
-    "graph", "noise", "ledger", "storage", "data", "guard", "plugins", "models", "broker",
-    "testing", "reports", "gate", "runs", "notebook", "plot", "cli",
+    "graph", "noise", "facts", "tables", "questions", "ledger", "storage", "guard",
+    "plugins", "models", "broker", "testing", "reports", "gate", "runs", "notebook", "plot", "cli",
     "pytest_plugin",
 )
 ALONE = "standalone"

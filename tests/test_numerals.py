@@ -101,13 +101,13 @@ def test_a_refusal_rounds_against_itself_in_text_and_in_a_notebook():
 
 # Neither charges nor remainders, and why.
 BY_HAND = {
-    "cli/render.py": {"value"},                      # quality(): how well a model does
+    "cli/printing.py": {"value"},                      # quality(): how well a model does
     "cli/demo.py": {"100 * scores['model']['accuracy']", "100 * scores['baseline']['accuracy']",
                     "100 * found['open_score']"},    # accuracies
-    "cli/reporting.py": {"value['bytes'] / 1000"},   # size of a file
-    "cli/running.py": {"held"},                      # part of the rows that is held out
-    "cli/serving.py": {"idle"},                      # minutes
-    "cli/planning.py": {"price.order"},              # a Renyi order, as it was chosen
+    "cli/report.py": {"value['bytes'] / 1000"},   # size of a file
+    "cli/run.py": {"held"},                      # part of the rows that is held out
+    "cli/serve.py": {"idle"},                      # minutes
+    "cli/plan.py": {"price.order"},              # a Renyi order, as it was chosen
     "ledger/filters.py": {"self.order", "MOST_ORDER"},  # Renyi orders
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds

@@ -12,8 +12,8 @@ from attrs import evolve
 from rich.console import Console
 
 import privledger as pl
-from privledger.cli.showing import render_ledger
-from privledger.cli.tables import score
+from privledger.cli.holdout import score
+from privledger.cli.show import render_ledger
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.graph import to_json

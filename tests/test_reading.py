@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.cli.verdicts import find_policy
+from privledger.cli.answers import find_policy
 from privledger.ledger import Policy
 from privledger.reading import load_json, load_toml, parse_json, parse_toml
 from privledger.runs import RunFile

@@ -27,7 +27,7 @@ STRIDES = {
     "tests/noise/test_top_k.py::test_draws_follow_the_law": 5,
     "tests/noise/test_samplers.py::test_float_quantile_is_well_inside_the_margin": 3,
     "tests/guard/test_choosing.py::test_draws_follow_the_mechanism": 3,
-    "tests/data/test_choices.py::test_one_record_moves_scores_as_far_as_proved": 3,
+    "tests/questions/test_choices.py::test_one_record_moves_scores_as_far_as_proved": 3,
     "tests/faults/test_broken_files.py::test_some_broken_calls": 3,
     "tests/faults/test_torn_files.py::test_some_bytes": 3,
     "tests/learners/test_dpboost.py::test_every_option_stays_inside_its_budget": 3,

@@ -10,15 +10,17 @@ import click
 import numpy as np
 
 from privledger.cli import demo_data
+from privledger.cli.holdout import score
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.planning import claim_dict, render_claims, render_price
-from privledger.cli.render import GREEN, RED, YELLOW, grid, pairs, text, tree
-from privledger.cli.running import watching
-from privledger.cli.showing import CONFIDENTIAL, grants_tree, verdict
-from privledger.cli.tables import score
-from privledger.data import Dataset
+from privledger.cli.plan import render_claims, render_price
+from privledger.cli.prepared import claim_dict
+from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree
+from privledger.cli.record import CONFIDENTIAL
+from privledger.cli.run import watching
+from privledger.cli.show import grants_tree, verdict
 from privledger.errors import BudgetExceeded, LearnerError
 from privledger.guard import Ledger, data_spend
+from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count

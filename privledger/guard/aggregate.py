@@ -13,10 +13,11 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.data import ClassIs, Query
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
+from privledger.questions.blocks import ClassIs
+from privledger.questions.query import Query
 from privledger.rounding import moderate
 
 _MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed

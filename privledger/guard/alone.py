@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from privledger.errors import InvalidValue, NotGranted, ScopeBusy
-from privledger.guard.scope import Scope, grants_of, took_nothing
+from privledger.guard.spends import Scope, grants_of, took_nothing
 from privledger.ledger import History, State
 from privledger.ledger.entries import Entry
 from privledger.ledger.history import now

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.data import Choice, FeatureChoice, LabelChoice, Picked, Rows
-from privledger.data.choices.feature_scores import feature_scores
-from privledger.data.choices.options import label_options, options_of, picked
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Exponential, PermuteAndFlip, TopK
 from privledger.noise.source import NoiseSource
+from privledger.questions.choice import Choice, LabelChoice, Picked
+from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.feature_scores import feature_scores
+from privledger.questions.options import label_options, options_of, picked
 from privledger.rounding import down, moderate
+from privledger.tables.chunk import Rows
 
 CHOOSERS = (Exponential, PermuteAndFlip, TopK)
 

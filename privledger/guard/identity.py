@@ -9,8 +9,9 @@ from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
-from privledger.data import Columns, Vault
 from privledger.errors import DataError, InvalidValue, RelationMismatch
+from privledger.facts.columns import Columns
+from privledger.guard.vault import Vault
 
 
 class Identities:

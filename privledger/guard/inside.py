@@ -12,17 +12,17 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
-from privledger.data import Rows, Vault
-from privledger.data.rows import Pass
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Context, Meter
 from privledger.guard.members import Members
 from privledger.guard.spends import Spends
+from privledger.guard.vault import Pass, Vault
 from privledger.ledger import Policy
 from privledger.ledger.log import ReleaseLog
 from privledger.noise.source import NoiseSource
+from privledger.tables.chunk import Rows
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -53,10 +53,8 @@ class Inside:
     spends: Spends
     policy: Policy | None = None
     vouched: bool = True
-    members: Members = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "members", Members(self.source))
+    members: Members = field(init=False, default=Factory(
+        lambda self: Members(self.source), takes_self=True))
 
     def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:
         """Take one release off the reserved plan and itemise it. In memory, O(1).

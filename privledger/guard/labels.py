@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.data import LabelQuery
-from privledger.data.blocks import target_of
-from privledger.data.kinds import check_labels
 from privledger.errors import DataError, UnsupportedNode
 from privledger.guard.inside import FAILED, Inside, guarded
+from privledger.guard.kinds import check_labels
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
+from privledger.questions.blocks import target_of
+from privledger.questions.label_query import LabelQuery
 
 
 def release_labels(inside: Inside, mechanism: Any, query: LabelQuery) -> NDArray[Any]:

@@ -8,12 +8,11 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from privledger.data import Dataset
-from privledger.data.dataset import Step
-from privledger.data.rows import Rows
 from privledger.errors import NotGranted
 from privledger.graph import Context
+from privledger.guard.dataset import Dataset, Step
 from privledger.noise.source import NoiseSource
+from privledger.tables.chunk import Rows
 
 
 @define(eq=False, repr=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.graph import from_json, label
 from privledger.guard.currency import Currency, currency
-from privledger.guard.scope import took_nothing
+from privledger.guard.spends import took_nothing
 from privledger.ledger import GrantState, State, Store
 from privledger.ledger.individual import worst_units
 from privledger.ledger.vectors import unpack

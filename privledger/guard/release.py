@@ -1,6 +1,6 @@
 """One release: the only way a noisy answer leaves the guard.
 
-What was asked is copied first (data/mirror.py), then checked against the policy, the plan and
+What was asked is copied first (mirror.py), then checked against the policy, the plan and
 the grant's filters, then charged. Only then are rows read, and noise is added before anything
 goes on. Nothing here takes a lock: the session that calls holds its own.
 """
@@ -15,11 +15,6 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.data import Dataset, FeatureChoice, LabelChoice, LabelQuery, Query, Rows
-from privledger.data.blocks import clipped
-from privledger.data.disjoint import by_record
-from privledger.data.kinds import check_choice, check_query
-from privledger.data.mirror import own_leaf, own_question
 from privledger.errors import NotGranted, UnsupportedNode
 from privledger.guard.aggregate import Recipe, add_noise, cell_sums, recipes
 from privledger.guard.choosing import (
@@ -29,12 +24,22 @@ from privledger.guard.choosing import (
     choose_labels,
     rate_of,
 )
+from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
+from privledger.guard.kinds import check_choice, check_query
 from privledger.guard.labels import release_labels
+from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep
 from privledger.ledger import Origins
 from privledger.mechanisms import Gaussian, Laplace
+from privledger.questions.blocks import clipped
+from privledger.questions.choice import LabelChoice
+from privledger.questions.disjoint import by_record
+from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
 from privledger.rounding import MOST_COUNT, count
+from privledger.tables.chunk import Rows
 
 Answer = NDArray[np.float64]
 
@@ -112,8 +117,8 @@ class _Taken:
 def _taken(inside: Inside, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,
            rollover: int) -> _Taken:
     steps, mask = query.data.steps, None
-    whole = not steps or by_record(query.cells) and all(
-        step.context.kind == "part" for step in steps)
+    whole = not steps or (by_record(query.cells) and all(
+        step.context.kind == "part" for step in steps))
     if steps and whole:  # a part is a table of its own, so that only its records cost
         rows = inside.members.of(query.data, rows)
     norm = 1 if isinstance(mechanism, Laplace) else 2

@@ -17,9 +17,11 @@ from privledger.graph import IndividualFilter, Node, cost_of, from_json
 from privledger.graph.meter import filter_caps
 from privledger.graph.remember import charging
 from privledger.guard.alone import check_alone, once_alone
-from privledger.guard.scope import Scope
+from privledger.guard.spends import Scope
 from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
+from privledger.ledger.codec import line
 from privledger.ledger.entries import Entry
+from privledger.ledger.events import FilterFixed
 from privledger.ledger.history import now
 
 Lines = list[tuple[str, dict[str, Any]]]
@@ -30,10 +32,9 @@ class _Refused(Exception):
         self.refusal = refusal
 
 
-def filter_body(rule: FilterRule) -> dict[str, Any]:
-    """Body of the entry that fixes a ledger's filter."""
-    return {"kind": rule.kind, "order": rule.order, "cap_units": rule.cap_units,
-            "delta_cap_units": rule.delta_cap_units, "theorem": rule.theorem}
+def filter_fixed(rule: FilterRule) -> FilterFixed:
+    """The entry that fixes a ledger's filter."""
+    return FilterFixed(rule.kind, rule.order, rule.cap_units, rule.delta_cap_units, rule.theorem)
 
 
 def refusal_body(learner: str, error: BudgetExceeded) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def reserve(history: History, kind: str, body: dict[str, Any], plan: Node,
         if rule is None:
             assert state.budget is not None
             rule = choose_filter(cost_of(plan, relation), state.budget)
-            first.append(("filter", filter_body(rule)))
+            first.append(line(filter_fixed(rule)))
         decision = decide(state, rule, cost_of(plan, relation, rule.orders), delta, body)
         if isinstance(decision, Refusal):
             raise _Refused(decision)

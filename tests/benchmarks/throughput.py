@@ -335,8 +335,8 @@ def start_rows(folder: str, nodes: int = 10_000) -> list[list[str]]:
     call = "from privledger.cli import main; main({})"
     return [
         ["start: `import privledger.cli`", _command("import privledger.cli"), "0.25 s", load()],
-        ["start: what `verify` needs", _command("import privledger.cli.verifying"), "", load()],
-        ["start: what `check` of a ledger needs", _command("import privledger.cli.checking"), "",
+        ["start: what `verify` needs", _command("import privledger.cli.verify"), "", load()],
+        ["start: what `check` of a ledger needs", _command("import privledger.cli.check"), "",
          load()],
         [f"price a plan of {nodes:,} different nodes on a ledger (`whatif --plan`), process "
          "included", _command(call.format(["whatif", str(place), "--plan", str(plan)])), "1 s",

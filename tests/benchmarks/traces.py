@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -62,8 +63,7 @@ def trace(work: Callable[[], Any]) -> Trace:
         work()
     finally:
         sys.setprofile(None)
-    return Trace(files, sum(one != other for one, other in zip(packages, packages[1:],
-                                                              strict=False)))
+    return Trace(files, sum(one != other for one, other in pairwise(packages)))
 
 
 def table(rows: int = 200) -> tuple[dict[str, np.ndarray], np.ndarray]:

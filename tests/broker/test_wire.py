@@ -22,7 +22,7 @@ from privledger.broker.kinds import BLOCKS, CELLS
 from privledger.broker.server import Server
 from privledger.broker.values import array_in, array_out
 from privledger.broker.wire import Describer, Reader
-from privledger.data import kinds
+from privledger.guard import kinds
 
 
 def test_every_kind_of_block_and_cells_has_an_entry():

@@ -99,3 +99,8 @@ def test_every_command_has_a_line_of_help(call):
     page = call("--help").stdout
     for name, (_, short) in COMMANDS.items():
         assert f"\n  {name} " in page and short.split()[0] in page
+
+
+def test_a_module_is_called_after_its_command():
+    assert {name: place.partition(":")[0] for name, (place, _) in COMMANDS.items()} == {
+        name: name for name in COMMANDS}

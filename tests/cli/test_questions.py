@@ -84,10 +84,10 @@ def test_records_are_ranked_on_request_only_and_marked(as_json, call, tmp_path):
 
 
 def test_a_ledger_that_is_not_trusted_ranks_nobody(call, as_json, two, monkeypatch):
-    from privledger.cli import ranking
+    from privledger.cli import top
     from privledger.findings import Finding
 
-    monkeypatch.setattr(ranking, "audit", lambda store: [Finding("rule", 1, "text")])
+    monkeypatch.setattr(top, "audit", lambda store: [Finding("rule", 1, "text")])
     assert call("top", two[0]).exit_code == 3
     assert as_json("top", two[0])["top"] == {}
 
@@ -226,10 +226,10 @@ def test_a_learner_named_like_a_formula_is_inert_in_csv(call, make_ledger, tmp_p
     assert [cell for row in rows for cell in row.values() if cell[:1] in ("=", "+", "@")] == []
 
 
-@pytest.mark.parametrize("module", ["verifying", "checking"])
+@pytest.mark.parametrize("module", ["verify", "check"])
 def test_a_gate_over_a_ledger_loads_no_session(module):
     code = (f"import sys, privledger.cli.{module}; print([m for m in ('privledger.guard', "
-            "'privledger.data', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
+            "'privledger.questions', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            check=True)
     assert found.stdout.strip() == "[]"

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 
 import privledger as pl
-from privledger.cli.exporting import entry_line
+from privledger.cli.export import entry_line
 from privledger.guard import Ledger
 from privledger.ledger.history import now
 from privledger.reports import receipt_is_in_history
@@ -155,7 +155,7 @@ class Model(RuleBasedStateMachine):
     def request(self, noise, rounds, name, team, end):
         line = Line(rounds / Fraction(noise) ** 2, name, team, rounds, end == "mortal",
                     end == "leased")
-        holder = mock.patch("privledger.guard.ledger.this_process", return_value=GONE)
+        holder = mock.patch("privledger.guard.teller.this_process", return_value=GONE)
         with holder if line.mortal else contextlib.nullcontext():
             return self.ask(lambda: self.ledger.request(
                 pl.Repeat(pl.Gaussian(noise), rounds), self.data[name],

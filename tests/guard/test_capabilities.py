@@ -21,12 +21,15 @@ import pytest
 from privledger_learners import DPBoostRegressor, SGBDTRegressor
 
 import privledger as pl
-from privledger.data.rows import Rows, Vault, _vault_of
 from privledger.graph import Context
 from privledger.guard.identity import Identities
+from privledger.guard.inside import Inside
 from privledger.guard.session import Granted
+from privledger.guard.teller import Teller
+from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import History
 from privledger.storage.memory import MemoryStore
+from privledger.tables.chunk import Rows
 
 N = 61
 SCHEMA = pl.Schema("guarded", (
@@ -38,7 +41,7 @@ TABLE = {"x": np.linspace(0, 1, N) ** 2, "c": np.array(["a", "b"] * N)[:N]}
 Y = np.linspace(0, 1, N)
 WIDE = pl.Gaussian(1000.0)  # an exact answer under this much noise would be a wonder
 FAR = 50.0
-INSIDE = (Rows, Vault, History, MemoryStore, Identities, Granted, pl.Ledger)
+INSIDE = (Rows, Vault, History, MemoryStore, Identities, Granted, Inside, Teller)
 put = object.__setattr__
 
 
@@ -277,7 +280,7 @@ def test_whatever_opens_the_vault_keeps_the_charge(owner, data):
     from privledger.guard.handle import _granted
 
     session = owner.request(WIDE, data)
-    with _vault_of(data._vault).open(_granted(session)._pass):
+    with _vault_of(data._vault).open(_granted(session)._inside.leave):
         pass
     session.close(failed=KeyError)
     assert owner.spent > 0
@@ -330,6 +333,8 @@ def test_a_price_is_not_taken_from_a_node_that_changed():
                 put(node, "noise_multiplier", 1.0)
         with pytest.raises(pl.BudgetExceeded):
             data.ledger.request(make(1.0), data)
+        assert pl.epsilon(make(1.0), delta=1e-6) > 1  # nor is anybody told a wrong one
+        assert pl.epsilon(bait, delta=1e-6) > 1
     assert ledger.spent == 0
 
 

@@ -7,10 +7,10 @@ import pytest
 from attrs import evolve
 
 import privledger as pl
-from privledger.data.blocks import clipped
-from privledger.data.rows import Pass, _vault_of
-from privledger.data.score import Gradient
 from privledger.guard.handle import _ledger
+from privledger.guard.vault import Pass, _vault_of
+from privledger.questions.blocks import clipped
+from privledger.questions.score import Gradient
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),

@@ -14,10 +14,10 @@ from scipy import stats
 import privledger as pl
 from privledger.accounting.relation import LABELS_ONLY
 from privledger.cli.app import main
-from privledger.data.dataset import Step
-from privledger.data.rows import _vault_of
 from privledger.graph import Context
+from privledger.guard.dataset import Step
 from privledger.guard.labels import respond
+from privledger.guard.vault import _vault_of
 from privledger.noise.source import SystemSource
 
 SCHEMA = pl.Schema("people", (

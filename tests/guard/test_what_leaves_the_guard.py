@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.data.rows import Rows
 from privledger.noise.source import SystemSource
+from privledger.tables.chunk import Rows
 
 SECRET = 0.7182818284
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
@@ -146,7 +146,7 @@ def stopped(call, kind, place):
 
     def trace(frame, event, arg):
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("privledger.guard", "privledger.data")):
+        if not name.startswith(("privledger.guard", "privledger.questions", "privledger.tables")):
             return None
         above = frame
         while above is not None:

@@ -248,7 +248,7 @@ NO_NUMBERS = {
         "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
-    "private tables: checked against the schema, column by column (tests/data)": [
+    "private tables: checked against the schema, column by column (tests/facts, tests/tables)": [
         "Learner.fit.X", "Learner.fit.y", "Ledger.append.X", "Ledger.append.y",
         "Ledger.protect.X", "Ledger.protect.y", "encode_features.X"],
     "records, functions and names": [

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.data import Rows, encode_target
-from privledger.data.blocks import clipped
 from privledger.guard.aggregate import cell_sums, recipes
+from privledger.questions.blocks import clipped
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_target
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", -2.0, 3.0, missing=True),

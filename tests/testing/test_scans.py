@@ -33,7 +33,7 @@ def test_public_choices_and_mechanisms_pass(line):
 
 
 @pytest.mark.parametrize("line", [
-    "from privledger.guard import Ledger", "import privledger.data.rows",
+    "from privledger.guard import Ledger", "import privledger.guard.vault",
     "from privledger import errors", "data._vault", "session._state", "pl.guard.Ledger",
     "data.ledger._history", "import privledger as p\np.accounting"])
 def test_insides_are_seen(line):
