@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def read_node(path: str) -> Node:
-    """The node tree in a JSON file, as `privledger.to_json` writes it."""
+    """The node tree in a JSON file, as `privledger.nodes.to_json` writes it."""
     return from_json(load_json(path, "node tree"))
 
 
@@ -42,7 +42,7 @@ def find_grant(state: State, name: str) -> GrantState:
 
 
 def node_at(node: Node, path: str) -> Node:
-    """The node at a path such as "0.2.0", as `privledger.view` names vertices; "0" is the root."""
+    """The node at a path such as "0.2.0", as `pl.nodes.view` names vertices; "0" is the root."""
     parts = path.split(".")
     if parts[0] != "0" or not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InvalidPlan("--node", path, "a path from the root, such as 0.2")

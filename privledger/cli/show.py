@@ -24,9 +24,9 @@ from privledger.cli.printing import (
     text,
 )
 from privledger.gate import NOT_TRUSTED
+from privledger.ledger.view_compared import comparison
 from privledger.reports import GrantReport, LedgerReport, ledger_report
 from privledger.reports.brief import brief_report, is_long
-from privledger.reports.comparison import comparison
 from privledger.rounding import exact
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from privledger.errors import InvalidValue
 from privledger.guard.policing import check_creation, policy_caps
 from privledger.guard.reserve import filter_fixed
 from privledger.ledger import FORMAT, Budget, Cap, Policy, fixed_filter
-from privledger.ledger.codec import line
-from privledger.ledger.events import Created
+from privledger.ledger.events import Created, Event
 from privledger.ledger.history import now
-from privledger.ledger.queue import Line
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 
@@ -22,7 +20,7 @@ MODES = ("private", "simulation")
 
 def creation(budget: Budget, relation: str, filter: str, order: float | None, mode: str,
              seed: int | None, caps: Sequence[Cap],
-             policy: Policy | None) -> tuple[list[Line], NoiseSource]:
+             policy: Policy | None) -> tuple[list[Event], NoiseSource]:
     """The first lines, and the source of noise that they name; arguments as `Ledger.create`.
 
     Raises:
@@ -42,11 +40,11 @@ def creation(budget: Budget, relation: str, filter: str, order: float | None, mo
     every = tuple(_cap(cap) for cap in (*caps, *policy_caps(policy)))
     if policy is not None:
         check_creation(policy, budget, checked, mode)
-    lines = [line(Created(
+    lines: list[Event] = [Created(
         FORMAT, str(uuid4()), checked, Budget(float(budget.epsilon), float(budget.delta)),
-        filter, mode, source.describe(), now(), every, policy))]
+        filter, mode, source.describe(), now(), every, policy)]
     if rule is not None:
-        lines.append(line(filter_fixed(rule)))
+        lines.append(filter_fixed(rule))
     return lines, source
 
 

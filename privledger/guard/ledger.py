@@ -21,17 +21,15 @@ from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities
 from privledger.guard.policing import keep
 from privledger.guard.protecting import Table, grown, protected
-from privledger.guard.records import RecordSpend, record_spend
 from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
 from privledger.ledger import Budget, Cap, History, Origins, Policy, State, correction, window_name
-from privledger.ledger.codec import line
-from privledger.ledger.events import WindowOpened
+from privledger.ledger.events import Event, WindowOpened
 from privledger.ledger.history import first_entries, now
-from privledger.ledger.queue import Line
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
+from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import downward, exact, upward
@@ -208,14 +206,14 @@ class Ledger(Teller):
         """
         checked = window_name(name)
 
-        def lines(state: State) -> list[Line]:
+        def lines(state: State) -> list[Event]:
             if state.window == checked:
                 return []
             keep(state.policy, Origins(windows=(checked,)))
             wrong = state.window_entry(checked)
             if wrong is not None:
                 raise InvalidValue("window", checked, wrong)
-            return [line(WindowOpened(checked, now()))]
+            return [WindowOpened(checked, now())]
 
         self._history.commit(lines)
 
@@ -246,11 +244,9 @@ class Ledger(Teller):
         if plan is not None:
             check_node("plan", plan)
             plan = from_json(to_json(plan))
-            rule = self._history.state.rule
-            check_effort(self._history, "rdp" if rule is None else rule.kind,
-                         {"plan": to_json(plan)})
+            check_effort(self._history, to_json(plan))
         self._history.commit(lambda state: [
-            ("corrected", correction(state, grant, plan, why, now()).body)])
+            correction(state, grant, plan, why, now()).event])
         return self.spent
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:

@@ -17,7 +17,6 @@ from privledger.guard.mirror import own_schema, remember
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
-from privledger.ledger.codec import encode
 from privledger.ledger.events import Protected
 from privledger.ledger.history import now
 from privledger.noise.source import NoiseSource
@@ -63,7 +62,7 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     event = Protected(
         vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
         vault.public is not None, vault.unlabelled)
-    history.note(event.kind, encode(event))
+    history.note(event)
     data = _handle(vault, schema, shown)
     identities.newest[vault.identity] = vault
     return data

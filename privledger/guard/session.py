@@ -7,7 +7,6 @@ vault. One lock for one grant, taken here and by nobody else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
 from attrs import define, evolve, field
@@ -24,11 +23,11 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import History, Receipt
-from privledger.ledger.codec import line
-from privledger.ledger.events import Aborted, Settled, VectorNote
+from privledger.ledger.events import Aborted, Settled
 from privledger.ledger.history import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
+from privledger.ledger.vectors import vector_note
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 
@@ -151,15 +150,14 @@ class Granted:
         log, vectors, note, cap = self._inside.log, dict[str, bytes](), None, None
         for name, limit, packed in self._inside.spends.vectors():
             vectors[name], cap = packed, limit
-            note = VectorNote(name, sha256(packed).hexdigest())
+            note = vector_note(name, packed)
         kind = Settled if failed is None or self.touched else Aborted
         end = kind(
             self.grant, self.touched, len(log), now(),
             error=None if failed is None else public_name(failed), failed=failed is not None,
             vector=note, cap=cap)
-        released = (("released", body | {"noise": self._source.describe()})
-                    for body in log.bodies(self.grant))
-        return Settlement(self.grant, (*released, line(end)), vectors, len(log))
+        released = log.events(self.grant, self._source.describe())
+        return Settlement(self.grant, (*released, end), vectors, len(log))
 
 
 @define(eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -18,6 +19,7 @@ from privledger.guard.aggregate import square_norms
 from privledger.ledger import GrantState, History, ScopeSpend, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
 from privledger.ledger.vectors import pack, unpack
+from privledger.ledger.view_records import took_nothing
 
 
 @frozen
@@ -51,13 +53,13 @@ def own_scope(scope: object) -> Scope:
 def grants_of(state: State, scope: str, identity: str) -> list[GrantState]:
     """Grants that drew on a scope for one data set."""
     return [grant for grant in state.grants.values()
-            if grant.body.get("scope") == scope and grant.body["data"] == identity]
+            if grant.event.scope == scope and grant.event.data == identity]
 
 
-def took_nothing(grant: GrantState) -> bool:
-    """Whether a grant is over, and read nothing: the vault was never opened under it."""
-    return (grant.status in ("settled", "aborted") and not grant.releases
-            and grant.settled.get("touched") is False)
+def worst_of(grant: GrantState, scope: Scope) -> int:
+    """Units that a grant without a vector counts with, for every record."""
+    worst = grant.event.worst
+    return worst_units(math.inf if worst is None else float(worst), scope.node.cap)
 
 
 def spent_before(
@@ -72,10 +74,10 @@ def spent_before(
     for grant in grants_of(state, scope.name, identity):
         if grant.grant == skip or took_nothing(grant):
             continue
-        note = grant.settled.get("vector")
-        data = store.vector(note["name"]) if note else None
-        if data is None or note is None or sha256(data).hexdigest() != note["sha256"]:
-            spent += worst_units(float(grant.body["worst"]), scope.node.cap)
+        note = None if grant.end is None else grant.end.vector
+        data = None if note is None else store.vector(note.name)
+        if data is None or note is None or sha256(data).hexdigest() != note.sha256:
+            spent += worst_of(grant, scope)
         else:
             taken, _ = unpack(data)
             spent[: len(taken)] += taken[:n_rows]

@@ -22,7 +22,6 @@ from privledger.guard.session import Granted
 from privledger.guard.spends import Scope, own_scope
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import Budget, History, Receipt, audit, events, plain_labels
-from privledger.ledger.codec import encode
 from privledger.ledger.history import now
 from privledger.ledger.holder import this_process
 from privledger.ledger.store import Store
@@ -125,17 +124,16 @@ class Teller:
         drawn = None if asked.scope is None else own_scope(asked.scope)
         seconds = patience(asked.wait)
         event = self._event(asked, vault)
-        body = encode(event)
         own = from_json(event.plan)  # the caller may change its nodes at any time
         # Of the table as it was protected: a handle can be made with another schema.
-        refuse_forbidden(self._history, body, own, vault.schema.declared_rows)
+        refuse_forbidden(self._history, event, own, vault.schema.declared_rows)
         asking = Asking()  # kept until the session takes its place
         if drawn is None:
-            stored = reserve(self._history, "granted", body, own, event.delta)
+            stored = reserve(self._history, event, own)
         else:
-            stored = self._reserve_alone(asking, body, own, drawn, seconds)
+            stored = self._reserve_alone(asking, event, own, drawn, seconds)
         given = Granted(
-            plan=from_json(stored["plan"]), grant=event.grant, vault=vault,
+            plan=from_json(stored.plan), grant=stored.grant, vault=vault,
             data=Dataset(asked.data.schema, seal, ledger=shown),
             history=self._history, source=self._source, scope=drawn, on_release=self.on_release)
         if drawn is not None:
@@ -151,15 +149,15 @@ class Teller:
             time=now(), labels=self._labels(asked.labels),
             claimed=None if asked.claimed is None else non_negative("claimed", asked.claimed),
             lease=None if asked.lease is None else positive("lease", asked.lease),
-            holder=events.Holder(**this_process()), isolation=asked.isolation)
+            holder=this_process(), isolation=asked.isolation)
 
-    def _reserve_alone(self, asking: Asking, body: dict[str, Any], plan: Node, scope: Scope,
-                       seconds: float) -> dict[str, Any]:
-        note_open(body["grant"], asking)
+    def _reserve_alone(self, asking: Asking, event: events.Granted, plan: Node, scope: Scope,
+                       seconds: float) -> events.Granted:
+        note_open(event.grant, asking)
         try:
-            return reserve_in_scope(self._history, body, plan, scope, seconds)
+            return reserve_in_scope(self._history, event, plan, scope, seconds)
         except PrivledgerError:
-            note_over(body["grant"])
+            note_over(event.grant)
             raise
 
     def _labels(self, asked: Mapping[str, str] | None) -> dict[str, str]:
@@ -192,9 +190,9 @@ class Teller:
             if from_json(known.event.plan) != own:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")
             return Scope(label, own)
-        body = encode(events.ScopeOpened(label, text, checked, 0, 0, time=now()))
-        refuse_forbidden(self._history, body, own, None)
-        reserve(self._history, "scope", body, own, checked)
+        event = events.ScopeOpened(label, text, checked, 0, 0, time=now())
+        refuse_forbidden(self._history, event, own, None)
+        reserve(self._history, event, own)
         return Scope(label, from_json(text))  # type: ignore[arg-type]
 
     def verify(self) -> list[Finding]:

@@ -11,8 +11,8 @@ from attrs import frozen
 from privledger.accounting import promise
 from privledger.graph import Node
 from privledger.ledger import GrantState, State
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.outline import Outline, outline
-from privledger.reports.plans import plan_or_none
 from privledger.reports.released import total_delta
 from privledger.rounding import upward
 

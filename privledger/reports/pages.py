@@ -9,7 +9,7 @@ from typing import Any
 from privledger.accounting import promise
 from privledger.graph import from_json
 from privledger.ledger import GrantState, State
-from privledger.reports.comparison import comparison
+from privledger.ledger.view_compared import comparison
 from privledger.reports.outline import Outline, outline
 from privledger.reports.plain import clean
 from privledger.reports.released import total_delta

@@ -8,7 +8,7 @@ from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import AsReplaceOne, Group, Node, Sequential, certify
 from privledger.ledger import State
-from privledger.reports.plans import plan_of
+from privledger.ledger.view_plans import plan_of
 
 
 @frozen

@@ -8,9 +8,9 @@ from attrs import frozen
 
 from privledger.errors import PrivledgerError
 from privledger.ledger import Entry, FilterRule, State
+from privledger.ledger.view_plans import plan_of
 from privledger.reports.outline import leaves
 from privledger.reports.plain import clean
-from privledger.reports.plans import plan_of
 
 MOST_POINTS = 400
 MOST_BARS = 12

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from privledger.accounting import promise
 from privledger.graph import canonical
-from privledger.reports.comparison import comparison
+from privledger.ledger.view_compared import comparison
 from privledger.reports.page.facts import Charge, Page
 from privledger.reports.page.marks import (
     burn_down,
