@@ -25,7 +25,7 @@ from privledger.guard.handle import Session, _Opaque, _session
 from privledger.guard.hidden import _behind, _hide
 from privledger.guard.policing import keep
 from privledger.ledger import Budget, Origins
-from privledger.noise.trials import TrialsLaw, number_of_trials
+from privledger.noise.trials_law import TrialsLaw, number_of_trials
 from privledger.rounding import MOST_COUNT, count
 
 if TYPE_CHECKING:
