@@ -13,6 +13,7 @@ from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, children, explain, from_json, label
 from privledger.ledger import GrantState, ScopeState, State
+from privledger.numerals import many
 from privledger.reading import load_json
 from privledger.reports import leaves
 from privledger.rounding import exact
@@ -105,7 +106,7 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
     grant = find_grant(state, name)
     body, rule = grant.body, state.rule
     words = [f"{grant.grant}: {body.get('learner') or 'nobody named'} on {body.get('data')}, "
-             f"{grant.status}, {grant.releases} releases"]
+             f"{grant.status}, {many(grant.releases, 'release')}"]
     if body.get("scope"):
         words.append(f"it draws on scope {body['scope']}, which was paid for once")
     elif rule is not None:

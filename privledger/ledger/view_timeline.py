@@ -32,6 +32,7 @@ from privledger.ledger.state import State
 from privledger.ledger.view_charges import UNNAMED
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
 from privledger.ledger.view_releases import VOUCHED
+from privledger.numerals import many
 
 MOST_QUESTIONS = 3
 MALFORMED = "malformed"
@@ -200,12 +201,12 @@ def refusal_figures(event: Refused) -> tuple[Figure | None, Figure | None]:
 def _(event: Released, rule: FilterRule | None) -> str:
     asked = list(dict.fromkeys(str(event.questions[question]) for _, question, _ in event.items))
     more = f" and {len(asked) - MOST_QUESTIONS} more" if len(asked) > MOST_QUESTIONS else ""
-    return f"{len(event.items)} releases: {', '.join(asked[:MOST_QUESTIONS])}{more}"
+    return f"{many(len(event.items), 'release')}: {', '.join(asked[:MOST_QUESTIONS])}{more}"
 
 
 @_words.register
 def _(event: Settled, rule: FilterRule | None) -> str:
-    return f"{event.releases} releases in all" + (
+    return f"{many(event.releases, 'release')} in all" + (
         "; failed after it touched data" if event.failed else "")
 
 

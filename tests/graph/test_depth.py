@@ -13,6 +13,7 @@ from privledger.graph.nesting import MAX_DEPTH, MOST_NODES, check_depth
 from privledger.graph.nodes import COMPOSITE_TYPES
 from privledger.graph.plan_json import from_json
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage.memory import MemoryStore
 
@@ -157,7 +158,7 @@ def stored(depth):
     with store.transaction() as transaction:
         for position, old in enumerate(ledger._history.store.read()):
             body = old.body | ({"plan": nested_json(depth)} if old.kind == "granted" else {})
-            entry = make_entry(position, old.kind, body, head)
+            entry = make_entry(position, decode(old.kind, body), head)
             head = entry.hash
             transaction.append(entry)
     return store

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
 
@@ -140,7 +141,7 @@ def rewritten(ledger, change):
         lines = [(e.kind, e.body) for e in ledger._history.store.read()]
         change(lines[0][1])
         for position, line in enumerate(lines):
-            entry = make_entry(position, *line, head)
+            entry = make_entry(position, decode(*line), head)
             head = entry.hash
             transaction.append(entry)
     return [(found.rule, found.position) for found in audit(store)]

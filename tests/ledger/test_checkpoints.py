@@ -129,8 +129,8 @@ def test_nothing_is_due_before_it_pays(monkeypatch):
 
 def test_every_part_of_a_state_is_in_a_checkpoint_or_follows_from_one():
     """Whoever adds a field to State must bring it through a checkpoint."""
-    known = {"compact", "created", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
-             "units", "delta_units", "position", "head", "grants", "scopes", "data", "refusals",
+    known = {"compact", "_creation", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
+             "units", "delta_units", "position", "head", "grants", "scopes", "tables", "refusals",
              "caps", "cap_spent", "closed", "closed_names", "format", "window", "windows",
              "charges", "policy"}
     assert {field.name for field in fields(State)} == known

@@ -139,7 +139,7 @@ def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
     with forged.transaction() as transaction:
         kept = [entry for entry in ledger._history.store.read() if entry.kind != "filter"]
         for position, entry in enumerate(kept):
-            new = make_entry(position, entry.kind, entry.body, head)
+            new = make_entry(position, entry.event, head)
             head = new.hash
             transaction.append(new)
     assert audit(forged)

@@ -7,9 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privledger as pl
 from privledger.ledger import FORMAT, State, audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore
 
@@ -23,7 +25,7 @@ def chained(*lines):
     """Entries with right hashes, whatever they say."""
     found, head = [], GENESIS
     for position, (kind, body) in enumerate(lines):
-        found.append(make_entry(position, kind, body, head))
+        found.append(make_entry(position, decode(kind, body), head))
         head = found[-1].hash
     return found
 
@@ -129,7 +131,7 @@ def test_a_malformed_body_is_corrupt_and_never_stops_an_audit(kind, body):
 
 def test_the_chain_is_checked_entry_by_entry():
     entries = chained(*START, granted())
-    entries[2].body["units"] = 0
+    entries[2] = evolve(entries[2], event=evolve(entries[2].event, units=0))
     with pytest.raises(pl.errors.LedgerCorrupt, match="hash"):
         _fold(entries)
     with pytest.raises(pl.errors.LedgerCorrupt, match="follow"):

@@ -186,7 +186,7 @@ def test_simulation_labels_only_and_distrust_come_first():
     report = ledger_report(ledger._history.store, ledger.state, (
         entries, [pl.Finding("chain-holds", 3, "<b>edited</b>")]))
     text = render_page(page_of(ledger._history.store, ledger.state, report, entries))
-    assert "NOT TRUSTED: 1 findings" in text and "&lt;b&gt;edited" in text
+    assert "NOT TRUSTED: 1 finding" in text and "&lt;b&gt;edited" in text
     assert "Within budget" not in text
 
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.ledger.events import Holder
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.vectors import unpack
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 NOISE = pl.Gaussian(10.0)
-GONE = {"host": platform.node(), "pid": 2**22 + 1, "started": "a process that is gone"}
+GONE = Holder(platform.node(), 2**22 + 1, "a process that is gone")
 EACH = 1 / 10.0**2  # mu squared of a record of full norm, per release
 
 

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.ledger import Entry, audit
+from privledger.ledger import audit
 from privledger.ledger.state import folded
 from privledger.standalone import verify_history
 from privledger.storage import store_at
+from tests.doctored import entries_of
 from tests.standalone import histories
 from tests.standalone.conftest import chained
 from tests.standalone.test_two_verifiers import alone, ours
@@ -71,7 +72,7 @@ def test_a_scope_that_names_a_grant_still_falls_under_every_cap():
     right = ledger.state.cap_spent
     lines, _ = doctored((histories.lines_of(ledger), {}), "scope",
                         lambda body: body.update(grant="g", data="nobody"))
-    assert folded([Entry(**line) for line in lines]).cap_spent == right != [(0, 0)]
+    assert folded(entries_of(lines)).cap_spent == right != [(0, 0)]
     assert bool(ours(lines, {})) == bool(alone(lines, {}))
 
 

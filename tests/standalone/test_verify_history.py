@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.ledger import Entry, audit
+from privledger.ledger import audit
 from privledger.standalone import build
 from privledger.standalone.build import one_file
 from privledger.storage import MemoryStore
+from tests.doctored import entries_of
 
 KINDS = ("gdp", "zcdp", "rdp", "basic")
 UNIT = 2**192
@@ -675,7 +676,7 @@ def test_both_find_what_was_doctored(book_of, honest, tools, kind, name, share, 
     EDITS[name](lines, int(share * len(lines)), by)
     lines = tools.chained(lines)
     store = MemoryStore()
-    store._entries = [Entry(**line) for line in lines]
+    store._entries = entries_of(lines)
     # Vectors are in no export: compare without the rule about them.
     ours = [found for found in audit(store) if found.rule != "vectors-match"]
     found = faults(book_of(tools.text_of(lines)))

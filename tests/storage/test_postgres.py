@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
@@ -198,7 +199,7 @@ def test_a_head_that_moved_without_the_lock_is_a_second_guard(postgres, url):
 
     def write():
         with store.transaction() as transaction:
-            transaction.append(make_entry(len(before), "x", {}, before[-1].hash))
+            transaction.append(make_entry(len(before), decode("x", {}), before[-1].hash))
             transaction._head = GENESIS
 
     with pytest.raises(pl.errors.LedgerBusy):

@@ -11,6 +11,7 @@ from attrs import evolve
 import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import settle, spill
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import Entry, make_entry, text_hash
 from privledger.storage import store_at
 from privledger.storage.address import parse_address
@@ -106,7 +107,7 @@ def append(connection, url, lines, proofs=None):
     after, tip, entries = position, head, []
     for kind, body in lines:
         text = canonical(body)  # of any size: the package's own writer would refuse before
-        entries.append(Entry(position + 1, kind, body, head,
+        entries.append(Entry(position + 1, decode(kind, body), head,
                              text_hash(position + 1, kind, text, head), text))
         position, head = entries[-1].position, entries[-1].hash
     connection.execute(APPEND, (
@@ -415,7 +416,7 @@ def test_the_chain_is_checked(victim, bob):
     import psycopg
 
     number, _, position, head, *_ = bob.execute(LOCK, (name_of(victim[0]),)).fetchone()
-    entry = make_entry(position + 1, "refused", {"learner": ""}, head)
+    entry = make_entry(position + 1, decode("refused", {"learner": ""}), head)
     for after, tip, digest in ((position, head, "0" * 64), (position - 1, head, entry.hash),
                                (position, "0" * 64, entry.hash), (position, head, None)):
         with pytest.raises(psycopg.Error):

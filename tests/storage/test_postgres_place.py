@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import privledger as pl
-from privledger.ledger.entries import FORMAT, make_entry
+from privledger.ledger.entries import FORMAT, body_text
 from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
 
@@ -198,8 +198,7 @@ def old_house(postgres):
             (FORMAT, entries[-1].position, entries[-1].hash))
         for one in entries:
             connection.execute("INSERT INTO privledger.entries VALUES (1, %s, %s, %s, %s, %s)", (
-                one.position, one.kind, one.text or make_entry(
-                    one.position, one.kind, one.body, one.previous).text, one.previous, one.hash))
+                one.position, one.kind, body_text(one), one.previous, one.hash))
         connection.execute("INSERT INTO privledger.entries VALUES (2, 0, 'created', '{}', "
                            "repeat('0', 64), 'x')")
     yield url

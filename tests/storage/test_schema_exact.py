@@ -360,7 +360,7 @@ def test_a_history_that_lost_its_last_entry_takes_no_other(tmp_path):
             ledger.request(G, data)
         store._entries[:] = kept
     last = kept[-1]
-    store._entries[-1] = make_entry(last.position, last.kind, last.body, GENESIS)
+    store._entries[-1] = make_entry(last.position, last.event, GENESIS)
     with pytest.raises(pl.errors.LedgerCorrupt, match="not there any more"):
         ledger.request(G, data)
 

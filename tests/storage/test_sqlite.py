@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 
 import privledger as pl
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import SQLiteStore
 from tests.doctored import doctor
@@ -167,7 +168,7 @@ def test_a_newer_format_in_the_first_entry_is_too_new(tmp_path):
     body = {"format": 99, "uuid": "u", "relation": "add_remove", "mode": "private",
             "filter": "auto", "budget": {"epsilon": 1.0, "delta": 0.0}}
     with store.transaction() as transaction:
-        transaction.append(make_entry(0, "created", body, GENESIS))
+        transaction.append(make_entry(0, decode("created", body), GENESIS))
     store.close()
     with pytest.raises(pl.errors.LedgerTooNew):
         look(tmp_path / "x.db")
