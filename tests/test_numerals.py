@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger
+from privledger.numerals import many
 from privledger.rounding import (
     UNIT,
     downward,
@@ -111,10 +112,10 @@ BY_HAND = {
     "ledger/filters.py": {"self.order", "MOST_ORDER"},  # Renyi orders
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds
-    "noise/trials.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it
+    "noise/trials_law.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it
     "graph/explain.py": {"found.order", "price.mesh", "price.tilt"},
     "errors.py": {"allowed"},                        # a limit of a process
-    "graph/view.py": {"value", "item"},              # parameters of a node
+    "graph/networkx_view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
     "guard/alone.py": {"MOST_WAIT"},               # seconds
     "guard/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
@@ -155,3 +156,9 @@ def test_no_template_formats_a_charge_by_hand():
         if path.suffix == ".js":
             assert text.count("toFixed") == 2  # both inside percent(), compared with the share
             assert "toPrecision" not in text
+
+
+def test_one_of_a_thing_is_singular():
+    assert [many(0, "grant"), many(1, "grant"), many(2, "grant")] == [
+        "0 grants", "1 grant", "2 grants"]
+    assert [many(1, "entry", "entries"), many(3, "entry", "entries")] == ["1 entry", "3 entries"]

@@ -32,6 +32,7 @@ from privledger.ledger.state import State
 from privledger.ledger.view_charges import UNNAMED
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
 from privledger.ledger.view_releases import VOUCHED
+from privledger.numerals import many
 
 MOST_QUESTIONS = 3
 MALFORMED = "malformed"
@@ -46,8 +47,6 @@ class Moment:
         time: as it was written down, for information; empty if it was not.
         text: what happened.
         asserted: a plan or a release that rests on somebody's word.
-        change: units by which the total moved. total: what everything so far adds up to.
-        what: what moved the total; empty where nothing did.
     """
 
     position: int
@@ -57,26 +56,39 @@ class Moment:
     text: str
     hash: str
     asserted: bool
-    change: int
-    total: Amount
-    what: str = ""
+    _change: int
+    _total: Amount
+    _what: str = ""
+
+    @property
+    def change(self) -> int:
+        """Units by which the entry moved the total; below zero where something came back."""
+        return self._change
+
+    @property
+    def total(self) -> Amount:
+        """What everything up to here adds up to."""
+        return self._total
+
+    @property
+    def what(self) -> str:
+        """Which grant, scope or correction moved the total; empty where nothing did."""
+        return self._what
 
 
 def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
     """Every entry in order. Nothing is verified: what cannot be read is said to be malformed."""
     running = _Running()
     for entry in entries:
+        event = entry.event
         try:
-            event = entry.event
-            text = _words(event, running.rule_after(entry, event))
+            text, asserted = _words(event, running.rule_after(entry, event)), _is_asserted(event)
             change, what = running.add(event)
         except _UNREADABLE:
-            yield Moment(entry.position, str(entry.kind), "", "", MALFORMED, str(entry.hash),
-                         False, 0, running.total())
-            continue
+            text, asserted, change, what = MALFORMED, False, 0, ""
         yield Moment(entry.position, entry.kind, _name(event),
-                     str(getattr(event, "time", None) or ""), text, str(entry.hash),
-                     _is_asserted(event), change, running.total(), what)
+                     str(getattr(event, "time", None) or ""), text, str(entry.hash), asserted,
+                     change, running.total(), what)
 
 
 _UNREADABLE = (PrivledgerError, KeyError, TypeError, ValueError, IndexError, AttributeError)
@@ -132,7 +144,7 @@ class _Running:
 
 
 def _name(event: Event) -> str:
-    return str(event.scope if isinstance(event, ScopeOpened) else getattr(event, "grant", ""))
+    return str(getattr(event, "scope" if isinstance(event, ScopeOpened) else "grant", ""))
 
 
 def _is_asserted(event: Event) -> bool:
@@ -200,12 +212,12 @@ def refusal_figures(event: Refused) -> tuple[Figure | None, Figure | None]:
 def _(event: Released, rule: FilterRule | None) -> str:
     asked = list(dict.fromkeys(str(event.questions[question]) for _, question, _ in event.items))
     more = f" and {len(asked) - MOST_QUESTIONS} more" if len(asked) > MOST_QUESTIONS else ""
-    return f"{len(event.items)} releases: {', '.join(asked[:MOST_QUESTIONS])}{more}"
+    return f"{many(len(event.items), 'release')}: {', '.join(asked[:MOST_QUESTIONS])}{more}"
 
 
 @_words.register
 def _(event: Settled, rule: FilterRule | None) -> str:
-    return f"{event.releases} releases in all" + (
+    return f"{many(event.releases, 'release')} in all" + (
         "; failed after it touched data" if event.failed else "")
 
 

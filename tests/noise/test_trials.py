@@ -12,7 +12,7 @@ from scipy import stats
 import privledger as pl
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.noise.seeded import SeededSource
-from privledger.noise.trials import TrialsLaw, number_of_trials
+from privledger.noise.trials_law import TrialsLaw, number_of_trials
 
 NB = "negative_binomial"
 LAWS = [TrialsLaw(NB, 1.0, 0.1), TrialsLaw(NB, 0.0, 0.05), TrialsLaw(NB, -0.5, 0.01),
@@ -91,5 +91,5 @@ def test_the_edge_between_two_numbers_is_decided_by_more_bits():
 
 
 def test_what_would_run_for_ever_is_refused():
-    with pytest.raises(pl.UnsupportedNode, match="expected runs"):
+    with pytest.raises(pl.errors.UnsupportedNode, match="expected runs"):
         number_of_trials(TrialsLaw(NB, 1.0, 1e-6), 1e6, SeededSource(0))
