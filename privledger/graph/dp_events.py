@@ -23,7 +23,7 @@ from typing import Any
 from privledger.accounting import Relation, check_relation
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidMechanism, InvalidPlan, RelationMismatch, UnsupportedNode
-from privledger.graph.depth import check_depth
+from privledger.graph.nesting import check_depth
 from privledger.graph.nodes import (
     AsReplaceOne,
     FixedSizeSample,
