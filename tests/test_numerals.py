@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger
+from privledger.numerals import many
 from privledger.rounding import (
     UNIT,
     downward,
@@ -101,13 +102,13 @@ def test_a_refusal_rounds_against_itself_in_text_and_in_a_notebook():
 
 # Neither charges nor remainders, and why.
 BY_HAND = {
-    "cli/render.py": {"value"},                      # quality(): how well a model does
+    "cli/printing.py": {"value"},                      # quality(): how well a model does
     "cli/demo.py": {"100 * scores['model']['accuracy']", "100 * scores['baseline']['accuracy']",
                     "100 * found['open_score']"},    # accuracies
-    "cli/reporting.py": {"value['bytes'] / 1000"},   # size of a file
-    "cli/running.py": {"held"},                      # part of the rows that is held out
-    "cli/serving.py": {"idle"},                      # minutes
-    "cli/planning.py": {"price.order"},              # a Renyi order, as it was chosen
+    "cli/report.py": {"value['bytes'] / 1000"},   # size of a file
+    "cli/run.py": {"held"},                      # part of the rows that is held out
+    "cli/serve.py": {"idle"},                      # minutes
+    "cli/plan.py": {"price.order"},              # a Renyi order, as it was chosen
     "ledger/filters.py": {"self.order", "MOST_ORDER"},  # Renyi orders
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds
@@ -116,9 +117,9 @@ BY_HAND = {
     "errors.py": {"allowed"},                        # a limit of a process
     "graph/view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
-    "session/alone.py": {"MOST_WAIT"},               # seconds
-    "session/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
-    "session/choosing.py": {"least", "most", "low", "high"},  # sensitivities
+    "guard/alone.py": {"MOST_WAIT"},               # seconds
+    "guard/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
+    "guard/choosing.py": {"least", "most", "low", "high"},  # sensitivities
     "testing/distinguishing.py": {"event.cut"},      # where an event was cut
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "xs[0]", "ys[0]", "100 * part", "most * part", "100 * place / len(counts)",
@@ -155,3 +156,9 @@ def test_no_template_formats_a_charge_by_hand():
         if path.suffix == ".js":
             assert text.count("toFixed") == 2  # both inside percent(), compared with the share
             assert "toPrecision" not in text
+
+
+def test_one_of_a_thing_is_singular():
+    assert [many(0, "grant"), many(1, "grant"), many(2, "grant")] == [
+        "0 grants", "1 grant", "2 grants"]
+    assert [many(1, "entry", "entries"), many(3, "entry", "entries")] == ["1 entry", "3 entries"]

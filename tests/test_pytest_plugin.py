@@ -108,7 +108,7 @@ def test_a_policy_that_is_none_stops_the_run(tested):
 
 def test_importing_it_imports_nothing_of_ours():
     code = ("import sys, pytest, privledger.pytest_plugin; "
-            "print([m for m in ('privledger.session', 'numpy', 'scipy') if m in sys.modules])")
+            "print([m for m in ('privledger.guard', 'numpy', 'scipy') if m in sys.modules])")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

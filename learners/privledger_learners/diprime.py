@@ -137,13 +137,13 @@ class DiprimeRecipe:
     def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
         """What squared errors are of: classes, quantile classes, or None for the number."""
         if self.schema.task == "classification":
-            return pl.CategoryCells("", len(self.schema.target.categories))
+            return pl.questions.CategoryCells("", len(self.schema.target.categories))
         if not self.quantiles:
             return None
         return quantile_classes(session, data, laplace(self.factor * self.quantiles,
                                                        self.relation, cells=True))
 
-    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.Bins, depth: int,
+    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins, depth: int,
               labels: Any, rng: np.random.Generator) -> Tree:
         tree = data.root(bins)
         for mechanisms in self._levels(depth, self.factor):
@@ -152,7 +152,7 @@ class DiprimeRecipe:
         return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(self.factor),
                                       self.smoothing))
 
-    def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.GrownCells,
+    def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
               mechanisms: tuple[Any, ...], labels: Any, rng: np.random.Generator) -> Any:
         """What each leaf of a level tests, and where: a released `Picked`."""
         allowed = splittable(tree)

@@ -13,7 +13,8 @@ from sklearn.utils.validation import validate_data
 import privledger as pl
 from privledger_learners.accounted import note_rows, refuse_search
 
-NOTHING = pl.Public("records without a label: not asked")
+NO_TARGET = "this estimator requires y to be passed, but the target y is None"
+NOTHING = pl.nodes.Public("records without a label: not asked")
 GUARDED = ("ledger_", "data_", "stream_scope_")
 
 
@@ -40,7 +41,7 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
     else:
         note_features(learner, X, fitting=True)
     if y is None:
-        raise pl.DataError("this estimator requires y to be passed, but the target y is None")
+        raise pl.errors.DataError(NO_TARGET)
     simulated = learner.mode == "simulation"
     seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
     ledger = pl.Ledger.create(
@@ -56,8 +57,8 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
 
 def _match(learner: Any, ledger: Any) -> None:
     if learner.relation != ledger.relation:
-        raise pl.RelationMismatch(f"the learner is set to {learner.relation}, the ledger keeps "
-                                  f"{ledger.relation}")
+        raise pl.errors.RelationMismatch(f"the learner is set to {learner.relation}, "
+                                         f"the ledger keeps {ledger.relation}")
 
 
 def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, Any]:
@@ -70,7 +71,7 @@ def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, 
         raise pl.InvalidValue("X_unlabelled", "given", "None with a guarded Dataset: its rows "
                               "without a label are inside")
     if y is None:
-        raise pl.DataError("this estimator requires y to be passed, but the target y is None")
+        raise pl.errors.DataError(NO_TARGET)
     both = [_columns(table, schema) for table in (X, more)]
     columns = {name: np.concatenate([_plain(table[name], other[name]),
                                      _plain(other[name], table[name])])
@@ -85,12 +86,12 @@ def among_labelled(node: pl.Node) -> pl.Node:
 
     Which of the two it is, is public; both cost the same.
     """
-    return pl.OneOf([node, pl.Parallel([NOTHING, node], "index")])
+    return pl.nodes.OneOf([node, pl.Parallel([NOTHING, node], "index")])
 
 
 def labelled(data: pl.Dataset) -> pl.Dataset:
     """The handle on the records with a label."""
-    return data.partition(pl.LabelledCells())[1] if data.unlabelled else data
+    return data.partition(pl.questions.LabelledCells())[1] if data.unlabelled else data
 
 
 def _plain(array: np.ndarray, other: np.ndarray) -> np.ndarray:

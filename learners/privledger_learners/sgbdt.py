@@ -262,7 +262,7 @@ class _SGBDT(Boosted):
         if self.individual_filter == "gdp" and self.sampling_rate != 1:
             raise pl.InvalidValue("individual_filter", "gdp", "renyi when sampling_rate is below 1")
         if filtered and self.relation != "add_remove":
-            raise pl.RelationMismatch("individual filters are proved for add_remove only")
+            raise pl.errors.RelationMismatch("individual filters are proved for add_remove only")
         if self.leaf == "ratio" and self.static_noise:
             raise pl.InvalidValue("leaf", "ratio",
                                   "posterior with static_noise: no count is released")

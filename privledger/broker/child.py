@@ -28,18 +28,21 @@ from privledger.broker.values import (
     whole,
 )
 from privledger.broker.wire import Describer
-from privledger.data import Dataset, Picked, Schema
-from privledger.data.dataset import Step
-from privledger.data.rows import Rows, _sealed
-from privledger.data.table import MISSING, Columns, as_frame
 from privledger.errors import NotGranted, PrivledgerError
+from privledger.facts.columns import MISSING, Columns
+from privledger.facts.schema import Schema
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.graph.meter import filter_caps
+from privledger.guard import Scope
+from privledger.guard.dataset import Dataset, Step
+from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import Facts, kept, model_bytes, model_file, revived
 from privledger.plugins import configured
 from privledger.plugins.registry import checked
-from privledger.session import Scope
+from privledger.questions.choice import Picked
+from privledger.tables.chunk import Rows
+from privledger.tables.files import as_frame
 
 _NO_LIMIT = 4096
 

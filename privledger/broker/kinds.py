@@ -18,33 +18,24 @@ from privledger.broker.values import (
     text,
     whole,
 )
-from privledger.data import (
-    Bins,
+from privledger.errors import SchemaError, UnsupportedNode
+from privledger.facts.bins import Bins
+from privledger.facts.schema import Schema
+from privledger.questions.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
+from privledger.questions.cells import (
     CategoryCells,
-    Choice,
-    ClassIs,
     CoinCells,
-    ColumnValue,
     CrossCells,
-    CustomValue,
-    FeatureChoice,
-    GrownCells,
     IndexCells,
     IntervalCells,
-    LabelChoice,
     LabelledCells,
-    LabelQuery,
-    Ones,
-    ResidualCells,
-    Schema,
-    Score,
-    TargetShares,
-    Test,
-    TreeCells,
-    Votes,
 )
-from privledger.data.score import Gradient, Hessian
-from privledger.errors import SchemaError, UnsupportedNode
+from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.feature_choice import FeatureChoice, Votes
+from privledger.questions.grown import GrownCells
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.score import Gradient, Hessian, ResidualCells, Score
+from privledger.questions.tree_cells import Test, TreeCells
 from privledger.rounding import count, number
 
 if TYPE_CHECKING:
@@ -272,7 +263,7 @@ def _whole_table(query: LabelQuery) -> int:
     if query.data.steps:
         raise UnsupportedNode("a slice of a part cannot be described: give whole numbers. "
                               "Nothing was read")
-    return query.data.public_rows
+    return int(query.data.public_rows)
 
 
 def read_labels(body: Json, data: Any) -> LabelQuery:

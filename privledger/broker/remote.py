@@ -32,9 +32,6 @@ from privledger.broker.values import (
     text,
     whole,
 )
-from privledger.data import Dataset, Schema, encode_features
-from privledger.data.rows import _vault_of
-from privledger.data.table import Columns
 from privledger.errors import (
     InvalidPlan,
     IsolationError,
@@ -45,10 +42,15 @@ from privledger.errors import (
     NotGranted,
     PrivledgerError,
 )
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Schema
 from privledger.graph import Node
+from privledger.guard.dataset import Dataset
+from privledger.guard.vault import _vault_of
 from privledger.ledger import plain_labels
 from privledger.models import Facts, ModelFile, model_bytes, model_file
 from privledger.plugins import ClaimStep, LearnerInfo
+from privledger.tables.encode import encode_features
 
 BOOT = Path(__file__).with_name("boot.py")
 PATIENCE = DEFAULTS.silence_seconds

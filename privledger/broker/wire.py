@@ -28,19 +28,14 @@ from privledger.broker.kinds import (
     write_labels,
 )
 from privledger.broker.values import Json, array_in, array_out, items, table, text, whole
-from privledger.data import (
-    Choice,
-    Dataset,
-    FeatureChoice,
-    LabelChoice,
-    LabelQuery,
-    Partition,
-    Query,
-    ResidualCells,
-    Schema,
-    Score,
-)
 from privledger.errors import NotGranted, PrivledgerError, UnsupportedNode
+from privledger.facts.schema import Schema
+from privledger.guard.dataset import Dataset, Partition
+from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
+from privledger.questions.score import ResidualCells, Score
 from privledger.rounding import count, number
 
 T = TypeVar("T")

@@ -10,19 +10,22 @@ import click
 import numpy as np
 
 from privledger.cli import demo_data
+from privledger.cli.holdout import score
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.planning import claim_dict, render_claims, render_price
-from privledger.cli.render import GREEN, RED, YELLOW, grid, pairs, text, tree
-from privledger.cli.running import watching
-from privledger.cli.showing import CONFIDENTIAL, grants_tree, verdict
-from privledger.cli.tables import score
-from privledger.data import Dataset
+from privledger.cli.plan import render_claims, render_price
+from privledger.cli.prepared import claim_dict
+from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree
+from privledger.cli.record import CONFIDENTIAL
+from privledger.cli.run import watching
+from privledger.cli.show import grants_tree, verdict
 from privledger.errors import BudgetExceeded, LearnerError
+from privledger.guard import Ledger, data_spend
+from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
+from privledger.numerals import many
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count
 from privledger.rounding import exact, upward_percent
-from privledger.session import Ledger, data_spend
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +119,7 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
     report = found["report"]
     chapter(out, 2, f"training under a budget of exactly epsilon {exact(BUDGET.epsilon)}, "
                     f"delta {exact(BUDGET.delta)}")
-    out.print(text(f"{report.grants[0].releases} releases with exact noise, settled in one "
+    out.print(text(f"{many(report.grants[0].releases, 'release')} with exact noise, settled in one "
                    "transaction"))
     chapter(out, 3, "what it learned, on rows treated as public")
     render_scores(out, found)
@@ -170,8 +173,9 @@ def render_refusal(out: Console, refusal: dict[str, Any]) -> None:
     """The refusal, and the proof that nothing was read for it."""
     out.print(text(refusal["message"], RED))
     more = refusal["opened_after"] - refusal["opened_before"]
-    out.print(text(f"the guarded table was opened {refusal['opened_before']} times for the first "
-                   f"run, {more} times more for this one", GREEN if more == 0 else RED))
+    first, again = many(refusal["opened_before"], "time"), many(more, "time")
+    out.print(text(f"the guarded table was opened {first} for the first run, {again} more for "
+                   "this one", GREEN if more == 0 else RED))
 
 
 def _first(spend: dict[str, Any]) -> int:

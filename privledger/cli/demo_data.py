@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from privledger.data import Column, Schema
+from privledger.facts.schema import Column, Schema
 
 _UPPER = {
     # measure: (mean, standard error, worst)

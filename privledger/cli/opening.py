@@ -14,7 +14,7 @@ from privledger.ledger import History, State, Store
 from privledger.storage import is_url, shown, store_at
 
 if TYPE_CHECKING:
-    from privledger.session import Ledger
+    from privledger.guard import Ledger
 
 
 class LedgerPlace(click.Path):
@@ -37,7 +37,7 @@ data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=
 @contextmanager
 def reading(path: str | Path) -> Iterator[Ledger]:
     """A ledger opened read-only. A history that cannot be folded is a corrupt one."""
-    from privledger.session import Ledger  # an audit alone needs none
+    from privledger.guard import Ledger  # an audit alone needs none
 
     try:
         ledger = Ledger.open(path, read_only=True)

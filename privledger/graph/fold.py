@@ -20,7 +20,6 @@ from privledger.accounting import (
     repeat,
     sequential,
 )
-from privledger.accounting.deadline import check_time
 from privledger.accounting.pld import GaussianPair, both_ways
 from privledger.errors import RelationMismatch
 from privledger.graph.nodes import (
@@ -53,20 +52,17 @@ def cost_of(
     return _cached(node, check_relation(relation), orders)
 
 
-@remembered(4096)
-def _cached(node: Node, relation: Relation, orders: Orders) -> Cost:
-    check_time()
-    return fold(node, relation, orders)
-
-
 @singledispatch
-def fold(node: object, relation: Relation, orders: Orders) -> Cost:
+def fold(node: Node, relation: Relation, orders: Orders) -> Cost:
     """Leaves are priced by the mechanism register."""
     if relation == "replace_label":
         raise RelationMismatch(f"under replace_label {type(node).__name__} is priced inside "
                                "LabelOnly only, so that nobody takes its epsilon for a promise "
                                "about whole records")
     return leaf_cost(node, relation, orders)
+
+
+_cached = remembered(4096)(fold)
 
 
 @fold.register

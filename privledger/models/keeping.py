@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from privledger.data import Schema
 from privledger.errors import ModelError, PrivledgerError
+from privledger.facts.schema import Schema
 from privledger.models.file import MOST_MB, ModelFile, read_model, write_model
 from privledger.models.tree import Reader, Records, Writer
 from privledger.plugins import load_learner

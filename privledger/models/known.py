@@ -8,17 +8,13 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from privledger.data import (
-    Bins,
-    CategoryCells,
-    GrownCells,
-    IntervalCells,
-    Schema,
-    Test,
-    TreeCells,
-)
+from privledger.facts.bins import Bins
+from privledger.facts.schema import Schema
 from privledger.graph import canonical
 from privledger.ledger import Receipt
+from privledger.questions.cells import CategoryCells, IntervalCells
+from privledger.questions.grown import GrownCells
+from privledger.questions.tree_cells import Test, TreeCells
 
 Fields = dict[str, Any]
 MOST_CELL_BYTES = 1 << 29

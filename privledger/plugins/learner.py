@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import frozen
 
-from privledger.data import Schema
+from privledger.facts.schema import Schema
 from privledger.graph import Node
 
 

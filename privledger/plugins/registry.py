@@ -6,8 +6,8 @@ import inspect
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from privledger.data import Schema
 from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
+from privledger.facts.schema import Schema
 from privledger.plugins.learner import LearnerInfo
 
 GROUP = "privledger.learners"

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import privledger as pl
-from privledger.cli.checking import ledger_facts
+from privledger.cli.ledger_gate import ledger_facts
 from privledger.gate import Policy, compare
 from privledger.reports import Outline, ledger_report, outline, survey
 from privledger.rounding import exact, upward

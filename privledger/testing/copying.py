@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from privledger.errors import PrivledgerError
-from privledger.session import Ledger
+from privledger.guard import Ledger
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.failing import fail
 from privledger.testing.fitting import (
@@ -24,7 +24,7 @@ from privledger.testing.fitting import (
 )
 
 RULE = "copies-never-fork-the-budget"
-GUARDED = (b"WatchedRows", b"Vault", b"privledger.session.ledger")
+GUARDED = (b"WatchedRows", b"Vault", b"privledger.guard.ledger")
 
 
 def check_copies_never_fork_the_budget(learner: Any, example: Example | None = None) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.data import Column, Schema
 from privledger.errors import SchemaError, UnsupportedNode
+from privledger.facts.schema import Column, Schema
 
 Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
 

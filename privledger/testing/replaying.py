@@ -17,10 +17,11 @@ import numpy as np
 from attrs import evolve
 from numpy.typing import NDArray
 
-from privledger.data import CustomValue, Rows
 from privledger.errors import PrivledgerError
+from privledger.guard import Session
 from privledger.noise.seeded import repeatable
-from privledger.session import Session
+from privledger.questions.blocks import CustomValue
+from privledger.tables.chunk import Rows
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.failing import fail
 from privledger.testing.fitting import Way, outputs, relation_of, ways

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.data import Schema
+from privledger.facts.schema import Schema
 from privledger.rounding import downward, exact, upward
 from privledger.testing.distinguishing import Evidence, distinguish, runs_needed
 from privledger.testing.examples import (

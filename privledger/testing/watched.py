@@ -6,10 +6,14 @@ from typing import Any
 
 from attrs import define, field
 
-from privledger.data import Columns, Dataset, Rows, Schema, Vault, encode_features, encode_target
-from privledger.data.mirror import own_schema, remember
-from privledger.data.rows import _sealed
-from privledger.session import Ledger
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Schema
+from privledger.guard import Ledger
+from privledger.guard.dataset import Dataset
+from privledger.guard.mirror import own_schema, remember
+from privledger.guard.vault import Vault, _sealed
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_features, encode_target
 from privledger.testing.examples import Table, example_schema, example_table
 
 

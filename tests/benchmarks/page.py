@@ -13,7 +13,7 @@ import numpy as np
 from measure import spread, table
 
 import privledger as pl
-from privledger.cli.reporting import read_page
+from privledger.cli.report import read_page
 from privledger.reports.page import Shown, render_page
 
 SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))

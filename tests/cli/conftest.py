@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import privledger as pl
-from privledger.cli import demo, listing, main, planning
+from privledger.cli import demo, learners, main, prepared
 
 SCHEMA = {
     "name": "tiny",
@@ -74,12 +74,12 @@ class Tiny:
 @pytest.fixture(autouse=True)
 def tiny_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     """`load_learner` knows `tiny`, whatever else is installed."""
-    real = planning.load_learner
+    real = prepared.load_learner
 
     def load(name: str) -> Any:
         return Tiny if name == "tiny" else real(name)
 
-    for module in (planning, listing, demo):
+    for module in (prepared, learners, demo):
         monkeypatch.setattr(module, "load_learner", load)
     monkeypatch.delenv("PRIVLEDGER_DATA", raising=False)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.cli import auditing
+from privledger.cli import audit
 from privledger.plugins import load_learner
 
 
@@ -45,7 +45,7 @@ class Leaks:
 
 @pytest.fixture
 def schema_file(run_file, monkeypatch):
-    monkeypatch.setattr(auditing, "load_learner",
+    monkeypatch.setattr(audit, "load_learner",
                         lambda name: Leaks if name == "leaks" else load_learner(name))
     (run_file.parent / "table.csv").unlink()
     return run_file.parent / "schema.json"
@@ -91,6 +91,6 @@ def test_what_cannot_be_audited_is_a_usage_error(call, schema_file, wrong, word)
 
 
 def test_parameters_are_json_or_text():
-    assert auditing.parameters(("a=1", "b=x", 'c="1"', "d=[1, null]", "e=")) == {
+    assert audit.parameters(("a=1", "b=x", 'c="1"', "d=[1, null]", "e=")) == {
         "a": 1, "b": "x", "c": "1", "d": [1, None], "e": ""}
-    assert json.dumps(auditing.parameters(())) == "{}"
+    assert json.dumps(audit.parameters(())) == "{}"

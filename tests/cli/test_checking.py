@@ -176,12 +176,12 @@ def test_an_edited_ledger_is_3(call, ledger_file, policy, statement):
 
 
 def test_an_unexpected_exception_is_4(call, ledger_file, policy, monkeypatch):
-    from privledger.cli import checking
+    from privledger.cli import ledger_gate
 
     def broken(report):
         raise RuntimeError("the value is 4711")
 
-    monkeypatch.setattr(checking, "ledger_facts", broken)
+    monkeypatch.setattr(ledger_gate, "ledger_facts", broken)
     page = call("check", ledger_file, "--policy", policy)
     assert page.exit_code == 4
     assert "RuntimeError" in page.stderr
@@ -253,12 +253,12 @@ def test_a_run_is_checked_on_top_of_its_ledger(call, as_json, run_file, policy):
 
 
 def test_a_run_that_cannot_be_priced_is_refused(call, run_file, policy, monkeypatch):
-    from privledger.cli import planning
+    from privledger.cli import prepared
 
     def unpriced(node, *rest, **more):
-        raise pl.UnsupportedNode("no proof")
+        raise pl.errors.UnsupportedNode("no proof")
 
-    monkeypatch.setattr(planning, "price_plan", unpriced)
+    monkeypatch.setattr(prepared, "price_plan", unpriced)
     page = call("check", run_file, "--policy", policy, "--new-ledger")
     assert page.exit_code == 1
     assert "no finite epsilon is proved" in page.stdout

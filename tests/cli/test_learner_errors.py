@@ -7,7 +7,7 @@ import json
 import pytest
 
 import privledger as pl
-from privledger.cli.exporting import entry_line
+from privledger.cli.export import entry_line
 from privledger.cli.opening import reading_store
 from tests.cli.conftest import Tiny
 from tests.faults.test_hostile_text import ERRORS, SECRET

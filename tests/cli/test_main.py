@@ -83,7 +83,7 @@ def test_help_and_completion_load_no_command(tmp_path):
             "from privledger.cli import main\n"
             "try: main()\n"
             "except SystemExit: pass\n"
-            "heavy = {{'numpy', 'scipy', 'rich', 'privledger.session', 'privledger.reports'}}\n"
+            "heavy = {{'numpy', 'scipy', 'rich', 'privledger.guard', 'privledger.reports'}}\n"
             "print('LOADED', sorted(heavy & set(sys.modules)), file=sys.stderr)")
     for words, variables in ((["--help"], {}), ([], {
             "_PRIVLEDGER_COMPLETE": "bash_complete", "COMP_WORDS": "privledger sh",
@@ -99,3 +99,8 @@ def test_every_command_has_a_line_of_help(call):
     page = call("--help").stdout
     for name, (_, short) in COMMANDS.items():
         assert f"\n  {name} " in page and short.split()[0] in page
+
+
+def test_a_module_is_called_after_its_command():
+    assert {name: place.partition(":")[0] for name, (place, _) in COMMANDS.items()} == {
+        name: name for name in COMMANDS}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
-from privledger.cli import running
+from privledger.cli import run
 from privledger.errors import InvalidPlan, InvalidValue
 from privledger.runs import RunFile
 
@@ -61,7 +61,7 @@ def test_run_settles_and_continues_the_same_ledger(call, as_json, run_file, tmp_
 
 
 def test_a_refused_run_reads_no_table_and_makes_no_ledger(call, run_file, monkeypatch):
-    monkeypatch.setattr(running, "read_table", lambda *_: pytest.fail("the table was read"))
+    monkeypatch.setattr(run, "read_table", lambda *_: pytest.fail("the table was read"))
     page = call("run", edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 2.0"))
     assert page.exit_code == 1
     assert page.stdout == ""
@@ -155,7 +155,7 @@ def test_unsupported_relations_are_refused(call, run_file):
 
 
 def test_holdout_is_a_function_of_each_row(run_file):
-    from privledger.cli.tables import split_off
+    from privledger.cli.holdout import split_off
 
     schema = pl.Schema.load(run_file.parent / "schema.json")
     X, y = pl.read_table(run_file.parent / "table.csv", schema)

@@ -84,10 +84,10 @@ def test_records_are_ranked_on_request_only_and_marked(as_json, call, tmp_path):
 
 
 def test_a_ledger_that_is_not_trusted_ranks_nobody(call, as_json, two, monkeypatch):
-    from privledger.cli import ranking
+    from privledger.cli import top
     from privledger.findings import Finding
 
-    monkeypatch.setattr(ranking, "audit", lambda store: [Finding("rule", 1, "text")])
+    monkeypatch.setattr(top, "audit", lambda store: [Finding("rule", 1, "text")])
     assert call("top", two[0]).exit_code == 3
     assert as_json("top", two[0])["top"] == {}
 
@@ -123,7 +123,7 @@ def test_diff_of_plans(as_json, call, run_file, tmp_path, two):
         "parameter rounds"] == (3, 5)
     assert [change["after"] for change in found["nodes"]] == [None, 5]
     for name, node in (("a.json", pl.Gaussian(5.0)), ("b.json", pl.Repeat(pl.Gaussian(5.0), 2))):
-        (tmp_path / name).write_text(json.dumps(pl.to_json(node)))
+        (tmp_path / name).write_text(json.dumps(pl.nodes.to_json(node)))
     found = as_json("diff", tmp_path / "a.json", tmp_path / "b.json")["changes"]
     assert found["nodes"] == [{"what": "Gaussian(noise_multiplier=5)", "before": 1, "after": 2}]
     assert call("diff", run_file, two[0]).exit_code == 2
@@ -158,7 +158,7 @@ def test_replace_one_costs_more_and_never_the_raw_price(as_json, call, two):
     with pl.Ledger.open(two[0], read_only=True) as ledger:
         plans = ledger.graph()
     assert own == pytest.approx(pl.epsilon(plans, 1e-6))
-    assert replaced == pytest.approx(pl.epsilon(pl.AsReplaceOne(plans), 1e-6, "replace_one"))
+    assert replaced == pytest.approx(pl.epsilon(pl.nodes.AsReplaceOne(plans), 1e-6, "replace_one"))
     assert replaced > 1.9 * own and rows > 1.9 * own
     assert call("whatif", two[0], "--relation", "replace_label").exit_code == 1
 
@@ -179,7 +179,7 @@ def test_explain_names_a_grant_and_a_node(as_json, call, two):
 
 def test_explain_says_what_is_vouched_for(call, tmp_path):
     place = tmp_path / "node.json"
-    place.write_text(json.dumps(pl.to_json(pl.Asserted(0.5, "trust [red]me\x1b[2J"))))
+    place.write_text(json.dumps(pl.nodes.to_json(pl.Asserted(0.5, "trust [red]me\x1b[2J"))))
     page = call("explain", place, "--delta", "0").stdout
     assert "ASSERTED, not proved" in page and "\x1b" not in page
 
@@ -226,10 +226,10 @@ def test_a_learner_named_like_a_formula_is_inert_in_csv(call, make_ledger, tmp_p
     assert [cell for row in rows for cell in row.values() if cell[:1] in ("=", "+", "@")] == []
 
 
-@pytest.mark.parametrize("module", ["verifying", "checking"])
+@pytest.mark.parametrize("module", ["verify", "check"])
 def test_a_gate_over_a_ledger_loads_no_session(module):
-    code = (f"import sys, privledger.cli.{module}; print([m for m in ('privledger.session', "
-            "'privledger.data', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
+    code = (f"import sys, privledger.cli.{module}; print([m for m in ('privledger.guard', "
+            "'privledger.questions', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            check=True)
     assert found.stdout.strip() == "[]"

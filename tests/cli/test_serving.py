@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.cli import serving
-from privledger.cli.serving import HOST, Site, _Server
+from privledger.cli import serve
+from privledger.cli.serve import HOST, Site, _Server
 
 EVIL = '<script>alert(1)</script>"\'&\x1b[2J'
 
@@ -173,8 +173,8 @@ def dripping(server, stop, text=b"GET / HTTP/1.0\r\nX: ", every=0.05):
 @pytest.fixture
 def quick(monkeypatch):
     """A shorter deadline, so that the test need not wait for the real one."""
-    assert serving.REQUEST_SECONDS <= 5
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)
+    assert serve.REQUEST_SECONDS <= 5
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 1.0)
 
 
 def test_a_dripping_client_holds_nobody(served, quick):
@@ -201,10 +201,10 @@ def test_a_dripping_client_is_let_go_at_its_deadline(served, quick):
 
 def test_many_idle_connections_hold_nobody(served):
     held = [socket.create_connection((HOST, served.server_port), timeout=10)
-            for _ in range(3 * serving.MOST_CONNECTIONS)]
+            for _ in range(3 * serve.MOST_CONNECTIONS)]
     try:
         assert ask(served, "/")[0] == 200
-        assert threading.active_count() < 3 * serving.MOST_CONNECTIONS
+        assert threading.active_count() < 3 * serve.MOST_CONNECTIONS
     finally:
         for one in held:
             one.close()

@@ -10,7 +10,7 @@ import sys
 import time
 
 import privledger as pl
-from privledger.cli import running
+from privledger.cli import run
 from tests.doctored import doctor
 
 
@@ -26,7 +26,7 @@ def test_an_interrupted_run_says_what_stays_spent(call, run_file, monkeypatch, t
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "train", interrupt)
+    monkeypatch.setattr(run, "train", interrupt)
     found = call("run", run_file)
     assert found.exit_code == 130
     assert "stays spent" in found.stderr
@@ -46,7 +46,7 @@ def test_a_run_does_not_continue_a_ledger_that_does_not_verify(call, run_file, t
 
 
 def test_a_model_that_cannot_be_written_is_no_success(call, run_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "save", lambda model, path: False)
+    monkeypatch.setattr(run, "save", lambda model, path: False)
     assert call("run", run_file, "--model", tmp_path / "m.pkl").exit_code == 4
 
 

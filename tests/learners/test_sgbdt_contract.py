@@ -7,7 +7,7 @@ import pytest
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 
 import privledger as pl
-from privledger.data.rows import _vault_of
+from privledger.guard.vault import _vault_of
 from privledger.testing import (
     CHECKS,
     LearnerCheckFailed,

@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import privledger as pl
-from privledger.cli.explaining import _granted
-from privledger.cli.planning import render_price
-from privledger.cli.showing import render_ledger, render_record
-from privledger.cli.supposing import _render as render_whatif
-from privledger.cli.verdicts import Verdict, numbers
+from privledger.cli.answers import Answer, numbers
+from privledger.cli.explain import _granted
+from privledger.cli.plan import render_price
+from privledger.cli.record import render_record
+from privledger.cli.show import render_ledger
+from privledger.cli.whatif import _render as render_whatif
 from privledger.gate import Facts, Policy, compare
 from privledger.graph import explain
+from privledger.ledger.view_timeline import timeline
 from privledger.plot import burn_down_points
 from privledger.pytest_plugin.using import spend_properties
 from privledger.reports import ledger_report, price_plan
 from privledger.reports.changes import ledger_changes
-from privledger.reports.chronicle import events
 from privledger.reports.ci import Outcome, ci_text
 from privledger.reports.page.facts import page_of
 from privledger.reports.page.render import render_page
@@ -48,7 +49,7 @@ def ledgers(draw):
             with ledger.request(pl.Repeat(node, draw(st.integers(1, 9))), data, learner="a",
                                 delta=1e-7) as session:
                 session.release(node, data.count())
-        except (pl.BudgetExceeded, pl.UnsupportedNode):
+        except (pl.BudgetExceeded, pl.errors.UnsupportedNode):
             pass
     return ledger
 
@@ -99,7 +100,7 @@ def test_no_surface_prints_less_than_was_spent_or_more_than_is_left(ledger):
     for grant, cost in zip(grants, costs, strict=True):
         no_less(grant_page(state, grant.position, "t"), rf"epsilon</td><td>{NUMBER}</td>", cost)
         no_less(" ".join(_granted(state, grant.grant)[1]), rf"booked epsilon {NUMBER} of", cost)
-    log = "\n".join(event.text for event in events(entries))
+    log = "\n".join(event.text for event in timeline(entries))
     no_less(log, rf"people: epsilon {NUMBER},", *costs)
     no_less(dict(spend_properties(ledger))["privledger_epsilon"], NUMBER, spent)
     if spent:
@@ -132,7 +133,7 @@ def test_prices_comparisons_and_refusals(ledger, noise):
     over, delta = compare(facts, policy)[:2]
     no_less(over.message, rf"^epsilon {NUMBER} is over", price.epsilon)
     no_less(delta.message, rf"^delta {NUMBER} is over", facts.delta)
-    rows = dict(numbers(Verdict(1, "refused", facts, ()), policy))
+    rows = dict(numbers(Answer(1, "refused", facts, ()), policy))
     no_less(rows["epsilon"], rf"^{NUMBER} of", price.epsilon)
     for kind in ("junit", "github", "sarif"):
         made = ci_text(kind, Outcome("x", "1", 1, "refused", {}, (over, delta), rows))

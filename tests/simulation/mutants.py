@@ -6,12 +6,12 @@ from collections import deque
 
 from privledger import mutex
 from privledger.errors import LedgerError
+from privledger.guard.session import Granted
 from privledger.ledger import history as history_module
 from privledger.ledger import settle as settle_module
 from privledger.ledger.history import History
 from privledger.ledger.queue import CommitQueue, Ticket
 from privledger.mutex import Mutex
-from privledger.session.session import Granted
 
 
 class Plain:

@@ -13,11 +13,11 @@ import numpy as np
 
 import privledger as pl
 from privledger import mutex
+from privledger.guard.handle import _granted
+from privledger.guard.ledger import Ledger
 from privledger.ledger import History, audit, spill
 from privledger.ledger.settle import settle_left, take_up
 from privledger.noise.source import SystemSource
-from privledger.session.handle import _granted
-from privledger.session.ledger import Ledger
 from tests.simulation.disk import FAULTS, Disk, Shelf
 from tests.simulation.world import LOGIC, WATCHED, Interrupt, World
 
@@ -197,7 +197,7 @@ def session(seed):
     with inside(world), shelves(shelf):
         ledger = Ledger(disk, SystemSource())
         data = ledger.protect(TABLE, SCHEMA, name="rows")
-        query = pl.Query(data, (pl.Ones(),))
+        query = pl.questions.Query(data, (pl.questions.Ones(),))
 
         def worker(number, releases):
             def work():

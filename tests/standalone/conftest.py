@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import privledger as pl
-from privledger.cli.exporting import entry_line
+from privledger.cli.export import entry_line
 
 VERIFIER = Path(pl.__file__).parent / "standalone" / "verify_history.py"
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))

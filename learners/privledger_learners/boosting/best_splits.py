@@ -126,7 +126,7 @@ class DpboostRule:
     def plan(self, noise: float) -> pl.Node:
         """The composition node of a fit."""
         bodies = [self.body(shape, noise) for shape in self.shapes]
-        trees = bodies[0] if len(bodies) == 1 else pl.OneOf(bodies)
+        trees = bodies[0] if len(bodies) == 1 else pl.nodes.OneOf(bodies)
         return pl.Sequential([*self.start_nodes(noise), trees])
 
 
@@ -156,7 +156,7 @@ def begin(session: pl.Session, data: pl.Dataset, priced: Priced[DpboostRule]) ->
         prior = class_prior(counts, deviation(nodes[0], 1.0))
         return Start(class_scores(prior), max(float(counts.sum()), 50.0), rule.clip)
     count = session.release(nodes[0], data.count())
-    value = pl.ColumnValue("", *scaling(schema))
+    value = pl.questions.ColumnValue("", *scaling(schema))
     total = session.release(nodes[1], data.query((value,), None, "sum of the target"))
     n_hat, mean, _ = mean_estimate(float(count), float(total), deviation(nodes[0], 1.0),
                                    deviation(nodes[1], 1.0))
@@ -189,7 +189,7 @@ class Rounds:
     leaves: LeafRule
     model: Model
     shape: Shape
-    score: pl.Score
+    score: pl.questions.Score
     filtered: bool
     penalty: float
     bound_shrink: float
@@ -218,7 +218,7 @@ class Rounds:
         self.score.add(cells, values)
         self.model.trees.append((cells, values))
 
-    def _splits(self, data: pl.Dataset, number: int, clip: float) -> pl.GrownCells:
+    def _splits(self, data: pl.Dataset, number: int, clip: float) -> pl.questions.GrownCells:
         """The complete tree, level by level."""
         rule, shape, classes = self.priced.rule, self.shape, self.score.width
         # A softmax tree is split for one class, in turn; its leaves serve all.
@@ -232,7 +232,7 @@ class Rounds:
             cells = cells.grow(found.feature, found.cut)
         return cells
 
-    def _leaves(self, data: pl.Dataset, cells: pl.GrownCells, clip: float,
+    def _leaves(self, data: pl.Dataset, cells: pl.questions.GrownCells, clip: float,
                 place: int) -> np.ndarray:
         """Leaf values from noisy counts and noisy sums of gradients."""
         rule, leaves = self.priced.rule, self.leaves

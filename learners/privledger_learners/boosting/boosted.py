@@ -74,7 +74,7 @@ class ScoreClassifier(LabelClassifier, Boosted):
     """Labels and probabilities from scores; the classes are the schema's category list."""
 
     def _shares(self, X: Any) -> np.ndarray:
-        found = np.asarray(pl.probabilities(self.model_.loss, self._scores(X)))
+        found = np.asarray(pl.questions.probabilities(self.model_.loss, self._scores(X)))
         return np.stack([1 - found, found], axis=1) if found.ndim == 1 else found
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 import privledger as pl
 
-Tests = tuple[list[pl.Test], int]  # a tree's tests, and how many leaves they make
+Tests = tuple[list[pl.questions.Test], int]  # a tree's tests, and how many leaves they make
 ONE_FIRST, ONE_LAST = 0.70, 0.30  # share of one-feature trees, falling from first to last
 GAIN_WEIGHT, ORDERED = 0.85, 0.50
 TRUST_ALONE, TRUST_MIXED = 1.0, 0.5  # how far a leaf's mass may lie from what was expected
@@ -41,7 +41,7 @@ class FeatureMemory:
     _profile: dict[int, np.ndarray] = field(factory=dict)
 
     @classmethod
-    def blank(cls, bins: pl.Bins, rng: np.random.Generator) -> FeatureMemory:
+    def blank(cls, bins: pl.questions.Bins, rng: np.random.Generator) -> FeatureMemory:
         """Nothing released yet."""
         features = tuple(
             Feature(column.kind == "categorical", size)
@@ -102,18 +102,18 @@ class FeatureMemory:
         feature = self.features[j]
         if feature.categorical:
             table = np.minimum(np.arange(feature.bins), 255).astype(np.uint8)
-            return [pl.Test(j, table)], int(table.max()) + 1
+            return [pl.questions.Test(j, table)], int(table.max()) + 1
         mass = self.density(j)[:-1]
         shift = self.rng.uniform(0, 0.5) if self.visits[j] else 0.0
         place = np.floor((np.cumsum(mass) - mass / 2) / mass.sum() * leaves + shift)
         cells = np.unique(np.minimum(place, leaves - 1), return_inverse=True)[1]
         # Missing values share the first leaf: they have no place in the order.
         table = np.append(cells, 0).astype(np.uint8)
-        return [pl.Test(j, table)], int(table.max()) + 1
+        return [pl.questions.Test(j, table)], int(table.max()) + 1
 
     def mixed(self, weights: np.ndarray, depth: int) -> Tests:
         """A complete tree with one test per level, so that all leaves are always there."""
-        tests: list[pl.Test] = []
+        tests: list[pl.questions.Test] = []
         used: set[int] = set()
         for level in range(depth):
             j = self.choose(weights)
@@ -124,7 +124,7 @@ class FeatureMemory:
             used.add(j)
             side = self._category_test(j) if self.features[j].categorical else \
                 self._numeric_test(j)
-            tests.append(pl.Test(j, (side.astype(np.uint16) << level).astype(
+            tests.append(pl.questions.Test(j, (side.astype(np.uint16) << level).astype(
                 np.uint8 if depth <= 8 else np.uint16)))
         return tests, 1 << depth
 
@@ -163,10 +163,10 @@ class FeatureMemory:
         for level in range(depth):
             j = self.choose(weights)
             table = self.uniform_test(j).astype(np.uint16) << level
-            tests.append(pl.Test(j, table.astype(np.uint8 if depth <= 8 else np.uint16)))
+            tests.append(pl.questions.Test(j, table.astype(np.uint8 if depth <= 8 else np.uint16)))
         return tests, 1 << depth
 
-    def mass(self, tests: list[pl.Test], H: np.ndarray, total: float, sd_h: float, *,
+    def mass(self, tests: list[pl.questions.Test], H: np.ndarray, total: float, sd_h: float, *,
              alone: bool) -> tuple[np.ndarray, np.ndarray]:
         """Mass of every leaf from the released H, and its variance, shapes (leaves,).
 
@@ -193,7 +193,7 @@ class FeatureMemory:
         self._density[j] = updated / updated.sum()
         return mass, weight * sd_h**2
 
-    def _mass_mixed(self, tests: list[pl.Test], H: np.ndarray, total: float,
+    def _mass_mixed(self, tests: list[pl.questions.Test], H: np.ndarray, total: float,
                     sd_h: float) -> tuple[np.ndarray, np.ndarray]:
         """The same for a mixed tree, around the product of the marginal densities."""
         share = np.ones(1)

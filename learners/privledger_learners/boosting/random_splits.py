@@ -150,7 +150,8 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced[Sgbd
                       nodes: tuple[pl.Gaussian, ...]) -> Start:
     center, scale = scaling(data.schema)
     name = data.schema.target.name
-    pair = data.query((pl.Ones(), pl.ColumnValue("", center, scale)), None, f"start of {name}")
+    both = (pl.questions.Ones(), pl.questions.ColumnValue("", center, scale))
+    pair = data.query(both, None, f"start of {name}")
     count, total = session.release(nodes[0], pair)
     unit = nodes[0].noise_multiplier
     n_hat, mean, variance = mean_estimate(float(count), float(total), unit * math.sqrt(3),
@@ -158,8 +159,9 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced[Sgbd
     clip = priced.rule.clip
     if clip is None:
         score = data.score("squared", [mean], center=center, scale=scale)
-        cells = pl.ResidualCells(score, RESIDUAL_EDGES)
-        histogram = session.release(nodes[1], data.query((pl.Ones(),), cells, "residuals"))
+        cells = pl.questions.ResidualCells(score, RESIDUAL_EDGES)
+        histogram = session.release(nodes[1], data.query((pl.questions.Ones(),), cells,
+                                                         "residuals"))
         clip = regression_clip(histogram, nodes[1].noise_multiplier, n_hat, 1 / priced.noise,
                                CLIP_FACTOR)
     return Start(np.array([mean]), max(n_hat, 20.0), clip, variance, n_hat, 3 * unit**2)
@@ -181,7 +183,7 @@ class Rounds:
     leaves: LeafRule
     model: Model
     memory: FeatureMemory
-    score: pl.Score
+    score: pl.questions.Score
     beliefs: Beliefs
     adaptive: bool
 
@@ -196,13 +198,13 @@ class Rounds:
             self.one(tests, leaves, rounds - number if rollover else 0)
         return self.model
 
-    def one(self, tests: list[pl.Test], leaves: int, rollover: int) -> None:
+    def one(self, tests: list[pl.questions.Test], leaves: int, rollover: int) -> None:
         """Release one tree and add its values to the model and to the guarded scores.
 
         Args:
             rollover: rounds over which a record's part may be scaled down; 0 ejects it.
         """
-        cells = pl.TreeCells(self.model.bins, tests, leaves)  # type: ignore[arg-type]  # a converter
+        cells = pl.questions.TreeCells(self.model.bins, tests, leaves)  # type: ignore[arg-type]  # a converter
         H, S, sd_h, sd_s = self._ask(cells, rollover)
         alone = len(tests) == 1 and self.adaptive
         if self.leaves.ratio:
@@ -214,7 +216,7 @@ class Rounds:
         if alone:
             self.memory.learn(tests[0].feature, tests[0].table, S, values, sd_s)
 
-    def _ask(self, cells: pl.TreeCells,
+    def _ask(self, cells: pl.questions.TreeCells,
              rollover: int) -> tuple[np.ndarray, np.ndarray, float, float]:
         """H and S per leaf, scaled up by the sampling rate, and their standard deviations."""
         rule = self.priced.rule
@@ -237,7 +239,7 @@ class Rounds:
         S = np.asarray(S).reshape(cells.count, -1) / rate
         return np.atleast_1d(H) / rate, S[:, 0] if S.shape[1] == 1 else S, sd_h, sd_s
 
-    def _posterior(self, tests: list[pl.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
+    def _posterior(self, tests: list[pl.questions.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
                    sd_s: float, alone: bool) -> tuple[np.ndarray, np.ndarray]:
         """Leaf values, and S without the shift of the intercept."""
         leaves, beliefs, clip = self.leaves, self.beliefs, self.model.start.clip

@@ -76,7 +76,7 @@ class Model:
     """
 
     loss: str
-    bins: pl.Bins
+    bins: pl.questions.Bins
     start: Start
     center: float
     scale: float
@@ -85,7 +85,7 @@ class Model:
     memory: FeatureMemory | None = field(default=None, metadata={"model": False})
 
     @classmethod
-    def begun(cls, schema: pl.Schema, bins: pl.Bins, start: Start, **held: Any) -> Model:
+    def begun(cls, schema: pl.Schema, bins: pl.questions.Bins, start: Start, **held: Any) -> Model:
         """A model without trees, of the loss and scale that the schema's target asks for."""
         return cls(loss_of(schema), bins, start, *scaling(schema), **held)
 
@@ -99,7 +99,7 @@ class Model:
             total += values.take(cells.assign(codes), axis=0)
         return total
 
-    def guarded_scores(self, data: pl.Dataset) -> pl.Score:
+    def guarded_scores(self, data: pl.Dataset) -> pl.questions.Score:
         """The same of guarded rows, kept inside the guard, for the trees to come."""
         score = data.score(self.loss, self.start.score, center=self.center, scale=self.scale)
         for cells, values in self.trees:

@@ -24,13 +24,13 @@ from privledger_learners.published import (
 )
 from privledger_learners.trees.depth_rule import one_of
 from privledger_learners.trees.forest import Forest, Tree
-from privledger_learners.trees.grow import laplace, smoothed_shares
+from privledger_learners.trees.grow import class_counts, laplace, smoothed_shares
 
 EVERYTHING: Relation = "add_remove"
 LABELS: Relation = "replace_label"
 
 
-def voting_tree(choices: Choices, tree: pl.GrownCells, counts: np.ndarray,
+def voting_tree(choices: Choices, tree: pl.questions.GrownCells, counts: np.ndarray,
                 scale: float) -> Tree:
     """Smoothed class shares, or the noisy counts themselves where smoothing is off.
 
@@ -52,9 +52,9 @@ def parts_of(data: pl.Dataset, choices: Choices) -> list[pl.Dataset]:
     return [parts[place] for place in range(choices.trees)]
 
 
-def structure(session: pl.Session, data: pl.Dataset, bins: pl.Bins,
+def structure(session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins,
               levels: tuple[pl.Exponential, ...], rng: np.random.Generator,
-              layered: bool) -> pl.GrownCells:
+              layered: bool) -> pl.questions.GrownCells:
     """One tree: an attribute per leaf by public coin, its median by the exponential mechanism.
 
     The range of a median is the public one, narrowed by the cuts released above it.
@@ -67,13 +67,11 @@ def structure(session: pl.Session, data: pl.Dataset, bins: pl.Bins,
     return tree
 
 
-def labelled_tree(session: pl.Session, data: pl.Dataset, choices: Choices, tree: pl.GrownCells,
-                  mechanism: pl.Laplace) -> Tree:
+def labelled_tree(session: pl.Session, data: pl.Dataset, choices: Choices,
+                  tree: pl.questions.GrownCells, mechanism: pl.Laplace) -> Tree:
     """Noisy class counts of every leaf, as votes."""
-    classes = len(data.schema.target.categories)
-    counts = session.release(mechanism, data.query(
-        (pl.Ones(),), pl.CrossCells(tree, pl.CategoryCells("", classes)), "class counts per leaf"))
-    return voting_tree(choices, tree, counts.reshape(tree.count, classes), mechanism.scale)
+    counts = class_counts(session, data, tree, mechanism)
+    return voting_tree(choices, tree, counts, mechanism.scale)
 
 
 @frozen
@@ -180,13 +178,14 @@ class SemiRecipe:
                                   one_of(list(counts.values()))])
         if not self.linked:
             return pl.Parallel([trees, labelled])
-        return pl.Sequential([pl.Parallel([trees, pl.Public("labelled records: not asked")]),
-                              pl.Parallel([pl.Public("unlabelled records: not asked"), labelled])])
+        return pl.Sequential([
+            pl.Parallel([trees, pl.nodes.Public("labelled records: not asked")]),
+            pl.Parallel([pl.nodes.Public("unlabelled records: not asked"), labelled])])
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Count the labelled, grow every tree on the unlabelled, ask the labelled for classes."""
-        parts = data.partition(pl.LabelledCells())
-        others = data.partition(pl.LabelledCells()) if self.linked else parts
+        parts = data.partition(pl.questions.LabelledCells())
+        others = data.partition(pl.questions.LabelledCells()) if self.linked else parts
         bare, labelled = parts[0], others[1]
         rows = float(session.release(self._count, labelled.count())) if self._buys else 0.0
         medians, leaves = self.shares
@@ -241,11 +240,11 @@ class PublicRecipe:
     @property
     def plan(self) -> pl.Node:
         """Noise for every tree's class counts; everything else is free."""
-        nodes: list[pl.Node] = [pl.Public("median trees on public features"),
+        nodes: list[pl.Node] = [pl.nodes.Public("median trees on public features"),
                                 among_labelled(self._trees.all_trees(self._leaf, "index"))]
         if self.second:
-            nodes.append(pl.PostProcess("second ensemble on pseudo-labels"))
-        return pl.LabelOnly(pl.Sequential(nodes))
+            nodes.append(pl.nodes.PostProcess("second ensemble on pseudo-labels"))
+        return pl.nodes.LabelOnly(pl.Sequential(nodes))
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Trees on public features, counts of labels, then pseudo-labels."""
@@ -270,27 +269,25 @@ class PublicRecipe:
         held = labelled(data)
         if places is None:
             return [held] * shape.trees
-        parts = held.partition(pl.IndexCells(places, shape.trees))
+        parts = held.partition(pl.questions.IndexCells(places, shape.trees))
         return [parts[number] for number in range(shape.trees)]
 
-    def _tree(self, session: pl.Session, data: pl.Dataset, shape: Choices, cells: pl.GrownCells,
-              totals: np.ndarray) -> Tree:
+    def _tree(self, session: pl.Session, data: pl.Dataset, shape: Choices,
+              cells: pl.questions.GrownCells, totals: np.ndarray) -> Tree:
         if self._binary:
-            ones = session.release(self._leaf, data.query((pl.ClassIs(1),), cells,
+            ones = session.release(self._leaf, data.query((pl.questions.ClassIs(1),), cells,
                                                           "records of one class per leaf"))
             ones = ones.reshape(-1)
             counts = np.stack([totals - ones, ones], axis=1)
         else:
-            classes = len(self.schema.target.categories)
-            counts = session.release(self._leaf, data.query(
-                (pl.Ones(),), pl.CrossCells(cells, pl.CategoryCells("", classes)),
-                "class counts per leaf")).reshape(cells.count, classes)
+            counts = class_counts(session, data, cells, self._leaf)
             # The total is public: what noise added to it is taken away again, for free.
-            counts = counts + ((totals - counts.sum(axis=1)) / classes)[:, None]
+            counts = counts + ((totals - counts.sum(axis=1)) / counts.shape[1])[:, None]
         return voting_tree(shape, cells, counts, self._leaf.scale)
 
-    def _again(self, first: Forest, shape: Choices, bins: pl.Bins, codes: tuple[np.ndarray, ...],
-               data: pl.Dataset, rng: np.random.Generator) -> Forest:
+    def _again(self, first: Forest, shape: Choices, bins: pl.questions.Bins,
+               codes: tuple[np.ndarray, ...], data: pl.Dataset,
+               rng: np.random.Generator) -> Forest:
         """More trees, from the first forest's opinion of the unlabelled records; free."""
         bare = ~data.public_labelled
         chosen = bare if bare.any() else ~bare

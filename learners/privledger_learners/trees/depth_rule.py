@@ -54,7 +54,7 @@ class DepthRule:
 
 def one_of(nodes: list[pl.Node]) -> pl.Node:
     """The only member, or a choice among them that follows from a released number."""
-    return nodes[0] if len(nodes) == 1 else pl.OneOf(nodes)
+    return nodes[0] if len(nodes) == 1 else pl.nodes.OneOf(nodes)
 
 
 def fair_depth(rows: float, leaf_epsilon: float, per_leaf: float, most: int) -> int:

@@ -23,7 +23,7 @@ class Tree:
         cells: the tree. values: shape (leaves, k): class shares or counts, or a scaled mean.
     """
 
-    cells: pl.GrownCells
+    cells: pl.questions.GrownCells
     values: np.ndarray
 
 

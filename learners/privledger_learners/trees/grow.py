@@ -11,11 +11,11 @@ import numpy as np
 import privledger as pl
 
 TARGET_EDGES = 256
-Ask = Callable[[pl.GrownCells], pl.Choice]
+Ask = Callable[[pl.questions.GrownCells], pl.questions.Choice]
 
 
-def grow(session: pl.Session, tree: pl.GrownCells, levels: Iterable[Any],
-         ask: Ask) -> pl.GrownCells:
+def grow(session: pl.Session, tree: pl.questions.GrownCells, levels: Iterable[Any],
+         ask: Ask) -> pl.questions.GrownCells:
     """One level per mechanism; `ask` describes the choice that the mechanism answers."""
     for mechanism in levels:
         picked = session.release(mechanism, ask(tree))
@@ -44,7 +44,7 @@ def laplace(epsilon: float, relation: str, *, cells: bool) -> pl.Laplace:
     return pl.Laplace(sensitivity / (epsilon * (1 - 1e-9)), sensitivity)
 
 
-def splittable(tree: pl.GrownCells) -> np.ndarray:
+def splittable(tree: pl.questions.GrownCells) -> np.ndarray:
     """Which features a leaf's box leaves more than one value of: public, (leaves, features)."""
     found = tree.high - tree.low > 1
     start = 0
@@ -71,16 +71,27 @@ def quantile_edges(counts: np.ndarray, edges: np.ndarray, parts: int = 6) -> tup
     return tuple(float(edge) for edge in found)
 
 
-def quantile_classes(session: pl.Session, data: pl.Dataset, mechanism: Any) -> pl.IntervalCells:
+def quantile_classes(session: pl.Session, data: pl.Dataset,
+                     mechanism: Any) -> pl.questions.IntervalCells:
     """Six classes of a numeric target of about equal size, from one noisy histogram."""
     target = data.schema.target
     edges = np.linspace(target.lower, target.upper, TARGET_EDGES + 1)[1:-1]
     counts = session.release(mechanism, data.histogram(target.name, edges.tolist()))
-    return pl.IntervalCells("", quantile_edges(counts[: len(edges) + 1], edges))
+    return pl.questions.IntervalCells("", quantile_edges(counts[: len(edges) + 1], edges))
 
 
-def leaf_values(session: pl.Session, data: pl.Dataset, tree: pl.GrownCells, mechanism: Any,
-                smoothing: float) -> np.ndarray:
+def class_counts(session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
+                 mechanism: pl.Laplace) -> np.ndarray:
+    """Noisy class counts of every leaf, shape (leaves, classes)."""
+    classes = len(data.schema.target.categories)
+    cells = pl.questions.CrossCells(tree, pl.questions.CategoryCells("", classes))
+    counts = session.release(mechanism, data.query((pl.questions.Ones(),), cells,
+                                                   "class counts per leaf"))
+    return np.asarray(counts.reshape(tree.count, classes))
+
+
+def leaf_values(session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
+                mechanism: pl.Laplace, smoothing: float) -> np.ndarray:
     """Noisy leaf statistics, smoothed for free from the root down.
 
     Returns:
@@ -89,11 +100,8 @@ def leaf_values(session: pl.Session, data: pl.Dataset, tree: pl.GrownCells, mech
     noise = math.sqrt(2) * mechanism.scale
     schema = data.schema
     if schema.task == "classification":
-        counts = session.release(mechanism, data.query(
-            (pl.Ones(),), pl.CrossCells(tree, pl.CategoryCells("", len(schema.target.categories))),
-            "class counts per leaf"))
-        return smoothed_shares(counts.reshape(tree.count, -1), noise, smoothing)
-    shares = session.release(mechanism, data.query((pl.TargetShares(),), tree,
+        return smoothed_shares(class_counts(session, data, tree, mechanism), noise, smoothing)
+    shares = session.release(mechanism, data.query((pl.questions.TargetShares(),), tree,
                                                    "target sums per leaf"))
     return smoothed_means(shares[:, 0], shares.sum(axis=1), noise, smoothing)[:, None]
 

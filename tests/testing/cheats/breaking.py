@@ -62,7 +62,7 @@ class ReadsEarly(NoisyMean):
 
     def _run(self, data: pl.Dataset, plan: pl.Node, target: pl.Column) -> None:
         super()._run(data, plan, target)
-        vault = behind("privledger.data.rows", "_vault_of", getattr(data, VAULT))
+        vault = behind("privledger.guard.vault", "_vault_of", getattr(data, VAULT))
         len(getattr(vault, ROWS).target)
 
 
@@ -91,7 +91,7 @@ class PlansByRows(NoisyMean):
     """The shape of its reservation tells whether the number of rows is odd."""
 
     def _run(self, data: pl.Dataset, plan: pl.Node, target: pl.Column) -> None:
-        rows = behind("privledger.data.rows", "_vault_of", getattr(data, VAULT))._n_rows
+        rows = behind("privledger.guard.vault", "_vault_of", getattr(data, VAULT))._n_rows
         if rows % 2:
             plan = pl.Sequential([plan.node, plan.node])
         super()._run(data, plan, target)
@@ -114,7 +114,7 @@ class HandsBack(NoisyMean):
         try:
             super()._release(session, data, target)
         except BaseException:
-            behind("privledger.session.handle", "_granted", session)._pass.touched = False
+            behind("privledger.guard.handle", "_granted", session)._inside.leave.touched = False
             raise
 
 
@@ -139,7 +139,7 @@ class PicklesRows(Captures):
     """Hides guarded data in its pickle: the ledger's path would be enough to find them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"kept_": "privledger.session.ledger"}
+        return vars(self) | {"kept_": "privledger.guard.ledger"}
 
 
 class LearnsItsClasses(Captures):

@@ -1,0 +1,84 @@
+"""`privledger check`: is a ledger, or a run that has not happened yet, allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from attrs import evolve
+
+from privledger.cli.answers import check_format_option, find_policy, show_answer
+from privledger.cli.ledger_gate import check_ledger
+from privledger.cli.opening import LedgerPlace, data_option
+from privledger.cli.output import Guarded
+from privledger.cli.witness import key_option, public_option, witness
+from privledger.storage import is_url, shown
+
+
+@click.command(cls=Guarded)
+@click.argument("subject", metavar="[LEDGER|RUN.toml]", type=LedgerPlace(), required=False)
+@click.option("--policy", type=click.Path(exists=True, dir_okay=False),
+              help="TOML file with a table [policy] [default: privledger.toml, or "
+                   "[tool.privledger.policy] of pyproject.toml, in the working directory or "
+                   "the nearest folder above it, up to the project's root].")
+@data_option
+@click.option("--ledger", type=click.Path(dir_okay=False),
+              help="For a run file: the ledger it would continue [default: the run file's].")
+@click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
+              help="A receipt that was kept elsewhere: finds a cut tail or an old copy.")
+@click.option("--expect-head", metavar="HASH", help="An entry with this hash must be there.")
+@click.option("--new-ledger", is_flag=True,
+              help="For a run file: its ledger does not exist yet. Without this, or new_ledger "
+                   "in the policy, a ledger that is not there is refused.")
+@key_option
+@public_option
+@click.option("--learner", help="Price this learner, before there is a run file or any data.")
+@click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
+@click.option("--epsilon", type=float, help="For --learner.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="For --learner.")
+@click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),
+              default="add_remove", show_default=True, help="For --learner.")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE",
+              help="For --learner: one of its parameters, as TOML writes it.")
+@click.option("--isolation", type=click.Choice(["guarded", "brokered"]),
+              help="For a plan: how the learner will be kept from the rows [default: as run does].")
+@check_format_option
+def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
+          receipt: str | None, expect_head: str | None, new_ledger: bool, key_file: str | None,
+          public_key: str | None, format_: str, **sketch: Any) -> None:
+    """The gate for CI: does a ledger, or a run that has not happened yet, keep to a policy?
+
+    Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
+    5 nothing to check. Anything that cannot be read fails.
+    """
+    from privledger.cli.plan_gate import Sketch, check_plan, sketched
+    from privledger.cli.prepared import prepare
+
+    plan = Sketch(**sketch)
+    if (subject is None) == (plan.learner is None):
+        raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
+    rules = find_policy(policy)
+    known = witness(receipt, expect_head, key_file, public_key)
+    if subject is None:
+        if known.present:
+            raise click.UsageError("a learner has no ledger: no receipt and no head to compare")
+        name = f"learner {plan.learner}"
+        result = check_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
+    elif is_run_file(subject):
+        name = shown(subject)
+        result = check_plan(lambda: prepare(subject, data_dir, ledger), rules, known,
+                            plan.isolation, new=new_ledger or rules.new_ledger)
+    else:
+        name = shown(subject)
+        result = evolve(check_ledger(subject, rules, known), compared=known.comparison)
+    show_answer(format_, name, rules, result)
+    click.get_current_context().exit(result.code)
+
+
+def is_run_file(path: str) -> bool:
+    """By content first, so that a renamed ledger is still read as one."""
+    if is_url(path):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(16)
+    return not head.startswith(b"SQLite format 3") and path.endswith(".toml")

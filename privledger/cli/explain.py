@@ -1,0 +1,141 @@
+"""`privledger explain`: why a run, a node tree or a grant costs what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from privledger.accounting import RELATIONS, check_relation, promise
+from privledger.cli.opening import LedgerPlace, data_option, reading
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.printing import charge, text
+from privledger.errors import InvalidPlan
+from privledger.graph import Explanation, Node, children, explain, from_json, label
+from privledger.ledger import GrantState, ScopeState, State
+from privledger.numerals import many
+from privledger.reading import load_json
+from privledger.reports import leaves
+from privledger.rounding import exact
+from privledger.storage import is_url
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def read_node(path: str) -> Node:
+    """The node tree in a JSON file, as `privledger.nodes.to_json` writes it."""
+    return from_json(load_json(path, "node tree"))
+
+
+def find_grant(state: State, name: str) -> GrantState:
+    """The grant whose name begins with `name`.
+
+    Raises:
+        InvalidPlan: there is none, or there are several.
+    """
+    found = [grant for known, grant in state.grants.items() if known.startswith(name)]
+    if name in state.grants:
+        found = [state.grants[name]]
+    if len(found) != 1:
+        raise InvalidPlan("grant", name, f"the first letters of one grant, not of {len(found)}")
+    return found[0]
+
+
+def node_at(node: Node, path: str) -> Node:
+    """The node at a path such as "0.2.0", as `pl.nodes.view` names vertices; "0" is the root."""
+    parts = path.split(".")
+    if parts[0] != "0" or not all(part.isdecimal() and len(part) < 10 for part in parts):
+        raise InvalidPlan("--node", path, "a path from the root, such as 0.2")
+    for part in parts[1:]:
+        below = children(node)
+        if int(part) >= len(below):
+            raise InvalidPlan("--node", path, f"a node: {label(node)} has {len(below)} below it")
+        node = below[int(part)]
+    return node
+
+
+@click.command("explain", cls=Guarded)
+@click.argument("subject", metavar="RUN.toml|NODE.json|LEDGER", type=LedgerPlace())
+@click.argument("grant", metavar="[GRANT]", required=False)
+@click.option("--node", "path", metavar="PATH",
+              help="Only the node there, such as 0.2: member 2 of the root.")
+@click.option("--delta", type=float, help="Failure probability [default: the run's, the ledger's].")
+@click.option("--relation", type=click.Choice(RELATIONS),
+              help="For NODE.json [default: add_remove].")
+@data_option
+@format_option
+def explain_command(subject: str, grant: str | None, path: str | None, delta: float | None,
+                    relation: str | None, data_dir: str | None, format_: str) -> None:
+    """Say which theorem proves a price, what is proved from below, and why others differ.
+
+    Of a ledger, name a grant or a filter scope (its first letters do). Opens no data.
+    """
+    words: list[str] = []
+    receipt = None
+    if is_url(subject) or not subject.endswith((".json", ".toml")):
+        if grant is None:
+            raise click.UsageError("name a grant of the ledger: log and show list them")
+        with reading(subject) as opened:
+            state, receipt = opened.state, opened.receipt.as_dict()
+        node, words = _granted(state, grant)
+        at, stated = state.budget.delta if state.budget else 0.0, state.relation
+    elif grant is not None:
+        raise click.UsageError("only a ledger has grants")
+    elif subject.endswith(".json"):
+        if delta is None:
+            raise click.UsageError("--delta is needed for a node tree")
+        node, at, stated = read_node(subject), delta, relation or "add_remove"
+    else:
+        from privledger.cli.prepared import prepare
+
+        prepared = prepare(subject, data_dir)
+        node, stated, at = prepared.node, prepared.run.relation, prepared.run.params["delta"]
+    node = node if path is None else node_at(node, path)
+    found = explain(node, at if delta is None else delta, check_relation(stated))
+    value = found.as_dict() | {"node": label(node), "words": words, "vouched": _vouched(node)}
+    emit(format_, value if receipt is None else value | {"receipt": receipt},
+         lambda out: render(out, found, [*words, *_vouched(node)]))
+
+
+def _granted(state: State, name: str) -> tuple[Node, list[str]]:
+    """The plan of a grant or scope, and how its ledger charged it, in words."""
+    scopes = [scope for known, scope in state.scopes.items() if known.startswith(name)]
+    if len(scopes) == 1 and name not in state.grants:
+        return _scope(state, scopes[0])
+    grant = find_grant(state, name)
+    body, rule = grant.body, state.rule
+    words = [f"{grant.grant}: {body.get('learner') or 'nobody named'} on {body.get('data')}, "
+             f"{grant.status}, {many(grant.releases, 'release')}"]
+    if body.get("scope"):
+        words.append(f"it draws on scope {body['scope']}, which was paid for once")
+    elif rule is not None:
+        words += [f"the ledger booked epsilon {charge(rule.epsilon_of(grant.charged[0]))} of "
+                  f"{exact(rule.budget.epsilon)} for it, {promise(state.relation)}",
+                  f"plans add up by {rule.kind}: {rule.theorem}"]
+    words += [f"corrected: {entry['why']}" for entry in grant.corrections]
+    if grant.plan is None:
+        raise InvalidPlan("grant", name, "one that something is promised for; it was corrected: "
+                          + words[-1])
+    return from_json(grant.plan), words
+
+
+def _scope(state: State, scope: ScopeState) -> tuple[Node, list[str]]:
+    rule = state.rule
+    words = [f"{scope.scope}: an individual filter, paid for once"]
+    if rule is not None:
+        booked = charge(rule.epsilon_of(int(scope.body["units"])))
+        words.append(f"the ledger booked epsilon {booked} for it; "
+                     f"plans add up by {rule.kind}: {rule.theorem}")
+    return from_json(scope.body["plan"]), words
+
+
+def _vouched(node: Node) -> list[str]:
+    """What somebody's word, and no proof, stands for."""
+    return [f"ASSERTED, not proved: {label(leaf)}" for leaf in dict.fromkeys(leaves(node))
+            if type(leaf).__name__.startswith("Asserted")]
+
+
+def render(out: Console, found: Explanation, words: list[str]) -> None:
+    for line in [*words, *str(found).splitlines()]:
+        out.print(text(line))

@@ -1,0 +1,155 @@
+"""`privledger export`: the history as text, for a reader that shares no code with us."""
+
+from __future__ import annotations
+
+import base64
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.cli.opening import LedgerPlace, reading_store, receipt_or_none
+from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.printing import text
+from privledger.errors import LedgerCorrupt, PrivledgerError
+from privledger.graph import canonical
+from privledger.ledger import Entry, Store, folded
+from privledger.numerals import many
+from privledger.reports.formats import FORMATS, written
+from privledger.storage import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STDOUT = "-"
+PRIVATE_FILE = 0o600
+CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which depends on "
+                "private data")
+
+
+@click.command(cls=Guarded)
+@click.argument("ledger", metavar="LEDGER", type=LedgerPlace(), required=False)
+@click.option("-o", "--output", metavar="FILE", help="Where to write the history; - for stdout.")
+@click.option("--as", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True,
+              help="Lines of the history; or for other tools: entries as one JSON list or as CSV, "
+                   "the plans as GraphML, Graphviz or events of dp_accounting.")
+@click.option("--include-records", is_flag=True,
+              help="Append the per-record vectors. CONFIDENTIAL: for auditors.")
+@click.option("--verifier", metavar="FILE",
+              help="Write the stand-alone verifier, with or without a LEDGER.")
+@click.option("--force", is_flag=True, help="Overwrite what is there.")
+@format_option
+def export(ledger: str | None, output: str | None, kind: str, include_records: bool,
+           verifier: str | None, force: bool, format_: str) -> None:
+    """Write the whole history as JSON lines, one entry per line exactly as it was hashed.
+
+    Or, with --as, for other tools; only the lines can be verified afterwards.
+
+    The stand-alone verifier checks such a file with Python's standard library alone. Nothing is
+    verified here. Per-record vectors stay out unless they are asked for.
+    """
+    _check_usage(ledger, output, include_records, verifier, force, format_)
+    if kind != "jsonl" and include_records:
+        raise click.UsageError("--include-records goes with the lines only")
+    value: dict[str, Any] = {
+        "ledger": None if ledger is None else shown(ledger), "output": output, "as": kind,
+        "entries": None, "head": None, "receipt": None, "records": include_records,
+        "verifier": verifier,
+    }
+    if ledger is not None and output is not None:
+        with reading_store(ledger) as store:
+            entries = store.read()
+            if not entries:
+                raise LedgerCorrupt("the history is empty: not a ledger")
+            lines = ([entry_line(entry) for entry in entries] if kind == "jsonl"
+                     else [_written(kind, entries)])
+            if include_records:
+                lines += vector_lines(store, entries)
+                note(CONFIDENTIAL)
+        value |= {"entries": len(entries), "head": entries[-1].hash,
+                  "receipt": receipt_or_none(ledger)}
+        _write(output, "".join(lines).encode("utf-8"), force, confidential=include_records)
+    if verifier is not None:
+        _write(verifier, (files("privledger") / "standalone" / "verify_history.py").read_bytes(),
+               force)
+    if STDOUT not in (output, verifier):
+        emit(format_, value, lambda out: _render(out, value))
+
+
+def _written(kind: str, entries: list[Entry]) -> str:
+    try:
+        return written(kind, entries, folded(entries))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, PrivledgerError):
+            raise
+        raise LedgerCorrupt("the history cannot be understood: verify says why") from None
+
+
+def entry_line(entry: Entry) -> str:
+    """One entry as canonical JSON. Its body is the text that was hashed."""
+    return canonical({"position": entry.position, "kind": entry.kind, "body": entry.body,
+                      "previous": entry.previous, "hash": entry.hash}) + "\n"
+
+
+def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
+    """Every per-record vector that a settlement names, in order of the history."""
+    names: dict[str, None] = {}
+    for entry in entries:
+        vector = entry.body.get("vector") if isinstance(entry.body, dict) else None
+        if isinstance(vector, dict) and isinstance(vector.get("name"), str):
+            names[vector["name"]] = None
+    found = ((name, store.vector(name)) for name in names)
+    return [canonical({"vector": name, "data": base64.b64encode(data).decode("ascii")}) + "\n"
+            for name, data in found if data is not None]
+
+
+def _check_usage(ledger: str | None, output: str | None, records: bool, verifier: str | None,
+                 force: bool, format_: str) -> None:
+    if (ledger is None) != (output is None) or (ledger is None and verifier is None):
+        raise click.UsageError("give LEDGER and -o FILE, or --verifier FILE, or all of them")
+    if records and ledger is None:
+        raise click.UsageError("--include-records needs a LEDGER")
+    places = [place for place in (output, verifier) if place is not None]
+    if STDOUT in places and (len(places) > 1 or format_ == "json"):
+        raise click.UsageError("stdout holds one thing: give -o - or --verifier - alone, "
+                               "without --format json")
+    if len(places) == 2 and Path(places[0]).absolute() == Path(places[1]).absolute():
+        raise click.UsageError("the history and the verifier need two files")
+    for place in places:
+        if place == STDOUT or not Path(place).exists():
+            continue
+        if ledger is not None and _is_part_of(place, ledger):
+            raise click.UsageError(f"{place} belongs to the ledger itself")
+        if not force:
+            raise click.UsageError(f"{place} exists already; --force overwrites it")
+
+
+def _is_part_of(place: str, ledger: str) -> bool:
+    return any(Path(own).exists() and os.path.samefile(place, own)
+               for own in (ledger, f"{ledger}-wal", f"{ledger}-shm"))
+
+
+def _write(place: str, data: bytes, force: bool, *, confidential: bool = False) -> None:
+    """Whole, or an error that says so: a file cut short has no last line end."""
+    if place == STDOUT:
+        click.echo(data, nl=False)
+        return
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    flags |= getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(place, flags, PRIVATE_FILE if confidential else 0o666),
+                       "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise click.UsageError(f"{place} cannot be written: {error.strerror}") from None
+
+
+def _render(out: Console, value: dict[str, Any]) -> None:
+    if value["output"] is not None:
+        out.print(text(f"{value['output']}: {many(value['entries'], 'entry', 'entries')}, "
+                       f"head {value['head']}"))
+    if value["verifier"] is not None:
+        history = value["output"] if value["output"] and value["as"] == "jsonl" else "HISTORY"
+        out.print(text(f"check it with: python -I {value['verifier']} {history}"))

@@ -1,0 +1,77 @@
+"""`privledger check` of a ledger: trust first, then limits."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from privledger.cli.answers import Answer
+from privledger.cli.opening import reading_store
+from privledger.cli.output import note
+from privledger.cli.witness import Witness
+from privledger.errors import LedgerError
+from privledger.findings import Finding
+from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
+from privledger.reports import Survey
+
+
+def check_ledger(path: str, policy: Policy, known: Witness) -> Answer:
+    """Trust first, then limits."""
+    report = trusted(path, known)
+    if isinstance(report, Answer):
+        return report
+    if not report.live:
+        return Answer(NOTHING, "nothing to check: the ledger has no grant", None, (),
+                       receipt=report.receipt)
+    missing = missing_receipt(policy, known)
+    result = decided(ledger_facts(report), policy, report.policy, missing)
+    return evolve(result, receipt=report.receipt)
+
+
+def trusted(path: str, known: Witness) -> Survey | Answer:
+    """A ledger without a fault, summed up; or the verdict that it has one."""
+    named: list[Finding] = []
+    try:
+        with reading_store(path) as store:
+            seen = known.survey(store)
+        if known.present and seen.past.entries:
+            named = known.compare(seen.past)
+        if seen.trusted and not named:
+            return seen
+        findings = list(seen.findings)
+    except LedgerError as error:
+        note(str(error))
+        findings = [Finding("history-can-be-read", -1, str(error))]
+    named += [Finding("ledger-not-trusted", found.position, f"{found.rule}: {found.message}")
+              for found in findings]
+    return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, tuple(named))
+
+
+def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
+    if not policy.require_receipt or known.present:
+        return ()
+    return (Finding("receipt-missing", -1,
+                    "the policy asks for --receipt or --expect-head: without one, a tail that "
+                    "was cut off is not noticed"),)
+
+
+def ledger_facts(seen: Survey) -> Facts:
+    """What was spent or reserved, by whom and by which means."""
+    return Facts(
+        epsilon=seen.spent, delta=seen.spent_delta, relation=seen.relation,
+        learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
+        simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
+        budget_delta=seen.delta, data=seen.tables,
+    )
+
+
+def decided(facts: Facts, policy: Policy, own: Policy | None,
+            more: tuple[Finding, ...]) -> Answer:
+    findings = (*compare(facts, policy), *more)
+    if own is not None:  # the ledger would refuse: its own policy counts as well
+        said = {(found.rule, found.message) for found in findings}
+        findings += tuple(Finding(found.rule, -1, f"the ledger's own policy: {found.message}")
+                          for found in compare(facts, own)
+                          if (found.rule, found.message) not in said)
+    if findings:
+        return Answer(REFUSED, "refused", facts, findings)
+    return Answer(WITHIN, "within the policy", facts, ())

@@ -1,0 +1,99 @@
+"""`privledger plan`: price a run, open no data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.accounting import promise
+from privledger.cli.confined import isolate_option, limit_option, making
+from privledger.cli.opening import data_option
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.prepared import Prepared, prepare
+from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text, tree
+from privledger.plugins import ClaimStep
+from privledger.reports import Price, outline, release_count
+from privledger.rounding import exact
+from privledger.storage import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+run_argument = click.argument("run_file", metavar="RUN.toml",
+                              type=click.Path(exists=True, dir_okay=False))
+
+
+@click.command(cls=Guarded)
+@run_argument
+@data_option
+@click.option("--ledger", type=click.Path(dir_okay=False),
+              help="Ledger to price against [default: the run file's].")
+@isolate_option
+@limit_option
+@format_option
+def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool | None,
+         limits: dict[str, Any], format_: str) -> None:
+    """Price a run. Opens no data and writes nothing.
+
+    Exit code 0 if the run fits its budget, 1 if it would be refused.
+    """
+    with making(isolate, data_dir, ledger, limits) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
+    emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
+    if not prepared.price.fits:
+        click.get_current_context().exit(1)
+
+
+def render_plan(out: Console, prepared: Prepared) -> None:
+    """The whole page."""
+    run, info = prepared.run, prepared.model.info
+    out.print(pairs([
+        ("learner", f"{run.learner}: {info.summary}"),
+        ("paper", info.paper or "-"),
+        ("parameters", ", ".join(f"{key}={value}" for key, value in run.params.items())),
+        ("ledger", f"{shown(prepared.ledger)} ({'continued' if prepared.exists else 'new'})"),
+    ]))
+    out.print()
+    out.print(tree(outline(prepared.node), text("composition", "bold")))
+    out.print()
+    render_price(out, prepared.price, release_count(prepared.node))
+    render_claims(out, prepared.claims)
+    render_fit(out, prepared.price)
+
+
+def render_price(out: Console, price: Price, releases: int | None) -> None:
+    """What it costs, and by which theorem."""
+    order = "" if price.order is None else f", order {price.order:g}"
+    out.print(pairs([
+        ("price", text(f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}, "
+                       f"{promise(price.relation)}", "bold")),
+        ("proved by", f"{price.theorem} [{price.accountant}{order}]"),
+        ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
+        ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "
+                   f"books epsilon {charge(price.charged)}"),
+        ("releases", "as many as the filter admits" if releases is None else releases),
+    ]))
+
+
+def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
+    """Claimed by the paper beside what is proved; nothing here is charged."""
+    if not claims:
+        return
+    rows = []
+    for step in claims:
+        worse = step.ratio is not None and step.ratio > 1.0005
+        ratio = "-" if step.ratio is None else f"{charge(step.ratio)} x"
+        rows.append((step.step, charge(step.claimed), text(charge(step.sound),
+                     RED if worse else ""), ratio, step.reference, step.note))
+    out.print(grid(("step", "claimed", "sound", "ratio", "where", "note"), rows,
+                   title=f"epsilon as published and as proved, at delta {exact(claims[0].delta)}"))
+
+
+def render_fit(out: Console, price: Price) -> None:
+    """The last line: granted or not."""
+    if price.refusal is None:
+        out.print(text(f"fits: epsilon {charge(price.spent)} is spent before it, "
+                       f"{charge(price.total)} after it", GREEN))
+    else:
+        out.print(text(price.refusal, RED))

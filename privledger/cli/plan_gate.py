@@ -1,0 +1,166 @@
+"""`privledger check` of a plan: a run file, or a learner without one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve, frozen
+
+from privledger.cli.answers import Answer
+from privledger.cli.confined import usual_isolation
+from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, trusted
+from privledger.cli.prepared import Prepared, priced
+from privledger.cli.run import default_name
+from privledger.cli.witness import Witness
+from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
+from privledger.facts.schema import Schema
+from privledger.findings import Finding
+from privledger.gate import NOT_TRUSTED, REFUSED, WITHIN, Facts, Policy
+from privledger.ledger import Budget, State, asserted_kinds, fixed_filter
+from privledger.ledger.view_charges import TableSpend, charges_of, planned, table_spends
+from privledger.reports import leaves
+from privledger.reports.advice import what_fits
+from privledger.reports.pricing import rule_for
+from privledger.reports.receipt import RULE as IN_HISTORY
+from privledger.runs import RunFile
+from privledger.storage import shown
+
+ABSENT = "ledger-is-there"
+
+
+@frozen
+class Sketch:
+    """A learner that nobody wrote a run file for, priced from its schema alone."""
+
+    learner: str | None
+    schema: str | None
+    epsilon: float | None
+    delta: float
+    relation: str
+    params: tuple[str, ...]
+    isolation: str | None
+
+
+def sketched(plan: Sketch) -> Prepared:
+    """A learner as `--learner` names it, against a fresh budget of what it asks for."""
+    if plan.schema is None or plan.epsilon is None:
+        raise click.UsageError("--learner needs --schema and --epsilon")
+    value = {"run": {"learner": plan.learner}, "params": _params(plan.params),
+             "data": {"schema": plan.schema, "table": "none yet"},
+             "budget": {"epsilon": plan.epsilon, "delta": plan.delta},
+             "ledger": {"relation": plan.relation}}
+    return priced(RunFile.from_dict(value, Path("command line")), Schema.load(plan.schema), None)
+
+
+def _params(given: Sequence[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads("\n".join(given))
+    except (ValueError, RecursionError):
+        raise click.UsageError("--param takes NAME=VALUE, with VALUE as TOML writes it") from None
+
+
+def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
+               isolation: str | None, *, new: bool) -> Answer:
+    """Price a plan, on top of what its ledger has spent already, before any data is opened.
+
+    Args:
+        isolation: how the learner will be kept from the rows; None for what `run` does.
+        new: somebody said that the ledger is yet to be made. Otherwise one that is not there is
+            one that was lost, with everything that was spent from it.
+    """
+    try:
+        prepared = make()
+    except RelationMismatch as error:
+        return Answer(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
+    except UnsupportedNode as error:
+        found = Finding("over-epsilon", -1, f"no finite epsilon is proved: {error}")
+        return Answer(REFUSED, "refused", None, (found,))
+    except LedgerError as error:
+        found = Finding("ledger-not-trusted", -1, str(error))
+        return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
+    before: Facts | None = None
+    own: Policy | None = None
+    receipt, missing = None, missing_receipt(policy, known) if prepared.exists else ()
+    if prepared.exists:
+        report = trusted(str(prepared.ledger), known)
+        if isinstance(report, Answer):
+            return report
+        before, receipt, own = ledger_facts(report), report.receipt, report.policy
+    elif known.present:
+        gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
+                                       "moved or deleted")
+        return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
+    elif not new:
+        return Answer(NOT_TRUSTED, "the ledger is missing", None, (_absent(prepared),))
+    level = isolation or usual_isolation(prepared.run.learner)
+    result = decided(run_facts(prepared, before, level), policy, own, missing)
+    fits = "" if result.code == WITHIN else _fits(prepared, policy)
+    return evolve(result, receipt=receipt, fits=fits,
+                  compared=known.comparison if prepared.exists else None)
+
+
+def _absent(prepared: Prepared) -> Finding:
+    return Finding(ABSENT, -1,
+                   f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
+                   "one: bring it back, or say --new-ledger (in the policy: new_ledger = true) "
+                   "if it was never made")
+
+
+def _fits(prepared: Prepared, policy: Policy) -> str:
+    """What the plan would have to be, to keep to the budget and to the policy."""
+    run, state = prepared.run, prepared.state or State()
+    budget = state.budget or run.budget
+    relation = state.relation or run.relation
+    rule = state.rule or rule_for(prepared.node, budget, relation, run.filter)
+    if not policy.max_epsilon > 0:
+        return "nothing fits"
+    most = fixed_filter(rule.kind, Budget(policy.max_epsilon, budget.delta),
+                        rule.order if rule.kind == "rdp" else None)
+    return what_fits(prepared.node, relation, rule, most.cap_units, state).text
+
+
+def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarded") -> Facts:
+    """The plan, and what is already in the ledger that it would continue."""
+    price, run = prepared.price, prepared.run
+    kinds = tuple(type(leaf).__name__ for leaf in leaves(prepared.node))
+    asserted = tuple(f"{leaf}" for leaf in leaves(prepared.node)
+                     if asserted_kinds([type(leaf).__name__]))
+    earlier = before or Facts(0.0, 0.0, price.relation, (), ())
+    state = prepared.state or State()
+    budget = state.budget or run.budget
+    known = with_rule(state, prepared)
+    return Facts(
+        epsilon=price.total, delta=price.total_delta, relation=price.relation,
+        learners=tuple(dict.fromkeys((*earlier.learners, run.learner))),
+        mechanisms=tuple(dict.fromkeys((*earlier.mechanisms, *kinds))),
+        asserted=(*earlier.asserted, *asserted), simulated=earlier.simulated,
+        refusal=price.refusal or "",
+        isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
+        windows=earlier.windows, budget_delta=budget.delta,
+        data=_tables(known, prepared),
+    )
+
+
+def _tables(state: State, prepared: Prepared) -> tuple[TableSpend, ...]:
+    """What every table would have lost after the plan."""
+    name, charge = prepared.run.data_name or default_name(prepared.run), prepared.price.charge
+    more = planned(name, charge.units, charge.delta_units, state.rule)
+    rows = {table: held.rows for table, held in state.tables.items()}
+    return table_spends((*charges_of(state), more), state.rule,
+                        rows | {name: prepared.schema.rows_for(prepared.price.relation)})
+
+
+def with_rule(state: State, prepared: Prepared) -> State:
+    """The state with the filter that the plan would fix, if none is fixed yet."""
+    if state.rule is not None:
+        return state
+    run = prepared.run
+    rule = rule_for(prepared.node, state.budget or run.budget, state.relation or run.relation,
+                    run.filter)
+    return evolve(state, rule=rule)
+
+

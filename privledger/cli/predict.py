@@ -1,0 +1,102 @@
+"""`privledger predict`: a kept model on a table. Post-processing: costs nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from privledger.broker import Limits, RemoteLearner
+from privledger.cli.confined import isolate_option, limit_option, saying_how, wanted
+from privledger.cli.output import Guarded, emit, note
+from privledger.errors import LearnerError, ModelError, PrivledgerError
+from privledger.facts.schema import Schema
+from privledger.models import ModelFile, read_model, revived
+from privledger.plugins import find_learner, load_learner
+from privledger.tables.files import read_features
+
+
+@click.command(cls=Guarded)
+@click.argument("model", type=click.Path(exists=True, dir_okay=False), metavar="MODEL")
+@click.argument("table", type=click.Path(exists=True, dir_okay=False), metavar="TABLE")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Write the predictions here, as CSV [default: stdout].")
+@click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
+              help="Refuse unless the model was fitted under this schema.")
+@isolate_option
+@limit_option
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text",
+              show_default=True, help="What to print on stdout; text is CSV.")
+def predict(model: str, table: str, output: str | None, schema_file: str | None,
+            isolate: bool | None, limits: dict[str, Any], format_: str) -> None:
+    """Predict every row of TABLE with MODEL, as kept by run --model.
+
+    TABLE has the schema's feature columns; its target, if it is there, is not looked at.
+    Predictions are made of released values: they cost nothing, and no ledger is opened.
+    """
+    if output and not Path(output).absolute().parent.is_dir():
+        raise click.UsageError(f"-o {output}: no such folder")
+    allowed = Limits.of(limits)
+    found = read_model(model, most_mb=allowed.model_mb)
+    schema = Schema.from_dict(found.header["schema"])
+    if schema_file is not None and Schema.load(schema_file) != schema:
+        raise ModelError("the model was fitted under another schema")
+    X = read_features(table, schema)
+    values = predictions(found, X, isolate, allowed, (Path(model), Path(table)))
+    if not found.header["private"]:
+        note("NOT PRIVATE: the model was made with seeded noise, in simulation")
+    name = schema.target.name
+    if output:
+        Path(output).write_text(as_csv(name, values), encoding="utf-8")
+        note(f"{len(values)} predictions written to {output}")
+    if format_ == "json":
+        emit(format_, {"learner": found.header["learner"], "private": found.header["private"],
+                       "target": name, "rows": len(values), "output": output,
+                       "predictions": None if output else values}, lambda out: None)
+    elif not output:
+        click.echo(as_csv(name, values), nl=False)
+
+
+def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
+                private: tuple[Path, ...]) -> list[Any]:
+    """Numbers or labels, one per row; by the learner's own class, here or in its own process."""
+    name = model.header["learner"]
+    point = find_learner(name)
+    if wanted(isolate, name):
+        with saying_how(isolate):
+            learner: Any = RemoteLearner.revive(point, model, private=private, limits=limits)
+    else:
+        learner = revived(model, load_learner(name))
+    try:
+        return _plain(learner, X)
+    finally:
+        if isinstance(learner, RemoteLearner):
+            learner.close()
+
+
+def _plain(learner: Any, X: Any) -> list[Any]:
+    if not hasattr(learner, "predict"):
+        raise LearnerError(f"{learner.info.name} selects features and predicts nothing; "
+                           "privledger.load_model(MODEL).transform(table) applies it")
+    try:
+        found = np.asarray(learner.predict(X)).tolist()
+    except PrivledgerError:
+        raise
+    except Exception as error:  # its text may quote a value
+        raise ModelError(f"the model cannot predict: {type(error).__name__}") from None
+    if any(not isinstance(value, str | int | float) for value in found):
+        raise ModelError("the model predicted something that is neither number nor label")
+    return list(found)
+
+
+def as_csv(name: str, values: list[Any]) -> str:
+    """One column under the target's name."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow([name])
+    lines.writerows([[repr(value) if isinstance(value, float) else value] for value in values])
+    return text.getvalue()

@@ -1,0 +1,117 @@
+"""A run file, read and priced: what `plan`, `run` and `check` begin with. No table is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from privledger.broker import RemoteLearner
+from privledger.cli.opening import reading
+from privledger.errors import InvalidPlan, LedgerMissing
+from privledger.facts.schema import Schema
+from privledger.graph import Node, to_json
+from privledger.ledger import State
+from privledger.ledger.history import receipt_of
+from privledger.plugins import ClaimStep, configured, load_learner
+from privledger.reports import Price, price_plan, release_count
+from privledger.runs import RunFile
+from privledger.storage import is_url, shown
+
+
+@frozen
+class Prepared:
+    """A run that was priced: no data has been opened.
+
+    Attributes:
+        model: the learner with its parameters.
+        exists: whether the ledger file is there already, and will be continued.
+    """
+
+    run: RunFile
+    schema: Schema
+    model: Any
+    node: Node
+    claims: tuple[ClaimStep, ...]
+    price: Price
+    ledger: Path | str = field(repr=shown)
+    exists: bool
+    state: State | None = field(default=None, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        info = self.model.info
+        return {
+            "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
+            "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
+            "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
+            "ledger_exists": self.exists, "price": self.price, "fits": self.price.fits,
+            "releases": release_count(self.node), "budget": self.run.budget,
+            "claims": [claim_dict(step) for step in self.claims], "plan": to_json(self.node),
+        }
+
+
+def claim_dict(step: ClaimStep) -> dict[str, Any]:
+    """A claim as JSON values, with its ratio."""
+    return {"step": step.step, "reference": step.reference, "claimed": step.claimed,
+            "sound": step.sound, "delta": step.delta, "ratio": step.ratio, "note": step.note}
+
+
+def build(run: RunFile, schema: Schema) -> Any:
+    """An instance of the run's learner; unknown parameters are refused by name."""
+    return configured(load_learner(run.learner), run.learner, run.params, schema, run.relation)
+
+
+def prepare(path: str, data_dir: str | None, ledger: str | None = None,
+            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Read the run file and the schema, build the plan, price it. The table is not touched.
+
+    Args:
+        make: the learner with its parameters; `build` unless it runs elsewhere.
+    """
+    run = RunFile.load(path)
+    return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
+                  make)
+
+
+def state_at(place: Path | str) -> State | None:
+    """The state of the ledger there; None if there is none. Any other failure is raised."""
+    if not is_url(place) and not Path(place).exists():
+        return None
+    try:
+        with reading(place) as opened:
+            return opened.state
+    except LedgerMissing:
+        return None
+
+
+def priced(run: RunFile, schema: Schema, place: Path | str | None,
+           make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
+    schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
+    model = (make or build)(run, schema)
+    node = model.plan(schema)
+    state = None if place is None else state_at(place)
+    if state is not None:
+        check_same(run, state)
+    with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
+        price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                           filter=run.filter, state=state)
+    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
+                    state is not None, state)
+
+
+def check_same(run: RunFile, state: State) -> None:
+    """A run file continues a ledger only if it promises the same."""
+    if state.budget != run.budget:
+        raise InvalidPlan("[budget]", "another promise",
+                          f"that of the ledger it continues: {state.budget}")
+    if state.relation != run.relation:
+        raise InvalidPlan("[ledger] relation", run.relation,
+                          f"that of the ledger it continues: {state.relation}")
+    fixed = state.rule.kind if state.rule else state.filter_asked
+    if run.filter not in ("auto", fixed):
+        raise InvalidPlan("[ledger] filter", run.filter,
+                          f"that of the ledger it continues: {fixed}")

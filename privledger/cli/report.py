@@ -1,0 +1,111 @@
+"""`privledger report`: one self-contained page about a ledger."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.cli.opening import LedgerPlace, reading_store
+from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.printing import GREEN, RED, text
+from privledger.cli.progress import counting
+from privledger.errors import LedgerCorrupt
+from privledger.gate import NOT_TRUSTED
+from privledger.ledger import History, folded
+from privledger.numerals import many
+from privledger.reports import audited, ledger_report
+from privledger.reports.page import Page, Shown, page_of, render_page
+from privledger.reports.steps import Steps, silent
+from privledger.storage import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PRIVATE_FILE, OPEN_FILE = 0o600, 0o666
+CONFIDENTIAL = "CONFIDENTIAL: the page tells what records spent, which depends on private data"
+
+
+@click.command(cls=Guarded)
+@click.argument("ledger", metavar="LEDGER", type=LedgerPlace())
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the page.")
+@click.option("--include-records", is_flag=True,
+              help="Embed what every single record spent. CONFIDENTIAL: for auditors.")
+@click.option("--publishable", is_flag=True, help="Leave out whatever may depend on the rows.")
+@click.option("--force", is_flag=True, help="Overwrite what is there.")
+@format_option
+def report(ledger: str, output: str, include_records: bool, publishable: bool, force: bool,
+           format_: str) -> None:
+    """Write one HTML page: verdict, history, graph, single records, what would change it.
+
+    The page needs no network and no other file. The ledger is opened read-only and verified.
+    Exit code 3 if it cannot be trusted; the page then says so.
+    """
+    _check_usage(ledger, output, include_records, publishable, force)
+    with counting(shown=format_ == "text") as steps:
+        page = read_page(ledger, Shown(vectors=include_records), publishable, steps)
+    data = render_page(page).encode("utf-8")
+    write(output, data, confidential=not page.publishable)
+    if page.confidential:
+        note(CONFIDENTIAL)
+    found = page.report
+    value: dict[str, Any] = {
+        "ledger": shown(ledger), "output": output, "bytes": len(data), "verdict": found.verdict,
+        "trusted": found.trusted, "private": found.private, "confidential": page.confidential,
+        "publishable": page.publishable, "records": page.vectors, "nodes": page.drawing.nodes,
+        "drawn": len(page.drawing.boxes), "receipt": found.receipt}
+    emit(format_, value, lambda out: _render(out, value))
+    if not found.trusted:
+        click.get_current_context().exit(NOT_TRUSTED)
+
+
+def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = silent) -> Page:
+    """The page's record, from one reading of the store."""
+    with reading_store(ledger) as store:
+        entries, findings = audited(store, steps)
+        if not entries:
+            raise LedgerCorrupt("the history is empty or cannot be read: "
+                                + "; ".join(found.message for found in findings[:3]))
+        # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
+        state = History(store, writable=False).full() if findings else folded(entries)
+        found = ledger_report(store, state, (entries, findings))
+        return page_of(store, state, found, entries, shown=records, publishable=publishable,
+                       steps=steps)
+
+
+def _check_usage(ledger: str, output: str, records: bool, publishable: bool, force: bool) -> None:
+    if records and publishable:
+        raise click.UsageError("--publishable leaves out what --include-records asks for")
+    if not Path(output).exists():
+        return
+    if any(Path(own).exists() and os.path.samefile(output, own)
+           for own in (ledger, f"{ledger}-wal", f"{ledger}-shm")):
+        raise click.UsageError(f"{output} belongs to the ledger itself")
+    if not force:
+        raise click.UsageError(f"{output} exists already; --force overwrites it")
+
+
+def write(output: str, data: bytes, *, confidential: bool) -> None:
+    """The whole file at once: nobody ever sees a half, and an old page stays until then."""
+    place = Path(output)
+    fresh = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(fresh, flags, PRIVATE_FILE if confidential else OPEN_FILE),
+                       "wb") as file:
+            file.write(data)
+        os.replace(fresh, place)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from None
+
+
+def _render(out: Console, value: dict[str, Any]) -> None:
+    good = value["verdict"] == "within budget"
+    out.print(text(value["verdict"], GREEN if good else RED))
+    out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
+                   f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "
+                   "needs no network"))

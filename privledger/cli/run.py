@@ -1,0 +1,266 @@
+"""`privledger run`: plan, reserve, fit, evaluate, settle."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privledger.accounting import promise
+from privledger.broker import RemoteLearner
+from privledger.cli.confined import GUARDED, isolate_option, isolation, limit_option, making
+from privledger.cli.holdout import score, split_off
+from privledger.cli.opening import data_option, reading_store
+from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
+from privledger.cli.plan import run_argument
+from privledger.cli.prepared import Prepared, prepare
+from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
+from privledger.errors import (
+    InvalidPlan,
+    InvalidValue,
+    LedgerCorrupt,
+    LedgerMissing,
+    PrivledgerError,
+)
+from privledger.gate import INTERNAL
+from privledger.graph import to_json
+from privledger.guard import Ledger
+from privledger.guard.dataset import Dataset
+from privledger.guard.reserve import refused
+from privledger.ledger import audit
+from privledger.models import Facts, kept, write_model
+from privledger.numerals import many
+from privledger.reports import release_count
+from privledger.reports.remembered import receipt_of
+from privledger.rounding import exact
+from privledger.runs import RunFile
+from privledger.storage import is_url, shown
+from privledger.tables.files import read_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@run_argument
+@data_option
+@click.option("--ledger", type=click.Path(dir_okay=False),
+              help="Ledger file, continued if it exists [default: the run file's].")
+@click.option("--model", type=click.Path(dir_okay=False),
+              help="Keep the fitted model here; privledger predict reads it back.")
+@click.option("--receipt", type=click.Path(dir_okay=False),
+              help="Write the receipt here, as JSON; keep it with the model.")
+@click.option("--new-ledger", is_flag=True,
+              help="Make the ledger anew although a receipt of one lies beside its place.")
+@isolate_option
+@click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="The same as --limit silence_seconds=SECONDS.")
+@limit_option
+@format_option
+def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
+        receipt: str | None, new_ledger: bool, isolate: bool | None,
+        isolate_timeout: float | None, limits: dict[str, Any], format_: str) -> None:
+    """Price a run, reserve its budget, train, and score it on public rows.
+
+    Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
+    continue cannot be trusted, or is gone although a receipt of it is there; 4 if the model
+    could not be written after the fit, or an isolated learner failed; 2 if it cannot be
+    isolated here.
+    """
+    check_outputs(model, receipt)
+    with making(isolate, data_dir, ledger, limits, isolate_timeout) as make:
+        prepared = prepare(run_file, data_dir, ledger, make)
+        files = data_files(prepared.run, data_dir)
+        if not (prepared.exists or new_ledger):
+            refuse_if_remembered(prepared, receipt)
+        with open_ledger(prepared) as book:
+            refuse_early(prepared, book)
+            result = train(prepared, book, files, progress=format_ == "text")
+            if receipt:
+                told = {"ledger": Path(shown(book.path)).name, **result["receipt"]}
+                Path(receipt).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+            saved = save(result, prepared, model) if model else True
+    del result["model"]
+    emit(format_, result, lambda out: render_run(out, result))
+    if not saved:
+        click.get_current_context().exit(INTERNAL)
+
+
+def check_outputs(model: str | None, receipt: str | None) -> None:
+    """Find out before the budget is spent, not after."""
+    for name in (model, receipt):
+        if name and not Path(name).absolute().parent.is_dir():
+            raise InvalidPlan("output file", name, "in a folder that exists")
+
+
+def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
+    """The table and the public test file, found before a ledger is made for them."""
+    test = run.evaluate.test if run.evaluate is not None else None
+    return (run.data_path(run.table, data_dir),
+            None if test is None else run.data_path(test, data_dir))
+
+
+def refuse_if_remembered(prepared: Prepared, receipt: str | None) -> None:
+    """A receipt beside the place of a ledger that is gone: it was spent from, and is not new."""
+    if is_url(prepared.ledger):
+        return
+    found = receipt_of(prepared.ledger, receipt)  # the latter is about to be written over
+    if found is not None:
+        raise LedgerMissing(
+            f"{shown(prepared.ledger)} is not there, but {found.name} is a receipt of it: what it "
+            "had spent does not come back by losing it. Bring the ledger back, or say "
+            "--new-ledger if this is another one; nothing was read")
+
+
+@contextmanager
+def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
+    """The run's ledger: continued, or created from [budget] if the plan fits it."""
+    run = prepared.run
+    if prepared.exists:
+        with reading_store(prepared.ledger) as store:
+            findings = audit(store)
+        if findings:
+            first = findings[0]
+            raise LedgerCorrupt(f"{shown(prepared.ledger)}: {first.rule}: {first.message}; "
+                                "nothing was read. Ask privledger verify")
+        book = Ledger.open(prepared.ledger)
+    else:
+        if prepared.price.error is not None:
+            raise prepared.price.error
+        place = prepared.ledger
+        if not is_url(place) and not Path(place).absolute().parent.is_dir():
+            raise InvalidPlan("ledger", str(place), "in a folder that exists")
+        book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
+                             filter=run.filter)
+    with book:
+        book.owner_labels = run.labels
+        yield book
+
+
+def refuse_early(prepared: Prepared, book: Ledger) -> None:
+    """Refuse what cannot fit before the table is even read, and leave a line about it."""
+    error = prepared.price.error
+    if error is not None:
+        book._history.note(refused(prepared.run.learner, error))
+        raise error
+
+
+def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
+          *, progress: bool) -> dict[str, Any]:
+    """Protect the table, fit under a grant, score on public rows."""
+    run, schema = prepared.run, prepared.schema
+    table, test = files
+    X, y = read_table(table, schema)
+    public = None
+    if run.evaluate is not None and run.evaluate.holdout is not None:
+        (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
+    elif test is not None:
+        public = read_table(test, schema)
+    # A run file that says replace_label says that its features are public.
+    data = book.protect(X, y, schema, name=run.data_name or default_name(run),
+                        public_features=book.relation == "replace_label",
+                        unlabelled=bool(getattr(prepared.model, "unlabelled", False)))
+    with watching(book, release_count(prepared.node), shown=progress):
+        fitted = fit(prepared, data)
+    scores = None if public is None else score(fitted, *public, schema)
+    return {
+        "learner": run.learner, "isolation": isolation(prepared.model),
+        "private": book.mode == "private", "ledger": book.path,
+        "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
+        "relation": book.relation, "spent": book.spent, "left": book.left,
+        "budget": book.budget, "theorem": prepared.price.filter_theorem,
+        "evaluation": scores, "receipt": book.receipt.as_dict(),
+        "plan": to_json(prepared.node), "model": fitted,
+    }
+
+
+def fit(prepared: Prepared, data: Dataset) -> Any:
+    """Train. What a learner says when it fails may quote a value, so it is not passed on."""
+    try:
+        return prepared.model.fit(data)
+    except InvalidValue as error:
+        if is_ours(error) and isinstance(error.rule, str):
+            raise PrivledgerError(f"the fit failed: {error.name} must be {error.rule}") from None
+        told = where(error)
+    except PrivledgerError as error:
+        if is_ours(error):
+            raise
+        told = where(error)
+    except Exception as error:
+        told = where(error)
+    raise PrivledgerError(f"the fit failed with {told}; its text is not shown, because it could "
+                          "quote a record. What was reserved stays spent")
+
+
+def default_name(run: RunFile) -> str:
+    """One name for one table and one way of splitting it, so that runs add up per record."""
+    held = run.evaluate.holdout if run.evaluate is not None else None
+    return f"{run.table}, holdout {held:g}" if held else str(run.table)
+
+
+@contextmanager
+def watching(book: Ledger, total: int | None, *, shown: bool) -> Iterator[None]:
+    """A progress bar over releases, on stderr and only on a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from privledger.cli.output import console
+
+    bar = Progress(TextColumn("releases"), BarColumn(), MofNCompleteColumn(),
+                   TimeElapsedColumn(), console=console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("releases", total=total)
+        book.on_release = lambda done: bar.update(task, completed=done)
+        try:
+            yield
+        finally:
+            book.on_release = None
+
+
+def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
+    """Keep a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
+    fitted = result["model"]
+    facts = Facts(prepared.run.learner, prepared.schema, result["relation"], result["isolation"],
+                  result["private"], result["receipt"])
+    try:
+        made = fitted.keep(facts) if isinstance(fitted, RemoteLearner) else kept(fitted, facts)
+        write_model(made, path)
+    except (OSError, PrivledgerError) as error:
+        why = type(error).__name__ if isinstance(error, OSError) else str(error)
+        note(f"the model could not be written to {path}: {why}")
+        return False
+    return True
+
+
+def render_run(out: Console, result: dict[str, Any]) -> None:
+    """Totals, score, receipt, and where the ledger is."""
+    if not result["private"]:
+        out.print(text("NOT PRIVATE: simulation with seeded noise", RED))
+    scores, budget, receipt = result["evaluation"], result["budget"], result["receipt"]
+    out.print(text(f"{result['learner']}: trained and settled", GREEN))
+    if result["isolation"] != GUARDED:
+        out.print(text(f"{result['isolation']}: the learner ran in a process without rows"))
+    out.print(pairs([
+        ("this run", f"epsilon {charge(result['epsilon'])} at delta {exact(result['delta'])}, "
+                     f"{promise(result['relation'])}"),
+        ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
+                         f"{remainder(result['left'])} would still be granted"),
+        ("theorem", result["theorem"]),
+    ]))
+    if scores is not None:
+        out.print(grid(("score on public rows", "model", "without learning"),
+                       [(name, quality(value), quality(scores["baseline"].get(name)))
+                        for name, value in scores["model"].items()]))
+        out.print(text(f"{many(scores['rows'], 'public row')}", "dim"))
+    out.print(pairs([
+        ("receipt", f"{many(receipt['entries'], 'entry', 'entries')}, head {receipt['head']}"),
+        ("ledger", result["ledger"]),
+        ("next", f"privledger show {result['ledger']}"),
+    ]))

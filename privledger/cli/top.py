@@ -1,0 +1,72 @@
+"""`privledger top`: who spent most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from privledger.cli.opening import ledger_argument, reading
+from privledger.cli.output import Guarded, emit, format_option, note
+from privledger.cli.printing import RED, YELLOW, charge, grid, text
+from privledger.cli.record import CONFIDENTIAL
+from privledger.gate import NOT_TRUSTED
+from privledger.ledger import audit
+from privledger.ledger.view import view_of
+from privledger.numerals import many
+from privledger.reports.ranking import ASPECTS, Rank, RecordRank, highest_records, ranking
+from privledger.storage import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@ledger_argument
+@click.option("--by", "aspects", multiple=True, type=click.Choice(ASPECTS),
+              help="Only this ranking; may be repeated [default: all].")
+@click.option("--most", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Lines of each ranking.")
+@click.option("--records", is_flag=True,
+              help="Also the records that individual filters charged most. CONFIDENTIAL.")
+@format_option
+def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, format_: str) -> None:
+    """Who spent most: learners, mechanisms, tables, grants; asserted ones are marked.
+
+    Exit code 3 if the history cannot be trusted: then nothing is ranked.
+    """
+    with reading(ledger) as opened:
+        store, state = opened._history.store, opened.state
+        findings = audit(store)
+        receipt, simulated = opened.receipt.as_dict(), opened.mode != "private"
+        wanted = () if findings else (aspects or ASPECTS)
+        view = view_of(state, store.read() if wanted else ())
+        found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
+        rows = highest_records(store, state, most) if records and not findings else []
+        unit = state.rule.unit if state.rule else ""
+    if records:
+        note(CONFIDENTIAL)
+    emit(format_, {"ledger": shown(ledger), "trusted": not findings, "private": not simulated,
+                   "findings": findings, "top": found, "unit": unit,
+                   "records": rows if records else None, "receipt": receipt},
+         lambda out: _render(out, found, rows, unit, len(findings), simulated))
+    if findings:
+        click.get_current_context().exit(NOT_TRUSTED)
+
+
+def _render(out: Console, found: dict[str, list[Rank]], rows: list[RecordRank], unit: str,
+            findings: int, simulated: bool) -> None:
+    if findings:
+        out.print(text(f"NOT TRUSTED: {many(findings, 'finding')}; verify lists them", RED))
+        return
+    if simulated:
+        out.print(text("NOT PRIVATE: simulation", RED))
+    for aspect, ranks in found.items():
+        out.print(grid((aspect, "epsilon", "of the budget", "grants", ""), [
+            (rank.name, rank.epsilon.text(4), rank.share.text(), rank.grants,
+             text("ASSERTED" if rank.asserted else "", YELLOW)) for rank in ranks]))
+        out.print()
+    if rows:
+        out.print(grid(("record", "of", f"spent ({unit})", "of its cap"), [
+            (one.row, one.data, charge(one.spent), charge(one.cap)) for one in rows],
+            title="CONFIDENTIAL: records charged most by individual filters"))

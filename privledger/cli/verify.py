@@ -1,0 +1,56 @@
+"""`privledger verify`: can the history be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from privledger.cli.opening import ledger_argument, reading_store
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.printing import GREEN, RED, YELLOW, findings_table, text
+from privledger.cli.witness import key_option, public_option, witness
+from privledger.gate import NOT_TRUSTED
+from privledger.storage import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@ledger_argument
+@click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
+              help="A receipt that was released with a model: finds a cut tail or an old copy.")
+@key_option
+@public_option
+@format_option
+def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: str | None,
+           format_: str) -> None:
+    """Read the whole history again, price every plan again, trust no total.
+
+    The first line says what it was compared with, and what can therefore not have been seen.
+    Exit code 0 if clean, 3 if the ledger cannot be trusted.
+    """
+    known = witness(receipt, None, key_file, public_key)
+    with reading_store(ledger) as store:
+        seen = known.survey(store)
+    findings, entries = list(seen.findings), seen.past.entries
+    if entries:
+        findings = known.compare(seen.past) + findings
+
+    compared = known.comparison
+
+    def render(out: Console) -> None:
+        out.print(text(compared.text, "" if known.present else YELLOW), soft_wrap=True)
+        if findings:
+            out.print(text(f"NOT TRUSTED: {len(findings)} findings", RED))
+            out.print(findings_table(findings))
+        else:
+            more = " and the receipt is in it" if receipt else ""
+            out.print(text(f"clean: {entries} entries re-read and re-priced{more}", GREEN))
+
+    emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": entries,
+                   "compared_with": receipt, "comparison": compared.as_dict(),
+                   "receipt": seen.receipt, "findings": findings}, render)
+    if findings:
+        click.get_current_context().exit(NOT_TRUSTED)

@@ -1,0 +1,120 @@
+"""`privledger whatif`: would another plan fit, and what if neighbours were something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from privledger.accounting import RELATIONS
+from privledger.cli.explain import find_grant, read_node
+from privledger.cli.opening import ledger_argument, reading
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
+from privledger.errors import InvalidPlan
+from privledger.gate import REFUSED
+from privledger.graph import Node, Repeat, from_json
+from privledger.ledger import State
+from privledger.reports import Price, price_plan
+from privledger.reports.advice import what_fits
+from privledger.reports.pricing import rule_for
+from privledger.reports.supposing import OtherPrice, group_price, other_prices
+from privledger.rounding import exact
+from privledger.storage import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@ledger_argument
+@click.option("--learner", help="Would a fit of this learner fit? Needs --schema and --epsilon.")
+@click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
+@click.option("--epsilon", type=float, help="For --learner.")
+@click.option("--delta", type=float, help="Of the plan [default: the budget's].")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE",
+              help="For --learner: one of its parameters, as TOML writes it.")
+@click.option("--plan", "node_file", type=click.Path(exists=True, dir_okay=False),
+              help="Would this node tree (JSON) fit?")
+@click.option("--again", metavar="GRANT", help="Would the plan of this grant fit once more?")
+@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How often the plan would run.")
+@click.option("--relation", type=click.Choice(RELATIONS),
+              help="What the ledger's plans cost under another relation.")
+@click.option("--rows", type=click.IntRange(min=1),
+              help="What a person with so many rows is promised.")
+@format_option
+def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float | None,
+           delta: float | None, params: tuple[str, ...], node_file: str | None,
+           again: str | None, times: int, relation: str | None, rows: int | None,
+           format_: str) -> None:
+    """Ask a question about a ledger. Opens no data and writes nothing.
+
+    Exit code 1 if the plan would be refused, or nothing is proved.
+    """
+    asked = [one for one in (learner, node_file, again) if one is not None]
+    if len(asked) > 1 or (not asked and relation is None and rows is None):
+        raise click.UsageError("ask one thing: --learner, --plan or --again; or --relation, --rows")
+    with reading(ledger) as opened:
+        state, receipt = opened.state, opened.receipt.as_dict()
+    assert state.budget is not None
+    at = state.budget.delta if delta is None else delta
+    others = [] if relation is None else other_prices(state, relation)
+    others += [] if rows is None else [group_price(state, rows)]
+    price, fits = None, ""
+    if asked:
+        node = (_learner_plan(learner, schema, epsilon, at, params, state) if learner
+                else _plan_of(node_file, again, state))
+        node = node if times == 1 else Repeat(node, times)
+        price = price_plan(node, at, budget=state.budget, state=state)
+        fits = "" if price.fits else _advice(node, state)
+    emit(format_, {"ledger": shown(ledger), "fits": None if price is None else price.fits,
+                   "price": price, "instead": fits, "others": others, "receipt": receipt},
+         lambda out: _render(out, price, fits, others))
+    if (price is not None and not price.fits) or any(one.epsilon is None for one in others):
+        click.get_current_context().exit(REFUSED)
+
+
+
+
+def _learner_plan(learner: str, schema: str | None, epsilon: float | None, delta: float,
+                  params: tuple[str, ...], state: State) -> Node:
+    from privledger.cli.plan_gate import Sketch, sketched
+
+    sketch = Sketch(learner, schema, epsilon, delta, state.relation, params, "guarded")
+    return sketched(sketch).node
+
+
+def _plan_of(node_file: str | None, again: str | None, state: State) -> Node:
+    if node_file is not None:
+        return read_node(node_file)
+    assert again is not None
+    plan = find_grant(state, again).plan
+    if plan is None:
+        raise InvalidPlan("grant", again, "one that something is promised for")
+    return from_json(plan)
+
+
+def _advice(node: Node, state: State) -> str:
+    assert state.budget is not None
+    rule = state.rule or rule_for(node, state.budget, state.relation, state.filter_asked)
+    return what_fits(node, state.relation, rule, rule.cap_units, state).text
+
+
+def _render(out: Console, price: Price | None, fits: str, others: list[OtherPrice]) -> None:
+    if price is not None:
+        if price.fits:
+            out.print(text(f"it would fit: epsilon {charge(price.spent)} is spent before it, "
+                           f"{charge(price.total)} after it", GREEN))
+        else:
+            out.print(text(f"it would be refused: {price.refusal}", RED))
+        out.print(pairs([
+            ("alone", f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}"),
+            ("proved by", price.theorem),
+            ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
+            *([("instead", fits)] if fits else []),
+        ]))
+    if others:
+        out.print(grid(("everything paid for", "epsilon", "delta", "why"), [
+            (one.what, text(charge(one.epsilon), "" if one.epsilon is not None else RED),
+             exact(one.delta), one.why) for one in others]))

@@ -1,0 +1,163 @@
+"""Sums of clipped contributions on an integer grid, and exact noise on the same grid.
+
+Contributions are cut towards zero to whole grid steps, so their norms cannot grow and sums of
+them are exact in any order. Proof: docs/proofs/gaussian.md and docs/proofs/exact-noise.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from privledger.errors import UnsupportedNode
+from privledger.mechanisms import Gaussian, Laplace
+from privledger.noise.source import NoiseSource
+from privledger.questions.blocks import ClassIs
+from privledger.questions.query import Query
+from privledger.rounding import moderate
+
+_MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed
+
+LIGHTER = 1 - 2.0**-48
+"""A filter counts this part of a Gaussian's squared mu.
+
+The noise is wider than its node says by 2**-40, so the true cost is lower by 2**-39: what is
+counted stays above it, and a round that fits exactly is not lost to the rounding of a few
+products. docs/proofs/filters.md, "Exact fits".
+"""
+
+
+@frozen
+class Recipe:
+    """How one block is put on its grid.
+
+    Attributes:
+        grid: size of a grid step, a power of two.
+        noise: standard deviation (Gaussian) or parameter b (Laplace) in grid steps.
+        weight: share of mu squared that a contribution of full norm costs (Gaussian only).
+    """
+
+    grid: float
+    noise: float
+    weight: float
+
+
+def _grid(sensitivity: float, noise: float) -> float:
+    return 2.0 ** math.ceil(math.log2(max(sensitivity * 2.0**-20, noise * 2.0**-26)))
+
+
+def recipes(mechanism: Any, query: Query, relation: str) -> tuple[Recipe, ...]:
+    """Grid and noise of every block.
+
+    Raises:
+        UnsupportedNode: no exact sampler here for this mechanism, or the query's derived
+            sensitivity is larger than the mechanism says.
+    """
+    if isinstance(mechanism, Gaussian):
+        return _gaussian(mechanism, query, relation)
+    if isinstance(mechanism, Laplace):
+        return _laplace(mechanism, query, relation)
+    raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this version")
+
+
+def _gaussian(mechanism: Gaussian, query: Query, relation: str) -> tuple[Recipe, ...]:
+    shares = mechanism.shares or (1.0,)
+    if len(shares) != len(query.blocks):
+        raise UnsupportedNode(f"the query has {len(query.blocks)} blocks, the mechanism "
+                              f"{len(shares)} shares{per_class(query)}")
+    made = []
+    for block, share in zip(query.blocks, shares, strict=True):
+        bound = query.sensitivity(block, relation, 2)
+        moderate("sensitivity", bound)
+        deviation = bound * mechanism.noise_multiplier / math.sqrt(share) * _MORE
+        moderate("noise", deviation)
+        grid = _grid(bound, deviation)
+        weight = share / mechanism.noise_multiplier**2 * LIGHTER
+        made.append(Recipe(grid, deviation / grid, weight))
+    return tuple(made)
+
+
+def per_class(query: Query) -> str:
+    """What to do instead where somebody asks for counts of several classes, block by block."""
+    if len(query.blocks) < 2 or not any(type(block) is ClassIs for block in query.blocks):
+        return ""
+    return ("; counts per class are one count per cell, of sensitivity 1: "
+            "CrossCells(cells, data.cells(TARGET)), or data.histogram(TARGET) without cells")
+
+
+def _laplace(mechanism: Laplace, query: Query, relation: str) -> tuple[Recipe, ...]:
+    bounds = [query.sensitivity(block, relation, 1) for block in query.blocks]
+    if not math.fsum(bounds) <= mechanism.l1_sensitivity * _MORE:
+        raise UnsupportedNode(
+            f"the query has L1 sensitivity {math.fsum(bounds):.6g}, the mechanism says "
+            f"{mechanism.l1_sensitivity:.6g}{per_class(query)}"
+        )
+    scale = mechanism.scale * _MORE * _MORE
+    for bound in (*bounds, scale):
+        moderate("sensitivity or noise", bound)
+    grids = [_grid(bound, scale) for bound in bounds]
+    return tuple(Recipe(grid, scale / grid, 0.0) for grid in grids)
+
+
+def square_norms(values: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
+    """Squared L2 norm of each contribution over the squared clip, shape (n,)."""
+    scaled = values / clip
+    if scaled.ndim == 1:
+        return np.square(scaled, out=scaled)
+    result: NDArray[np.float64] = np.einsum("ij,ij->i", scaled, scaled)
+    return result
+
+
+def cell_sums(
+    values: NDArray[np.float64] | None,
+    grid: float,
+    cells: NDArray[Any] | None,
+    n_cells: int,
+    n_rows: int,
+    width: int,
+    limit: float,
+) -> NDArray[np.int64]:
+    """Exact integer sums in grid steps, shape (n_cells, width). `values` None means all ones.
+
+    `limit` bounds every coordinate, in grid steps.
+    """
+    if values is None:
+        each = math.floor(1.0 / grid)
+        counts = (np.array([n_rows]) if cells is None else np.bincount(cells, minlength=n_cells))
+        return (counts.astype(np.int64) * each).reshape(n_cells, 1)
+    steps = np.trunc(values * (1.0 / grid))
+    # Whatever float did before: no coordinate is larger than the bound allows.
+    np.clip(steps, -limit, limit, out=steps)
+    if steps.ndim == 1:
+        steps = steps[:, None] if width > 1 else steps
+    if cells is None:
+        whole: NDArray[np.int64] = steps.sum(axis=0).reshape(1, width).astype(np.int64)
+        return whole
+    columns = [steps] if steps.ndim == 1 else [steps[:, k] for k in range(steps.shape[1])]
+    # Sums of whole numbers below 2**53 are exact in float64, in any order.
+    sums = [np.bincount(cells, weights=column, minlength=n_cells) for column in columns]
+    return np.stack(sums, axis=1).astype(np.int64)
+
+
+def add_noise(
+    mechanism: Any,
+    sums: list[NDArray[np.int64]],
+    made: tuple[Recipe, ...],
+    source: NoiseSource,
+) -> list[NDArray[np.float64]]:
+    """One batch of exact noise for all blocks; back to the query's own unit."""
+    sizes = [part.size for part in sums]
+    scales = np.repeat([recipe.noise for recipe in made], sizes)
+    draw = source.gaussian if isinstance(mechanism, Gaussian) else source.laplace
+    noise = draw(scales, int(sum(sizes)))
+    result: list[NDArray[np.float64]] = []
+    start = 0
+    for part, recipe, size in zip(sums, made, sizes, strict=True):
+        noisy = part + noise[start : start + size].reshape(part.shape)
+        result.append(noisy.astype(np.float64) * recipe.grid)
+        start += size
+    return result

@@ -1,0 +1,321 @@
+"""Dataset handles: descriptions of what may be asked. They hold no rows and show none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from attrs import Factory, field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import (
+    InvalidValue,
+    NotGranted,
+    PrivledgerError,
+    RelationMismatch,
+    SchemaError,
+)
+from privledger.facts.bins import Bins
+from privledger.facts.columns import Columns, has_label
+from privledger.facts.schema import Column, Schema
+from privledger.graph import Context
+from privledger.guard.vault import Vault, _vault_of
+from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones
+from privledger.questions.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
+from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.closed_set import CELLS
+from privledger.questions.disjoint import certificate
+from privledger.questions.feature_choice import CustomScores, FeatureChoice, Votes
+from privledger.questions.grown import GrownCells
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
+from privledger.questions.score import Score
+from privledger.rounding import MOST_COUNT, count, number, positive, probability
+from privledger.tables.chunk import Rows
+
+_tokens = itertools.count(1)
+
+
+@frozen(eq=False)
+class Step:
+    """One derivation: the context it opens, and the cells it restricts to (for parts)."""
+
+    context: Context
+    cells: Cells | None = None
+
+
+@frozen(eq=False, repr=False)
+class Dataset:
+    """A handle on guarded data. Deriving another handle, or describing a query, reads nothing.
+
+    Made by `Ledger.protect`. Answers come from `session.release(mechanism, query)` only.
+
+    Attributes:
+        schema: the public facts.
+        steps: how the handle was derived, outermost first.
+        ledger: what a learner may ask of the ledger that protects the records: a
+            `LedgerHandle`. The `Ledger` itself stays with its owner.
+    """
+
+    schema: Schema
+    _vault: Any = field(alias="vault")  # a seal; inside the guard, in a copy, the vault itself
+    steps: tuple[Step, ...] = ()
+    ledger: Any = None
+
+    @property
+    def identity(self) -> str:
+        """The name under which the ledger knows these records."""
+        return str(self._vault.identity)
+
+    @property
+    def chain(self) -> tuple[Context, ...]:
+        return tuple(step.context for step in self.steps)
+
+    @property
+    def public_features(self) -> Columns:
+        """The encoded features, where the owner declared them public; `.arrays` are read-only.
+
+        Raises:
+            NotGranted: the features are private here, or the handle is a part or a sample.
+        """
+        held = self._public("features").features
+        # Views: somebody who gives one another shape does not change what the guard reads.
+        arrays = tuple(held.arrays[held.schema.feature_index(column.name)].view()
+                       for column in self.schema.features)
+        return Columns(self.schema, arrays, held.n_rows)
+
+    @property
+    def public_rows(self) -> int:
+        """How many records there are, where that is public. Raises as `public_features` does."""
+        return self._public("the number of records").n
+
+    @property
+    def public_labelled(self) -> NDArray[np.bool_]:
+        """Which records have a label, shape (n_records,). Raises as `public_features` does."""
+        held = self._public("which records have a label")
+        assert held.target is not None
+        return has_label(held.target)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether the table was protected as one where records may lack a label."""
+        return bool(self._vault.unlabelled)
+
+    def _public(self, what: str) -> Rows:
+        public: Rows | None = _vault_of(self._vault).public
+        if public is None:
+            raise NotGranted(f"{what}: private here. Public features are for ledgers of relation "
+                             "replace_label, and protect(..., public_features=True)")
+        if self.steps:
+            raise NotGranted(f"{what}: ask the handle on all records, and pick positions")
+        return public
+
+    def _derive(self, step: Step) -> Dataset:
+        return Dataset(self.schema, self._vault, (*self.steps, step), self.ledger)
+
+    def poisson(self, rate: float) -> Dataset:
+        """A fresh Poisson sample: every record enters with probability `rate`, in secret.
+
+        Drawn by the ledger's own source at the first release, after any filter above it.
+        """
+        checked = probability("rate", rate, one=True)
+        return self._derive(Step(Context("poisson", f"sample-{next(_tokens)}", rate=checked)))
+
+    def select(self, columns: Sequence[str]) -> Dataset:
+        """The same records with only some features."""
+        return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
+
+    def partition(self, parts: int | tuple[int, ...] | Cells) -> Partition:
+        """Disjoint parts: by a public predicate or by position (`Cells`), or by a private coin
+        per record: so many equally likely parts, or parts with whole-number weights."""
+        if isinstance(parts, IndexCells):
+            places = len(parts.places)  # of a stranger's, perhaps: before a frame holds a vault
+            wrong = wrong_positions(places, _vault_of(self._vault))
+            if wrong is not None:
+                raise wrong  # here, where no frame holds a vault: tracebacks keep frames
+        if isinstance(parts, CELLS):
+            public: Any = parts
+            return Partition(self, public)
+        if isinstance(parts, tuple):
+            return Partition(self, CoinCells(count("parts", len(parts), least=2, most=1000), parts))
+        return Partition(self, CoinCells(count("parts", parts, least=2, most=MOST_COUNT)))
+
+    def count(self) -> Query:
+        """How many records."""
+        return Query(self, (Ones(),), None, "count")
+
+    def sum(self, name: str, *, lower: float | None = None, upper: float | None = None) -> Query:
+        """Sum of a numeric column (a feature, or the target by its name).
+
+        The answer is the sum of (x - middle) / half, where middle and half come from the
+        column's public bounds (or narrower public `lower`, `upper`); add middle * count back
+        to get a sum in the column's own unit.
+        """
+        column = self._numeric(name)
+        low = column.lower if lower is None else number("lower", lower)
+        high = column.upper if upper is None else number("upper", upper)
+        if not low < high:
+            raise InvalidValue("bounds", (low, high), "lower below upper")
+        value = ColumnValue(self._key(name), (low + high) / 2, (high - low) / 2)
+        return Query(self, (value,), None, f"sum of {name}")
+
+    def histogram(self, name: str, edges: Sequence[float] | None = None) -> Query:
+        """Counts per category, or per interval between public `edges`."""
+        return Query(self, (Ones(),), self.cells(name, edges), f"histogram of {name}")
+
+    def cells(self, name: str, edges: Sequence[float] | None = None) -> Cells:
+        """A public partition by one column."""
+        column = self._column(name)
+        if column.kind == "categorical":
+            extra = 1 if column.role == "feature" else 0
+            return CategoryCells(self._key(name), len(column.categories) + extra)
+        if edges is None:
+            raise InvalidValue("edges", edges, "given for a numeric column")
+        return IntervalCells(self._key(name), edges)
+
+    def query(self, blocks: Sequence[Block], cells: Cells | None = None,
+              what: str = "query") -> Query:
+        """A joint question: several statistics released together, per cell."""
+        return Query(self, tuple(blocks), cells, what)
+
+    def labels(self, rows: Any = None, candidates: Any = None, what: str = "labels") -> LabelQuery:
+        """Every single label, for `RandomizedResponse` where only labels are protected.
+
+        The release is an int64 array: one class position of the schema's list per record, in
+        the order given to `protect`.
+
+        Args:
+            rows: public positions among this handle's records: a slice, or distinct whole
+                numbers. Asked this way each set of rows pays in full; parts of a partition by
+                `IndexCells` pay once for all of them.
+            candidates: for each of the rows the same number of distinct classes, public or
+                computed from earlier releases, shape (rows, k). The answer is one of them; a
+                label that is not among them counts as a uniform draw from them.
+        """
+        return LabelQuery(self, rows, candidates, what)
+
+    def custom(self, function: Any, sensitivity: float, why: str) -> Query:
+        """Sum of a per-row function, clipped to [-sensitivity, sensitivity]. Asserted."""
+        block = CustomValue(function, positive("sensitivity", sensitivity), why)
+        return Query(self, (block,), None, "custom query")
+
+    def score(self, loss: str, start: Any, *, center: float = 0.0, scale: float = 1.0) -> Score:
+        """A running score of an additive model on these records; see `Score`."""
+        return Score(loss, start, center, scale)
+
+    def bins(self, numeric_bins: int = 1024) -> Bins:
+        """Public bins of the features."""
+        return Bins(self.schema, numeric_bins)
+
+    def root(self, bins: Bins) -> GrownCells:
+        """A tree of one leaf on public bins; releases make it grow."""
+        return GrownCells(bins)
+
+    def choose(self, cells: GrownCells, score: str, **options: Any) -> Choice:
+        """Which cut, or feature, is best in every leaf of `cells`; options as in `Choice`."""
+        return Choice(self, cells, score, **options)
+
+    def features_by(self, score: str | Votes | CustomScores,
+                    excluded: Sequence[int] = ()) -> FeatureChoice:
+        """Which features have a high score; `excluded` positions are no candidates.
+
+        See `FeatureChoice` for the scores.
+        """
+        if isinstance(score, Votes):
+            return FeatureChoice(self, "votes", excluded, votes=score)
+        if isinstance(score, CustomScores):
+            return FeatureChoice(self, "custom", excluded, custom=score)
+        return FeatureChoice(self, score, excluded)
+
+    def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:
+        """Which class has many records in every leaf of `cells`; see `LabelChoice`."""
+        return LabelChoice(self, cells, labels, **options)
+
+    def _column(self, name: str) -> Column:
+        for column in self.schema.columns:
+            if column.name == name and column.role in ("feature", "target"):
+                return column
+        raise SchemaError(f"no feature or target column {name!r}")
+
+    def _numeric(self, name: str) -> Column:
+        column = self._column(name)
+        if column.kind != "numeric":
+            raise SchemaError(f"column {name!r} is not numeric")
+        return column
+
+    def _key(self, name: str) -> str:
+        return "" if self._column(name).role == "target" else name
+
+    def __repr__(self) -> str:
+        derived = "".join(f" > {step.context.kind}" for step in self.steps)
+        return f"Dataset({self.schema.name!r}{derived}, guarded)"
+
+    def __len__(self) -> NoReturn:
+        raise TypeError("the number of records is private; ask for a count under a grant")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+
+    def __copy__(self) -> Dataset:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Dataset:
+        return self
+
+    def __sklearn_clone__(self) -> Dataset:
+        return self
+
+
+def wrong_positions(places: int, vault: Vault) -> PrivledgerError | None:
+    """What to raise unless positions mean something here: a public number of rows, as many cells.
+    """
+    if type(vault) is not Vault:
+        return None  # the rows are in another process, which decides
+    if vault.relation == "add_remove":
+        return RelationMismatch("parts by position need a public number of rows: a ledger of "
+                                "relation replace_one or replace_label")
+    if places != vault._n_rows:
+        return InvalidValue("IndexCells places", places, "as many as there are rows")
+    return None
+
+
+def _certificate(partition: Partition) -> str:
+    public = _vault_of(partition.data._vault).public is not None
+    return certificate(partition.cells, public)
+
+
+@frozen(eq=False)
+class Partition:
+    """Disjoint parts of a handle. Why they are disjoint follows from the kind of cells.
+
+    Attributes:
+        token: identity, new for every partition.
+        certificate: `iid_per_record` for private coins; `index` for positions, and for parts
+            by features that are public; else `public_predicate`.
+    """
+
+    data: Dataset
+    cells: Cells
+    token: str = field(init=False, factory=lambda: f"parts-{next(_tokens)}")
+    certificate: str = field(init=False, default=Factory(_certificate, takes_self=True))
+
+    def __len__(self) -> int:
+        return self.cells.count
+
+    def __getitem__(self, part: int) -> Dataset:
+        """The handle on one part; its releases are a member of a `Parallel` node."""
+        if not 0 <= part < self.cells.count:
+            raise IndexError(part)
+        context = Context("part", self.token, part=int(part), parts=self.cells.count,
+                          certificate=self.certificate)
+        return self.data._derive(Step(context, self.cells))
+
+    def query(self, blocks: Sequence[Block], what: str = "query per part") -> Query:
+        """One answer per part, in one release and one node."""
+        return Query(self.data, tuple(blocks), self.cells, what)
+
+    def counts(self) -> Query:
+        """How many records in each part."""
+        return self.query((Ones(),), "count per part")

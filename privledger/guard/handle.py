@@ -1,0 +1,279 @@
+"""What a learner holds: a session and a view of its ledger. Neither has a field that leads on.
+
+Whatever is handed out here is a copy of the learner's own, and errors leave without the frames
+below, because those frames hold the grant, its history and the rows' guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from types import TracebackType
+from typing import Any
+
+from privledger.errors import NotGranted
+from privledger.findings import Finding
+from privledger.graph import IndividualFilter, Node, from_json, to_json
+from privledger.guard.dataset import Dataset
+from privledger.guard.hidden import _behind, _hide
+from privledger.guard.opaque import Opaque, bare
+from privledger.guard.session import Granted
+from privledger.guard.spends import Scope
+from privledger.guard.teller import Request, Teller
+from privledger.guard.tuned import Best, Trial
+from privledger.ledger import Budget, Receipt
+
+
+class Session(Opaque):
+    """An open grant. Use it as a context manager; leaving it settles the grant.
+
+    Made by `request`. It holds nothing: what it says and does is done behind it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("sessions are made by Ledger.request")
+
+    @property
+    def plan(self) -> Node:
+        """The reserved composition node: a copy, as it was read back from the ledger."""
+        return from_json(to_json(_granted(self).plan))
+
+    @property
+    def grant(self) -> str:
+        """The ledger's name for the reservation."""
+        return _granted(self).grant
+
+    @property
+    def covers(self) -> str:
+        """Identity of the data the grant is for."""
+        return _granted(self).covers
+
+    @property
+    def active(self) -> bool:
+        """Whether releases are still possible: not settled, and not in a forked child."""
+        return _granted(self).active
+
+    @property
+    def data(self) -> Dataset:
+        """The handle the grant was given for."""
+        return _granted(self).data
+
+    @property
+    def releases(self) -> int:
+        """How many releases were charged so far."""
+        return _granted(self).releases
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The ledger's head after the grant was settled; None before."""
+        return _granted(self).receipt
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """The data behind an individual filter: the reserved `node`, or the session's scope.
+
+        Every release on the handle first charges each record its own cost and leaves out the
+        records that cannot pay.
+        """
+        try:
+            return _granted(self).filtered(node)
+        except BaseException as error:
+            raise bare(error) from None
+
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
+        """Answer `query` with exact noise, after taking the release off the grant.
+
+        Mechanism and query are copied first: changing them meanwhile changes nothing.
+
+        Args:
+            mechanism: `Gaussian` or `Laplace` for a `Query`; `Exponential` or `PermuteAndFlip`
+                for a `Choice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
+                `RandomizedResponse` for `data.labels()`. Equal to a node that the plan still
+                holds under the handle's derivation.
+            query: from a handle of this session's data.
+            rollover: under a filter, the number of rounds left: each record's contribution is
+                scaled down to what it can still pay per round, so nobody is left out.
+
+        Returns:
+            One array per block (the array itself for one block), of shape (cells, width) with
+            unit dimensions dropped; a `Picked` for a `Choice`, class numbers of shape
+            (leaves,) for a `LabelChoice`, positions of features for a `FeatureChoice`.
+
+        Raises:
+            NotGranted: nothing reserved covers it; nothing was read.
+            PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
+            UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
+        """
+        try:
+            return _granted(self).release(mechanism, query, rollover=rollover)
+        except BaseException as error:
+            raise bare(error) from None
+
+    def best_of(self, node: Any, candidates: int, trial: Trial, *, why: str = "") -> Best | None:
+        """Run `trial` a secret, random number of times, and return the best of what it returned.
+
+        Args:
+            node: a `Tuning` node of the plan; each run may release what its inside says, once.
+            candidates: how many there are; each run gets the number of one, drawn uniformly.
+            trial: takes a handle of its own and a candidate's number, from 0. It asks
+                `handle.ledger.request` for sessions, and returns a score computed from releases
+                alone, and anything. What a run knows, stores, prints or raises stays with it:
+                only what the best one returned is published.
+            why: where a run asks something asserted, the reason, for the ledger.
+
+        Returns:
+            `score`, `candidate` and `output` of the best run; None if a Poisson number was 0.
+
+        Raises:
+            NotGranted: the plan holds no such node any more; nothing was read.
+            PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
+            Exception: the best run failed, as all others did then: what it raised.
+        """
+        try:
+            return _granted(self).best_of(node, candidates, trial, why, _session)
+        except BaseException as error:
+            raise bare(error) from None
+
+    def close(self, failed: type[BaseException] | None = None) -> None:
+        """Itemise and settle in one durable transaction. A grant that touched nothing and
+        failed is handed back; any other keeps its whole charge."""
+        try:
+            _granted(self).close(failed)
+        except BaseException as error:
+            raise bare(error) from None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close(failed=kind)
+
+    def __repr__(self) -> str:
+        held = _granted(self)
+        state = "open" if held.active else "closed"
+        return f"Session({held.grant}, {state}, {held.releases} releases)"
+
+
+class LedgerHandle(Opaque):
+    """What a learner may ask of the ledger behind its data. `Ledger` is for the ledger's owner.
+
+    It can spend what is left, as everybody who holds guarded data can, and read totals. It cannot
+    protect or append tables, look at records or at the history, correct, or close.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("a ledger's handle comes with guarded data")
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation of the promise."""
+        return _ledger(self).relation
+
+    @property
+    def mode(self) -> str:
+        """`private`, or `simulation`: NOT PRIVATE."""
+        return _ledger(self).mode
+
+    @property
+    def budget(self) -> Budget:
+        """The promise, for everything that will ever be released."""
+        return _ledger(self).budget
+
+    @property
+    def spent(self) -> float:
+        """As `Ledger.spent`."""
+        try:
+            return _ledger(self).spent
+        except BaseException as error:
+            raise bare(error) from None
+
+    @property
+    def left(self) -> float:
+        """As `Ledger.left`."""
+        try:
+            return _ledger(self).left
+        except BaseException as error:
+            raise bare(error) from None
+
+    @property
+    def receipt(self) -> Receipt:
+        """As `Ledger.receipt`."""
+        try:
+            return _ledger(self).receipt
+        except BaseException as error:
+            raise bare(error) from None
+
+    def request(self, plan: Node, data: Dataset, *, learner: str = "",
+                delta: float = 0.0, scope: Scope | None = None,
+                labels: Mapping[str, str] | None = None, lease: float | None = None,
+                claimed: float | None = None, wait: float = 0.0) -> Session:
+        """As `Ledger.request`."""
+        try:
+            return _request(self, Request(
+                plan, data, learner, delta, scope, labels, lease, claimed, wait))
+        except BaseException as error:
+            raise bare(error) from None
+
+    def open_scope(self, node: IndividualFilter, *, name: str | None = None,
+                   delta: float = 0.0) -> Scope:
+        """As `Ledger.open_scope`."""
+        try:
+            return _ledger(self).open_scope(node, name=name, delta=delta)
+        except BaseException as error:
+            raise bare(error) from None
+
+    def verify(self) -> list[Finding]:
+        """As `Ledger.verify`: what is wrong with the history, if anything is."""
+        try:
+            return _ledger(self).verify()
+        except BaseException as error:
+            raise bare(error) from None
+
+    def __repr__(self) -> str:
+        ledger = _ledger(self)  # where it lies is its owner's affair
+        return repr(ledger).replace(f"{ledger.path}, ", "", 1)
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
+
+
+def _session(granted: Granted) -> Session:
+    """What a learner gets for a grant."""
+    session = object.__new__(Session)
+    _hide(session, granted)
+    return session
+
+
+def _granted(session: object) -> Granted:
+    found: Granted | None = _behind(session) if type(session) is Session else None
+    if found is None:
+        raise NotGranted("no grant stands behind this session; nothing was read")
+    return found
+
+
+def _request(handle: LedgerHandle, asked: Request) -> Session:
+    """As `Ledger.request`, by a caller that vouches for what `asked` says."""
+    return _session(_ledger(handle).granted(asked, handle))
+
+
+def _handle_of(ledger: Teller) -> LedgerHandle:
+    """A learner's view of a ledger. It keeps the ledger alive; never the other way round."""
+    handle = object.__new__(LedgerHandle)
+    _hide(handle, ledger)
+    return handle
+
+
+def _ledger(handle: object) -> Teller:
+    """The ledger behind a handle: for the package itself.
+
+    Raises:
+        NotGranted: no ledger's handle.
+    """
+    found: Teller | None = _behind(handle) if type(handle) is LedgerHandle else None
+    if found is None:
+        raise NotGranted("no ledger stands behind this handle; nothing was read")
+    return found

@@ -1,0 +1,302 @@
+"""Ledger: what its owner holds. It decides through the history and hands out sessions."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from html import escape
+from types import TracebackType
+from typing import Any, NoReturn
+
+from privledger.accounting import promise
+from privledger.errors import InvalidValue
+from privledger.facts.schema import Schema
+from privledger.graph import Node, from_json, to_json
+from privledger.graph.nodes import Sequential, check_node
+from privledger.guard.creating import creation
+from privledger.guard.dataset import Dataset
+from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
+from privledger.guard.identity import Identities
+from privledger.guard.policing import keep
+from privledger.guard.protecting import Table, grown, protected
+from privledger.guard.reserve import check_effort
+from privledger.guard.spends import Scope
+from privledger.guard.teller import Request, Teller
+from privledger.ledger import Budget, Cap, History, Origins, Policy, State, correction, window_name
+from privledger.ledger.events import Event, WindowOpened
+from privledger.ledger.history import first_entries, now
+from privledger.ledger.settle import settle_left, take_up
+from privledger.ledger.store import Store
+from privledger.ledger.view_records import RecordSpend, record_spend
+from privledger.noise.seeded import SeededSource
+from privledger.noise.source import NoiseSource, SystemSource
+from privledger.rounding import downward, exact, upward
+from privledger.storage import kept, refuse_findings, store_at
+
+
+class Ledger(Teller):
+    """One budget, one history. Make it with `Ledger.create` or `Ledger.open`.
+
+    Copying, cloning and deep-copying give the same object; pickling raises.
+    """
+
+    def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
+                 history: History | None = None) -> None:
+        super().__init__(store, source, writable=writable, history=history)
+        self._identities = Identities()
+        self._shown: weakref.ref[LedgerHandle] | None = None
+
+    @staticmethod
+    def create(
+        path: str | os.PathLike[str] | None,
+        *,
+        budget: Budget,
+        relation: str = "add_remove",
+        filter: str = "auto",
+        order: float | None = None,
+        mode: str = "private",
+        seed: int | None = None,
+        caps: Sequence[Cap] = (),
+        policy: Policy | None = None,
+    ) -> Ledger:
+        """Start a ledger in a new file, or in memory for None or ":memory:".
+
+        Args:
+            path: or `postgresql://USER@HOST/DATABASE?ledger=NAME`, for many hosts.
+            budget: the promise, for everything that will ever be released under it.
+            relation: `add_remove`, `replace_one`, or `replace_label`, which protects labels
+                only; fixed for ever.
+            filter: how plans add up: `gdp`, `rdp`, `basic`, or `auto`, which lets the first
+                plan (chosen before anything private was seen) fix it.
+            order: Renyi order for `filter="rdp"`; a good one is chosen if it is None.
+            mode: `private`, or `simulation`: seeded noise, NOT PRIVATE, refused by `check`.
+            seed: for simulation only.
+            caps: further budgets, each for the grants of one table or with some labels. A
+                request must fit all that it matches. Fixed for ever, like the budget.
+            policy: what may be asked for; anything else is refused before it is read. Kept in
+                the history, and its limits of single tables become caps.
+
+        Raises:
+            LedgerError: the file exists, or cannot be written.
+            PolicyViolation: the ledger itself is not what the policy allows.
+        """
+        lines, source = creation(budget, relation, filter, order, mode, seed, caps, policy)
+        with kept(store_at(path, create=True, first=first_entries(lines))) as store:
+            return Ledger(store, source)
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
+        """Open an existing ledger (a file, or a URL) and find grants whose holder is gone.
+
+        Raises:
+            LedgerCorrupt: truncated, edited, or not a ledger.
+            LedgerMisplaced: moved, replaced, or under a second name.
+            LedgerTooNew: written by a later version.
+        """
+        with kept(store_at(path, read_only=read_only)) as store:
+            refuse_findings(store)
+            history = History(store, writable=not read_only)
+            simulated = history.refresh().mode == "simulation"
+            ledger = Ledger(store, SeededSource(0) if simulated else SystemSource(),
+                            history=history)
+            if not read_only:
+                ledger._history.mark_crashed()
+                for finding in take_up(history):
+                    warnings.warn(f"{finding.message}; nothing of it was taken up", stacklevel=2)
+            return ledger
+
+    @property
+    def state(self) -> State:
+        """The fold of the whole history, every grant in it, read afresh: changing it changes
+        nothing."""
+        return self._history.full()
+
+    @property
+    def handle(self) -> LedgerHandle:
+        """What a learner may ask of this ledger; it comes with every Dataset, as `data.ledger`."""
+        shown = None if self._shown is None else self._shown()
+        if shown is None:
+            shown = _handle_of(self)
+            self._shown = weakref.ref(shown)  # the handle keeps the ledger, not the other way
+        return shown
+
+    def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
+                name: str | None = None, fingerprint_key: bytes | None = None,
+                public_features: bool = False, unlabelled: bool = False) -> Dataset:
+        """Put a table behind the guard. From here on its rows are reached by releases only.
+
+        Args:
+            X: pandas frame, mapping of columns, or 2-D array with the schema's features.
+            y: the target, or None.
+            schema: public facts; never inferred.
+            name: a stable identity under which these rows, in this order, come back later;
+                needed only where a filter scope must recognise them.
+            fingerprint_key: secret of an organisation. The same records under the same key
+                leave the same mark in every ledger, so that `privledger overlap` notices a
+                table that was opened under two of them. Keep it as secret as the table.
+            public_features: declares that features, the number of rows, and which of them have
+                a label, are public. Required by `replace_label` ledgers, refused by others.
+            unlabelled: the target may be missing (None, NaN) in some rows.
+
+        Raises:
+            RelationMismatch: public features under another relation than `replace_label`, or
+                a schema that states the true number of rows under `add_remove`.
+            DataError: the table does not fit; columns and rules are named, never values.
+        """
+        if schema is None and isinstance(y, Schema):
+            y, schema = None, y
+        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled)
+        return protected(table, self._history, self._source, self._identities, self.handle)
+
+    def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
+        """Late arrivals: a handle on the old records followed by new ones, same identity.
+
+        In a filter scope the new records start with their whole cap.
+        """
+        return grown(data, X, y, self._history, self._identities, self.handle)
+
+    def request(self, plan: Node, data: Dataset, *, learner: str = "",
+                delta: float = 0.0, scope: Scope | None = None,
+                labels: Mapping[str, str] | None = None,
+                lease: float | None = None, claimed: float | None = None,
+                wait: float = 0.0) -> Session:
+        """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
+
+        Args:
+            plan: the whole composition, from public facts.
+            data: the handle it is for.
+            learner: who asks, for the ledger.
+            delta: for `basic` ledgers, the part of the budget's delta this plan may use.
+            scope: draw on a filter scope that is already paid for; `plan` is then an
+                `IndividualFilter` equal to the scope's, around what will run.
+            labels: text under names, such as {"team": "a"}, that caps may match.
+            lease: seconds after which whoever opens the ledger may record the holder as gone,
+                for holders on other hosts. The charge stays either way, and a holder that is
+                alive may still settle.
+            claimed: epsilon that a paper states for this plan at `delta`, or None where it
+                states none. Kept beside the charge for readers; never charged or trusted.
+            wait: seconds, at most an hour, to wait while another grant draws on `scope`: each of
+                two open ones would count the other at its worst case, and release noise alone.
+
+        Raises:
+            BudgetExceeded: it does not fit; nothing was spent.
+            ScopeBusy: another grant on `scope` is open; nothing was read or charged.
+            PolicyViolation: the ledger's own policy forbids it.
+            UnsupportedNode, RelationMismatch: it cannot be priced here.
+        """
+        return _session(self.granted(Request(
+            plan, data, learner, delta, scope, labels, lease, claimed, wait), self.handle))
+
+    @property
+    def window(self) -> str | None:
+        """The window that is open; None before the first one."""
+        return self._history.refresh().window
+
+    def open_window(self, name: str) -> None:
+        """Open the next window: charges belong to it from now on, and caps `per_window` start
+        afresh. For the ledger's owner. The budget itself never starts afresh.
+
+        A clock does not decide, because one that jumps would free budget. The window before
+        ends here, and none is ever opened twice; naming the open one again changes nothing.
+
+        Raises:
+            InvalidValue: the name was used before, or the ledger is older than windows.
+        """
+        checked = window_name(name)
+
+        def lines(state: State) -> list[Event]:
+            if state.window == checked:
+                return []
+            keep(state.policy, Origins(windows=(checked,)))
+            wrong = state.window_entry(checked)
+            if wrong is not None:
+                raise InvalidValue("window", checked, wrong)
+            return [WindowOpened(checked, now())]
+
+        self._history.commit(lines)
+
+    def graph(self) -> Node:
+        """Everything paid for so far as one composition node."""
+        state = self._history.full()
+        paid = [(s.position, s.event.plan) for s in state.scopes.values()]
+        paid += [(g.position, g.plan) for g in state.grants.values() if g.plan is not None
+                 and not g.event.scope and (g.status != "aborted" or g.touched)]
+        return Sequential([from_json(plan) for _, plan in sorted(paid, key=lambda p: p[0])])
+
+    def correct(self, grant: str, plan: Node | None, why: str) -> float:
+        """An auditor's finding: what `grant` ran was really `plan`. Never gives budget back.
+
+        Args:
+            grant: name of the grant, as `show` lists it.
+            plan: the node tree with the true parameters; None if nothing can be promised.
+            why: a sentence that stays in the history.
+
+        Returns:
+            Epsilon spent, at the budget's delta, after the correction. Above the budget the
+            promise is broken: every further request is refused, and `verify` says so.
+
+        Raises:
+            NotGranted, InvalidValue: no such grant, or one that charged nothing itself.
+            UnsupportedNode: `plan` has no price here; pass None.
+        """
+        if plan is not None:
+            check_node("plan", plan)
+            plan = from_json(to_json(plan))
+            check_effort(self._history, to_json(plan))
+        self._history.commit(lambda state: [
+            correction(state, grant, plan, why, now()).event])
+        return self.spent
+
+    def record(self, row: int, data: str | None = None) -> RecordSpend:
+        """What one record spent, and on what. For auditors: it depends on private data."""
+        def rows(name: str) -> int | None:
+            held = self._identities.newest.get(name)
+            return None if held is None else held._n_rows
+
+        return record_spend(self._history.store, self._history.full(), row, data, rows)
+
+    def close(self) -> None:
+        """Write what is pending and let go of the file.
+
+        Raises:
+            NotSettled: a session could not be settled, and still cannot.
+        """
+        try:
+            settle_left(self._history)
+            self._history.flush()
+        finally:
+            self._history.store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        """For notebooks. Names from outside are escaped."""
+        budget = self.budget
+        mode = ("private" if self.mode == "private"
+                else "<strong>simulation, NOT PRIVATE</strong>")
+        rows = (("ledger", escape(self.path)),
+                ("budget", f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, "
+                           f"{escape(promise(self.relation))}"),
+                ("spent", f"epsilon {upward(self.spent)} (reservations included)"),
+                ("left", f"epsilon {downward(self.left)}"), ("mode", mode))
+        return "<table>" + "".join(f"<tr><th>{name}</th><td>{cell}</td></tr>"
+                                   for name, cell in rows) + "</table>"
+
+    def __copy__(self) -> Ledger:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Ledger:
+        return self
+
+    def __sklearn_clone__(self) -> Ledger:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger cannot be pickled: another process opens the file by its path")

@@ -1,0 +1,86 @@
+"""Who is behind a handle: parts of partitions and Poisson samples, fixed for a whole session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from privledger.errors import NotGranted
+from privledger.graph import Context
+from privledger.guard.dataset import Dataset, Step
+from privledger.noise.source import NoiseSource
+from privledger.tables.chunk import Rows
+
+
+@define(eq=False, repr=False)
+class Members:
+    """What one session drew and divided. Lives inside the guard; every method takes its rows."""
+
+    _source: NoiseSource = field(alias="source")
+    _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
+    _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
+    _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
+
+    def of(self, data: Dataset, rows: Rows) -> Rows:
+        """The records behind a handle without filters, as a table of their own."""
+        if not data.steps:
+            return rows
+        mask, rate = self.mask(data, rows)
+        if rate < 1.0:
+            sampled = self.sample(data, rows)
+            return rows.subset(np.flatnonzero(sampled if mask is None else mask & sampled))
+        path = tuple((step.context.token, step.context.part) for step in data.steps)
+        found = self._subsets.get(path)
+        if found is None and mask is not None:
+            found = self._subsets[path] = rows.subset(np.flatnonzero(mask))
+        return rows if found is None else found
+
+    def mask(self, data: Dataset, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
+        mask, rate = None, 1.0
+        for step in data.steps:
+            if step.context.kind == "part" and step.cells is not None:
+                part = self.part(step, rows)
+                mask = part if mask is None else mask & part
+            elif step.context.kind == "poisson":
+                rate *= step.context.rate
+        return mask, rate
+
+    def sample(self, data: Dataset, rows: Rows) -> NDArray[np.bool_]:
+        """Membership in every Poisson sample above the query, drawn once per handle."""
+        result: NDArray[np.bool_] | None = None
+        for step in data.steps:
+            if step.context.kind == "poisson":
+                # Kept by the session, not with the data: another grant draws its own sample.
+                drawn = self._samples.get(step.context)
+                if drawn is None:
+                    drawn = self._source.bernoulli(step.context.rate, rows.n)
+                    self._samples[step.context] = drawn
+                result = drawn if result is None else result & drawn
+        assert result is not None
+        return result
+
+    def part(self, step: Step, rows: Rows) -> NDArray[np.bool_]:
+        """Who is in a part. A partition stays as it was when this session first used it:
+        cells of a running score move, and a record could otherwise answer in two parts."""
+        assert step.cells is not None
+        found = self._parts.get(step.context.token)
+        if found is None:
+            found = self._parts[step.context.token] = step.cells, step.cells.index(rows)
+        if found[0] is not step.cells:
+            raise NotGranted("one token stands for one partition")
+        members: NDArray[np.bool_] = found[1] == step.context.part
+        return members
+
+    def check_fresh(self, data: Dataset) -> None:
+        """Under a filter each sample serves one release: its cost is that of a fresh sample."""
+        if any(step.context in self._samples for step in data.steps
+               if step.context.kind == "poisson"):
+            raise NotGranted("under an individual filter a Poisson sample serves one release; "
+                             "ask everything jointly, or draw a fresh sample")
+
+    def forget(self) -> None:
+        """Let go of the copies of rows."""
+        self._subsets.clear()

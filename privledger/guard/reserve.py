@@ -1,0 +1,205 @@
+"""Reservations: decide on the whole plan, write it durably, or refuse. Nothing is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import evolve
+
+from privledger.accounting import DEFAULT_ORDERS, check_relation
+from privledger.errors import (
+    BudgetExceeded,
+    InvalidValue,
+    LedgerCorrupt,
+    LedgerError,
+    NotGranted,
+)
+from privledger.graph import IndividualFilter, Node, cost_of, from_json
+from privledger.graph.meter import filter_caps
+from privledger.graph.remember import charging
+from privledger.guard.alone import check_alone, once_alone
+from privledger.guard.policing import learner_of
+from privledger.guard.spends import Scope
+from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
+from privledger.ledger.entries import Entry
+from privledger.ledger.events import (
+    Event,
+    FilterFixed,
+    Granted,
+    Plan,
+    Refused,
+    ScopeOpened,
+)
+from privledger.ledger.history import now
+
+Asked = TypeVar("Asked", Granted, ScopeOpened)
+
+
+class _Over(Exception):
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+
+
+def filter_fixed(rule: FilterRule) -> FilterFixed:
+    """The entry that fixes a ledger's filter."""
+    return FilterFixed(rule.kind, rule.order, rule.cap_units, rule.delta_cap_units, rule.theorem)
+
+
+def refused(learner: str, error: BudgetExceeded) -> Refused:
+    """The note that a refusal leaves."""
+    return Refused(learner, error.unit, now(), error.asked, error.spent, error.left)
+
+
+def check_effort(history: History, plan: Plan, *, whole: bool = False) -> None:
+    """Refuse a plan that an auditor could not price again (`privledger.ledger.limits`).
+
+    Raises:
+        InvalidPlan: nothing was read.
+    """
+    fixed = history.state.rule
+    _check_effort(history, "rdp" if fixed is None else fixed.kind, plan, whole)
+
+
+def _check_effort(history: History, rule: str, plan: Plan, whole: bool) -> None:
+    history.room.check_plan(history.store, rule, plan, whole=whole)
+
+
+def reserve(history: History, asked: Asked, plan: Node) -> Asked:
+    """Charge a plan against the ledger's own filter, in one durable commit.
+
+    Args:
+        asked: a grant or a scope, without its units.
+        plan: built from its text; nobody else holds it.
+
+    Returns:
+        The entry as it was read back.
+
+    Raises:
+        BudgetExceeded: it does not fit; nothing was spent.
+        UnsupportedNode: it cannot be priced.
+        InvalidPlan: it takes too long to be priced again, see `privledger.ledger.limits`.
+    """
+    relation = check_relation(history.state.relation)
+    check_effort(history, asked.plan)
+    with charging():
+        cost_of(plan, relation)  # refuse what cannot be priced before any lock is taken
+
+    def lines(state: State) -> list[Event]:
+        with charging():  # here: another thread may decide for this one
+            return _decided(history, state, asked, plan)
+
+    try:
+        if history.state.rule is not None and not _fits(history, lines):
+            history.look(lines)  # nobody gave anything back meanwhile: no lock, no fsync
+        return _written(history.commit(lines), asked)
+    except _Over as over:
+        error = over.refusal.error()
+        history.note(refused(learner_of(asked), error))
+        raise error from None
+    except LedgerError as error:
+        _say_nothing_was_read(error)
+        raise
+
+
+def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[Event]:
+    """What is written if it fits: the filter, where none was fixed, and the charge."""
+    first: list[Event] = []
+    rule, relation = state.rule, check_relation(state.relation)
+    if rule is None:
+        assert state.budget is not None
+        rule = choose_filter(cost_of(plan, relation), state.budget)
+        first.append(filter_fixed(rule))
+    decision = decide(state, rule, cost_of(plan, relation, rule.orders), asked.delta, asked)
+    if isinstance(decision, Refusal):
+        raise _Over(decision)
+    if decision.delta_units:
+        _check_effort(history, rule.kind, asked.plan, whole=True)
+    return [*first, evolve(asked, units=decision.units, delta_units=decision.delta_units,
+                           window=state.window)]
+
+
+def _say_nothing_was_read(error: LedgerError) -> None:
+    """What a failed reservation means. Whether it reached the disk is not always known."""
+    error.args = (f"{error}; nothing was granted or read. A charge that reached the disk stays",)
+
+
+def _fits(history: History, lines: Callable[[State], list[Event]]) -> bool:
+    """Whether a request fits what this process knows, which may be a little old."""
+    try:
+        lines(history.state)
+    except _Over:
+        return False
+    return True
+
+
+def _written(entries: list[Entry], asked: Asked) -> Asked:
+    """The entry of this kind, as it was read back.
+
+    Raises:
+        LedgerCorrupt: it is not there.
+    """
+    for entry in entries:
+        if isinstance(entry.event, type(asked)):
+            return entry.event
+    raise LedgerCorrupt("the reservation was not written; nothing was read")
+
+
+def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
+                     patience: float = 0.0) -> Granted:
+    """Let a plan draw on a filter scope that was paid for: no further charge to the ledger.
+
+    One grant at a time: of two open ones each would have to count the other at its worst case,
+    so that no record could pay, and both would release noise alone (docs/proofs/filters.md).
+
+    Args:
+        plan, scope: of the guard's own.
+        patience: seconds to wait for the grant that is open, if another thread or process has it.
+
+    Raises:
+        ScopeBusy: another grant is open, or those that ended badly left nothing.
+        NotGranted: the scope was never paid for, has other caps, or serves other records.
+        InvalidValue: the plan is not the scope's filter.
+    """
+    if not isinstance(plan, IndividualFilter) or filter_caps(plan) != filter_caps(scope.node):
+        raise InvalidValue("plan", type(plan).__name__, "the scope's IndividualFilter")
+    check_effort(history, asked.plan)
+    drawn = evolve(asked, scope=scope.name, worst=_worst(plan, history.state.relation))
+
+    def lines(state: State) -> list[Event]:
+        _check_scope(state, scope, asked.data)
+        check_alone(state, scope, asked.data)
+        return [evolve(drawn, window=state.window)]
+
+    try:
+        return _written(once_alone(history, scope, lines, patience), drawn)
+    except LedgerError as error:
+        _say_nothing_was_read(error)
+        raise
+
+
+def _check_scope(state: State, scope: Scope, data: str) -> None:
+    """Refuse a scope that was not paid for as it is, or that serves another table."""
+    paid = state.scopes.get(scope.name)
+    if paid is None:
+        raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
+    node = from_json(paid.event.plan)
+    if not isinstance(node, IndividualFilter) or filter_caps(node) != filter_caps(scope.node):
+        raise NotGranted(f"scope {scope.name} was paid for with other caps; nothing was read")
+    used = {grant.event.data for grant in state.grants.values()
+            if grant.event.scope == scope.name}
+    if used - {data}:
+        raise NotGranted(
+            "the scope is bound to another data set: records of two tables may belong to "
+            "one person; append to the first, or open another scope. Nothing was read")
+
+
+def _worst(plan: IndividualFilter, relation: str) -> float:
+    """The most a record can pay under the plan: what an unfinished grant counts as."""
+    if plan.node is None:
+        return plan.cap
+    orders = (plan.order,) if plan.kind == "renyi" else DEFAULT_ORDERS
+    with charging():
+        cost = cost_of(plan.node, check_relation(relation), orders)
+    worst = cost.gdp_squared if plan.kind == "gdp" else cost.curve.bounds[0]
+    return min(worst, plan.cap)

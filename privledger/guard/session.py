@@ -1,0 +1,188 @@
+"""An open grant. Learners hold a `Session` before it; nothing here leaves the guard.
+
+The plan is the one that was stored and read back, and whether rows were touched is noted by the
+vault. One lock for one grant, taken here and by nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, evolve, field
+
+from privledger.errors import NotGranted, public_name
+from privledger.graph import Context, IndividualFilter, Meter, Node
+from privledger.graph.meter import filter_caps
+from privledger.guard.alone import note_over
+from privledger.guard.dataset import Dataset, Step
+from privledger.guard.inside import Inside
+from privledger.guard.mirror import forget_dead
+from privledger.guard.release import release
+from privledger.guard.spends import Scope, Spends
+from privledger.guard.tuned import Best, Contest, Trial, published
+from privledger.guard.vault import Pass, Vault
+from privledger.ledger import History, Receipt
+from privledger.ledger.events import Aborted, Settled
+from privledger.ledger.history import now
+from privledger.ledger.log import ReleaseLog
+from privledger.ledger.settle import Settlement, settle
+from privledger.ledger.vectors import vector_note
+from privledger.mutex import Mutex
+from privledger.noise.source import NoiseSource
+
+
+@define(eq=False, repr=False)
+class Granted:
+    """An open grant, inside the guard.
+
+    Attributes:
+        plan: the reserved composition node, as it was stored and read back.
+        grant: the ledger's name for the reservation.
+        vault: the rows it is for. data: a handle on them, to be shown.
+        receipt: the ledger's head after the grant was settled; None before.
+    """
+
+    plan: Node
+    grant: str
+    vault: Vault
+    data: Dataset
+    _history: History = field(alias="history")
+    _source: NoiseSource = field(alias="source")
+    _scope: Scope | None = field(alias="scope", default=None)
+    _on_release: Callable[[int], None] | None = field(alias="on_release", default=None)
+    _inside: Inside = field(init=False)
+    _settlement: Settlement | None = field(init=False, default=None)
+    _settled: bool = field(init=False, default=False)
+    _lock: Mutex = field(init=False, factory=Mutex)
+    receipt: Receipt | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._inside = Inside(
+            self.vault, Pass(self.vault.identity, self._history), self._source, Meter(self.plan),
+            ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant),
+            self._history.state.policy)
+
+    @property
+    def covers(self) -> str:
+        """Identity of the data the grant is for."""
+        return self.vault.identity
+
+    @property
+    def active(self) -> bool:
+        """Whether releases are still possible: not settled, and not in a forked child."""
+        return self._inside.leave.active
+
+    @property
+    def touched(self) -> bool:
+        """Whether rows were shown under the grant: by the vault's word."""
+        return self._inside.leave.touched
+
+    @property
+    def releases(self) -> int:
+        """How many releases were charged so far."""
+        return len(self._inside.log)
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """As `Session.filtered`."""
+        with self._lock:
+            scope = self._inside.spends.open(node)
+        step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
+        return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
+
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
+        """As `Session.release`."""
+        with self._lock:
+            if not self.active:
+                raise NotGranted("the grant is over; nothing was read")
+            answer = release(self._inside, mechanism, query, rollover)
+        self._say()
+        return answer
+
+    def best_of(self, node: Any, candidates: int, trial: Trial, why: str,
+                shown: Callable[[Any], Any]) -> Best | None:
+        """As `Session.best_of`.
+
+        Args:
+            shown: what a learner gets for a `Branch`.
+        """
+        contest = Contest.of(node, candidates, trial, why)
+        contest.check(self._inside.policy)
+        with self._lock:
+            if not self.active:
+                raise NotGranted("the grant is over; nothing was read")
+            best = contest.best(self._inside, self.data, self._branch, shown)
+        self._say()
+        return published(best)
+
+    def _say(self) -> None:
+        if self._on_release is not None:
+            self._on_release(self.releases)
+
+    def _branch(self, plan: Node, vouched: bool) -> Branch:
+        """A run inside this grant: a meter for `plan`, and nothing of its own to settle."""
+        inner = Branch(plan, self.grant, self.vault, self.data, self._history, self._source)
+        inner._inside = evolve(inner._inside, leave=self._inside.leave, vouched=vouched)
+        return inner
+
+    def close(self, failed: type[BaseException] | None = None) -> None:
+        """Itemise and settle in one durable transaction. A grant that touched nothing and
+        failed is handed back; any other keeps its whole charge.
+
+        Raises:
+            NotSettled: the ledger could not be written. Closing again tries again.
+        """
+        with self._lock:
+            if self._settled or not self._inside.leave.at_home:
+                return
+            self._inside.leave.over = True
+            self._inside.members.forget()
+            forget_dead(self.vault)
+            if self._settlement is None:
+                self._settlement = self._end(failed)
+            settle(self._history, self._settlement)
+            note_over(self.grant)
+            self.receipt = self._history.receipt()
+            self._settled = True
+
+    def _end(self, failed: type[BaseException] | None) -> Settlement:
+        """What is to be written at the end of this grant."""
+        log, vectors, note, cap = self._inside.log, dict[str, bytes](), None, None
+        for name, limit, packed in self._inside.spends.vectors():
+            vectors[name], cap = packed, limit
+            note = vector_note(name, packed)
+        kind = Settled if failed is None or self.touched else Aborted
+        end = kind(
+            self.grant, self.touched, len(log), now(),
+            error=None if failed is None else public_name(failed), failed=failed is not None,
+            vector=note, cap=cap)
+        released = log.events(self.grant, self._source.describe())
+        return Settlement(self.grant, (*released, end), vectors, len(log))
+
+
+@define(eq=False, repr=False)
+class Branch(Granted):
+    """One run inside a grant: its own meter, samples and coins, and nothing to settle.
+
+    Attributes:
+        ended: set when the run is over; its handles are worth nothing from then on.
+    """
+
+    ended: bool = field(init=False, default=False)
+
+    @property
+    def active(self) -> bool:
+        """Whether the run and the grant around it still stand."""
+        return not self.ended and self._inside.leave.active
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """No individual filter has a proof inside a tuning."""
+        raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
+
+    def close(self, failed: type[BaseException] | None = None) -> None:
+        """Nothing: the grant around the run settles."""
+
+    def end(self) -> None:
+        """Over, with nothing kept: what a run released is in no entry."""
+        self.ended = True
+        self._inside.members.forget()

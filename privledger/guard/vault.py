@@ -1,0 +1,187 @@
+"""The guard: private arrays that only a session with an open grant can reach."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.errors import NotGranted
+from privledger.facts.columns import MISSING, Columns, has_label
+from privledger.facts.plain import fixed
+from privledger.guard.hidden import _behind, _hide
+from privledger.mutex import Mutex
+from privledger.tables.chunk import Rows
+
+
+class Pass:
+    """What opens one vault: a grant that is durable and not yet settled. Never leaves the guard.
+
+    Attributes:
+        over: set when the grant is settled.
+        touched: whether rows were shown under the grant; set by the vault itself.
+    """
+
+    __slots__ = ("_guardian", "_identity", "_pid", "over", "touched")
+
+    def __init__(self, identity: str, guardian: object) -> None:
+        self._identity, self._guardian, self._pid = identity, guardian, os.getpid()
+        self.over = self.touched = False
+
+    @property
+    def at_home(self) -> bool:
+        """Whether this is the process that the grant was given to."""
+        return self._pid == os.getpid()
+
+    @property
+    def active(self) -> bool:
+        """Whether the grant still stands: not settled, and not in a forked child."""
+        return not self.over and self.at_home
+
+
+def _lasting(rows: Rows) -> Rows:
+    """The same records, with features that nobody can change: learners will hold them too."""
+    arrays = tuple(fixed(array) for array in rows.features.arrays)
+    return Rows(Columns(rows.features.schema, arrays, rows.n), rows.target, rows.source)
+
+
+def _public_side(rows: Rows) -> Rows:
+    """The features, and which records have a label; of the label itself nothing."""
+    blank = None if rows.target is None else np.where(has_label(rows.target), 0, MISSING)
+    return Rows(rows.features, blank)
+
+
+class Vault:
+    """Holds the rows of one data set. No method gives them away without a permission.
+
+    Attributes:
+        relation: the neighbouring relation of the ledger that guards them.
+        unlabelled: whether records may lack a label.
+        public: where the owner declared the features public: everything but the labels.
+    """
+
+    def __init__(self, identity: str, rows: Rows, guardian: Any = None, *,
+                 relation: str = "add_remove", public_features: bool = False,
+                 unlabelled: bool = False) -> None:
+        self.identity = identity
+        self._guardian = guardian
+        self.relation = relation
+        self.unlabelled = unlabelled
+        rows = _lasting(rows) if public_features else rows
+        self.public = _public_side(rows) if public_features else None
+        self.schema = rows.features.schema
+        self.has_target = rows.target is not None
+        self._n_rows = rows.n
+        self.__rows = rows
+        self.opened = 0
+        self.reading = False
+        self.lock = Mutex()
+        self.copies: dict[int, tuple[Any, Any]] = {}  # of what strangers described: mirror.py
+
+    @contextmanager
+    def open(self, leave: Pass) -> Iterator[Rows]:
+        """The rows, for the length of one release under a grant, which is touched from here on.
+
+        Raises:
+            NotGranted: the grant is over, or was given for other data.
+        """
+        if type(leave) is not Pass or not leave.active:
+            raise NotGranted("the grant is over; nothing was read")
+        if leave._identity != self.identity or leave._guardian is not self._guardian:
+            raise NotGranted("the grant was given for other data; nothing was read")
+        with self.lock:
+            leave.touched = True  # first: whatever happens now, nothing is handed back
+            self.opened += 1
+            self.reading = True
+            try:
+                yield self.__rows
+            finally:
+                self.reading = False
+
+    def grown(self, features: Columns, target: NDArray[Any] | None) -> Vault:
+        """A vault of the same identity with more rows after the old ones."""
+        old = self.__rows
+        arrays = tuple(np.concatenate([a, b])
+                       for a, b in zip(old.features.arrays, features.arrays, strict=True))
+        both = None
+        if old.target is not None and target is not None:
+            both = np.concatenate([old.target, target])
+        columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
+        return Vault(self.identity, Rows(columns, both, old.source), self._guardian,
+                     relation=self.relation, public_features=self.public is not None,
+                     unlabelled=self.unlabelled)
+
+    def __repr__(self) -> str:
+        return "Vault(private)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+
+    def __copy__(self) -> Vault:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Vault:
+        return self
+
+
+class Seal:
+    """Stands for guarded rows in every handle. It has no fields, and no way to the rows.
+
+    Attributes:
+        identity: the name under which the ledger knows the records.
+        unlabelled: whether records may lack a label.
+        opened: how many releases have looked at the records. reading: whether one does now.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    @property
+    def identity(self) -> str:
+        return str(_vault_of(self).identity)
+
+    @property
+    def unlabelled(self) -> bool:
+        return bool(_vault_of(self).unlabelled)
+
+    @property
+    def opened(self) -> int:
+        return int(_vault_of(self).opened)
+
+    @property
+    def reading(self) -> bool:
+        return bool(_vault_of(self).reading)
+
+    def __repr__(self) -> str:
+        return "Seal(private)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+
+    def __copy__(self) -> Seal:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Seal:
+        return self
+
+
+def _sealed(vault: Any) -> Seal:
+    """A seal on a vault, or on what stands for one in another process."""
+    seal = Seal()
+    _hide(seal, vault)
+    return seal
+
+
+def _vault_of(seal: object) -> Any:
+    """The vault behind a seal.
+
+    Raises:
+        NotGranted: this is no seal, or one that nobody put on anything.
+    """
+    vault = _behind(seal) if type(seal) is Seal else None
+    if vault is None:
+        raise NotGranted("no guarded records stand behind this handle; nothing was read")
+    return vault

@@ -1,0 +1,267 @@
+"""What one record spent, and where: for auditors, because it depends on private data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import DataError
+from privledger.graph import from_json, label
+from privledger.ledger.events import VectorNote
+from privledger.ledger.individual import worst_units
+from privledger.ledger.state import GrantState, State
+from privledger.ledger.store import Store
+from privledger.ledger.vectors import unpack
+from privledger.ledger.view_currency import Currency, currency
+from privledger.rounding import count, from_units, sum_up
+
+ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
+
+
+@frozen
+class Line:
+    """One grant's part in a record's spend.
+
+    Attributes:
+        grant, learner, node: where it came from.
+        share: part of the cap that this grant took from the record, 0 to 1.
+        amount: the same in the unit of the ledger's filter, never too low.
+        rounds: rounds the record took part in, or None if every record took part in all.
+        basis: `individual` (and how, if the filter's unit is not the ledger's), `whole plan`
+            (`as corrected`), `not in the table yet` (a late
+            arrival), or what an unfinished grant may have taken.
+    """
+
+    grant: str
+    learner: str
+    node: str
+    amount: float
+    cap: float
+    rounds: int | None
+    basis: str
+    scope: str | None = None
+
+    @property
+    def share(self) -> float:
+        return self.amount / self.cap if self.cap else 0.0
+
+
+@frozen
+class RecordSpend:
+    """One record of one data set: lines in order of the history.
+
+    Attributes:
+        known: whether something told how many records there are. Where nothing did, every
+            record of the table was charged this, and `row` may be none of them.
+    """
+
+    row: int
+    data: str
+    lines: tuple[Line, ...]
+    known: bool = True
+
+    @property
+    def total(self) -> float:
+        """Sum of the amounts, in the ledger filter's unit; rounded up."""
+        return sum_up(line.amount for line in self.lines)
+
+
+def took_nothing(grant: GrantState) -> bool:
+    """Whether a grant is over, and read nothing: the vault was never opened under it."""
+    return (grant.status in ("settled", "aborted") and not grant.releases
+            and grant.end is not None and grant.end.touched is False)
+
+
+def data_names(state: State) -> list[str]:
+    """Tables that grants were given for, in order."""
+    return list(dict.fromkeys(grant.event.data for grant in state.grants.values()))
+
+
+def _pick_data(state: State, data: str | None) -> str:
+    known = data_names(state)
+    if not known:
+        raise DataError("no grant in this ledger: nobody spent anything")
+    if data is None and len(known) == 1:
+        return str(known[0])
+    if data not in known:
+        raise DataError(f"name the data set: one of {', '.join(known)}")
+    return str(data)
+
+
+def record_spend(store: Store, state: State, row: int, data: str | None,
+                 rows: Callable[[str], int | None] = lambda name: None) -> RecordSpend:
+    """Lines of one record; `row` is its position in the protected table, from 0.
+
+    Args:
+        rows: how many records a table has, for a caller that holds it.
+
+    Raises:
+        DataError: no such record is known, by what filters counted, by a declared number of
+            rows, or by `rows`. How many there are is not said.
+    """
+    place = count("row", row, least=0)
+    name = _pick_data(state, data)
+    lines = []
+    table = state.tables.get(name)
+    declared = [rows(name), table.rows if table else None]
+    lengths = [length for length in declared if isinstance(length, int)]
+    for grant, found in each_counted(store, state, grants_for(state, name)):
+        lines.append(_line(state, grant, found, place))
+        lengths += [] if found is None else [len(found.taken)]
+    if lengths and place >= max(lengths):
+        raise DataError("no such record is known")
+    return RecordSpend(place, name, tuple(lines), bool(lengths))
+
+
+def grants_for(state: State, data: str) -> list[GrantState]:
+    """Grants that took something from the records of `data`, in order of the history."""
+    return [grant for grant in state.grants.values() if grant.event.data == data
+            and (grant.corrected or not (grant.status == "aborted" and not grant.touched))
+            and not (grant.event.scope and took_nothing(grant))]
+
+
+@frozen(eq=False)
+class Counted:
+    """What one grant counted record by record.
+
+    Attributes:
+        taken: shape (n_records,), int64, in cap / 2**52. rounds: shape (n_records,), int32.
+        before: what records had taken of the same scope earlier, as `taken`.
+        currency: what they cost in the ledger's unit, with what the plan costs beside.
+    """
+
+    taken: NDArray[np.int64]
+    rounds: NDArray[np.int32]
+    before: NDArray[np.int64]
+    currency: Currency
+
+    @property
+    def cap(self) -> float:
+        """The most a record can have spent here, in the ledger's unit."""
+        return self.currency.cap
+
+    def amounts(self) -> NDArray[np.float64]:
+        """Shape (n_records,), in the ledger's unit, never too low."""
+        return self.currency.between(self.before, self.taken)
+
+    def at(self, row: int) -> float:
+        """One of them."""
+        one = slice(row, row + 1)
+        return float(self.currency.between(self.before[one], self.taken[one])[0])
+
+
+def each_counted(store: Store, state: State, grants: Sequence[GrantState],
+                 ) -> Iterator[tuple[GrantState, Counted | None]]:
+    """Grants in order of the history, each with what it counted on top of earlier ones."""
+    totals: dict[str, NDArray[np.int64]] = {}
+    for grant in grants:
+        found, scope = counted(store, state, grant), grant.event.scope
+        if found is not None and scope and len(found.currency.prices) > 2:
+            taken = found.taken
+            before = longer(totals.get(scope, taken[:0]), len(taken))
+            found = evolve(found, before=before[: len(taken)])
+            totals[scope] = before + longer(taken, len(before))
+        yield grant, found
+
+
+def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """Zeros at the end: records that arrived later."""
+    if len(values) >= length:
+        return values
+    result = np.zeros(length, dtype=values.dtype)
+    result[: len(values)] = values
+    return result
+
+
+def note_of(grant: GrantState) -> VectorNote | None:
+    """Which vector a grant that is over left; None if it left none."""
+    return grant.end.vector if grant.end else None
+
+
+def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
+    """The vector that a settled grant left; None if it left none. `before` is nothing.
+
+    A corrected grant ran something else than its records were charged for, so its vector says
+    nothing about them any more.
+    """
+    note = note_of(grant)
+    if note is None or grant.corrected:
+        return None
+    taken, rounds = unpack(store.vector(note.name) or b"")
+    return Counted(taken, rounds, np.zeros(len(taken), np.int64), _currency(state, grant))
+
+
+def _currency(state: State, grant: GrantState) -> Currency:
+    """By the plan that was paid for: the grant's, or that of the scope it drew on."""
+    scope = grant.event.scope
+    paid = state.scopes[scope].event if scope else grant.event
+    assert state.rule is not None
+    return currency(from_json(paid.plan), state.rule, state.relation, paid.units, paid.delta)
+
+
+def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
+    event, scope = grant.event, grant.event.scope
+    plan = label(from_json(event.plan))
+    if found is None:
+        amount, cap, basis = charged_alike(state, grant)
+        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope)
+    late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
+    amount = 0.0 if late else found.at(row)
+    return Line(grant.grant, event.learner, plan, amount, found.cap,
+                0 if late else int(found.rounds[row]),
+                "not in the table yet" if late else found.currency.basis, scope)
+
+
+def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
+    """Amount, cap and basis of a grant without a vector: the same for every record."""
+    scope = grant.event.scope
+    if scope:
+        cap = float(from_json(state.scopes[scope].event.plan).cap)  # type: ignore[union-attr]
+        found = _currency(state, grant)
+        if len(found.prices) > 2:  # what it added to earlier grants' is not known
+            return found.cap, found.cap, "unfinished, worst case"
+        most = math.inf if grant.event.worst is None else grant.event.worst
+        worst = np.array([worst_units(most, cap)], np.int64)
+        return float(found.amounts(worst)[0]), found.cap, "unfinished, worst case"
+    amount = from_units(grant.counted[0])
+    basis = "whole plan, as corrected" if grant.corrected else "whole plan"
+    over = grant.status in ("settled", "aborted")
+    return amount, amount, basis if over else f"unfinished, {basis}"
+
+
+@frozen(eq=False)
+class DataSpend:
+    """Every record of one data set: fraction of the individual caps that was used.
+
+    Attributes:
+        spent: shape (n_records,), summed amounts in the filter's unit.
+        cap: sum of what one record could have spent.
+    """
+
+    data: str
+    spent: NDArray[np.float64]
+    cap: float
+
+
+def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend | None:
+    """Per-record totals where grants kept them; None if no grant did."""
+    name = _pick_data(state, data)
+    total: NDArray[np.float64] | None = None
+    cap, scopes = 0.0, set()
+    held = [grant for grant in state.grants.values() if grant.event.data == name]
+    for grant, found in each_counted(store, state, held):
+        if found is None:
+            continue
+        amounts, scope = found.amounts(), grant.event.scope
+        length = max(len(amounts), 0 if total is None else len(total))
+        before = np.zeros(length) if total is None else longer(total, length)
+        total = (before + longer(amounts, length)) * ROUND
+        if scope is None or scope not in scopes:
+            cap += found.cap
+        scopes.add(scope)
+    return None if total is None else DataSpend(name, total, cap)

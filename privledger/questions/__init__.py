@@ -1,0 +1,52 @@
+"""What may be asked of guarded records: one file per kind, with the sensitivity that follows."""
+
+from privledger.facts.bins import Bins
+from privledger.questions.blocks import (
+    ClassIs,
+    ColumnValue,
+    CustomValue,
+    Ones,
+    TargetShares,
+)
+from privledger.questions.cells import (
+    CategoryCells,
+    CrossCells,
+    IndexCells,
+    IntervalCells,
+    LabelledCells,
+)
+from privledger.questions.choice import Choice, LabelChoice, Picked
+from privledger.questions.feature_choice import CustomScores, FeatureChoice, Votes
+from privledger.questions.grown import GrownCells
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
+from privledger.questions.score import ResidualCells, Score, probabilities
+from privledger.questions.tree_cells import Test, TreeCells
+
+__all__ = [
+    "Bins",
+    "CategoryCells",
+    "Choice",
+    "ClassIs",
+    "ColumnValue",
+    "CrossCells",
+    "CustomScores",
+    "CustomValue",
+    "FeatureChoice",
+    "GrownCells",
+    "IndexCells",
+    "IntervalCells",
+    "LabelChoice",
+    "LabelQuery",
+    "LabelledCells",
+    "Ones",
+    "Picked",
+    "Query",
+    "ResidualCells",
+    "Score",
+    "TargetShares",
+    "Test",
+    "TreeCells",
+    "Votes",
+    "probabilities",
+]

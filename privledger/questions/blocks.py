@@ -1,0 +1,204 @@
+"""What a query adds up: one block of coordinates per statistic, with the bound that is derived.
+
+A block gives every record a contribution of norm at most `clip`; that bound, not a claim by
+the learner, is the sensitivity the noise is scaled to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import DataError, InvalidValue, public_name
+from privledger.questions.quiet import quiet
+from privledger.rounding import MOST_COUNT, count, moderate, number
+from privledger.tables.chunk import Rows
+
+
+class Block(Protocol):
+    """One statistic of a query.
+
+    Attributes:
+        clip: bound on the norm of a record's contribution (L2 under Gaussian noise, L1 under
+            Laplace noise).
+        width: coordinates per cell.
+        signed: whether contributions may be negative.
+        asserted: whether somebody merely vouches for something here.
+    """
+
+    @property
+    def clip(self) -> float: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def signed(self) -> bool: ...
+    @property
+    def asserted(self) -> bool: ...
+
+    def values(self, rows: Rows) -> NDArray[np.float64] | None:
+        """Contributions before clipping, shape (n,) or (n, width); None means all ones."""
+
+
+@frozen(eq=False)
+class Ones:
+    """Every record counts one. Nothing about it can be set."""
+
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def values(self, rows: Rows) -> None:
+        return None
+
+
+@frozen(eq=False)
+class ColumnValue:
+    """A numeric column as (x - center) / scale, clipped to [-clip, clip]; missing counts zero.
+
+    Attributes:
+        name: a numeric feature, or "" for the target.
+    """
+
+    name: str
+    center: float
+    scale: float
+    clip: float = 1.0
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        number("center", self.center)
+        moderate("scale", self.scale)
+        moderate("clip", self.clip)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        if self.name:
+            schema = rows.features.schema
+            column = rows.features.arrays[schema.feature_index(self.name)]
+        else:
+            column = target_of(rows)
+        values: NDArray[np.float64] = (column - self.center) / self.scale
+        return np.nan_to_num(values, copy=False, nan=0.0)
+
+
+@frozen(eq=False)
+class TargetShares:
+    """(t, 1 - t) for a numeric target scaled to t in [0, 1] by its public bounds.
+
+    The sums are those of the target and of its complement; they add up to the count. L1 norm 1.
+    """
+
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=2, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        column = rows.features.schema.target
+        scaled = (target_of(rows) - column.lower) / (column.upper - column.lower)
+        scaled = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
+        return np.stack([scaled, 1.0 - scaled], axis=1)
+
+
+@frozen(eq=False)
+class ClassIs:
+    """One for a record whose class is at `position` of the schema's list, zero for others."""
+
+    position: int
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count("ClassIs position", self.position, least=0, most=MOST_COUNT)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = (target_of(rows) == self.position).astype(np.float64)
+        return found
+
+
+@frozen(eq=False)
+class CustomValue:
+    """A function of single rows that somebody vouches for. Recorded as asserted.
+
+    Attributes:
+        function: takes a dict of column arrays (features and target by name, the
+            target also under "target" if no feature is called that) and
+            returns one number per row, shape (n_records,). It must treat every row alone.
+        why: why that holds; goes into the ledger.
+    """
+
+    function: Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
+    clip: float
+    why: str
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=True, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        moderate("clip", self.clip)
+        if not isinstance(self.why, str) or not self.why.strip():
+            raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        columns = rows.features
+        table = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
+        if rows.target is not None:
+            table[columns.schema.target.name] = rows.target
+            table.setdefault("target", rows.target)
+        table = {name: _read_only(column) for name, column in table.items()}
+        try:
+            with quiet():
+                result = np.asarray(self.function(dict(table)), dtype=np.float64)
+        except Exception as error:
+            # A stranger's exception may quote a value, in its text or in the name of its type.
+            raised = public_name(type(error))
+        else:
+            raised = ""
+        if raised:  # afresh: the other one would stay in its context
+            raise DataError(f"the custom query raised {raised}")
+        if result.shape != (rows.n,):
+            raise DataError("the custom query must return one number per row")
+        return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    """A copy: a view could be made writable again, and the next release would read what it says."""
+    seen = column.copy()
+    seen.setflags(write=False)
+    return seen
+
+
+def target_of(rows: Rows) -> NDArray[Any]:
+    """The target inside the guard."""
+    if rows.target is None:
+        raise DataError("the data were protected without a target")
+    return rows.target
+
+
+def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
+    """Contributions of norm at most `block.clip`; `norm` is 1 or 2.
+
+    Returns:
+        Shape (n,) or (n, width); None means that every record contributes one.
+    """
+    values = block.values(rows)
+    if values is None:
+        return None
+    # A NaN would turn into a huge whole number and shout which record it came from.
+    values = np.nan_to_num(values, nan=0.0, posinf=1e150, neginf=-1e150)
+    if values.ndim == 1:
+        return np.clip(values, -block.clip if block.signed else 0.0, block.clip)
+    if not block.signed:
+        values = np.maximum(values, 0.0)
+    scaled = values / block.clip  # first, so that squares of small numbers do not vanish
+    size = np.abs(scaled).sum(axis=1) if norm == 1 else np.sqrt(np.square(scaled).sum(axis=1))
+    result: NDArray[np.float64] = values / np.maximum(size, 1.0)[:, None]
+    return result

@@ -1,0 +1,186 @@
+"""FeatureChoice: which features of a table have a high score. Holds no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from attrs import evolve, field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import InvalidValue, SchemaError
+from privledger.facts.schema import Schema
+from privledger.questions.split_scores import Bound
+from privledger.rounding import count, moderate, number, up
+
+FEATURE_SCORES = ("agreement", "rank", "correlation", "votes", "custom")
+MOST_CLASSES = 64
+_ROOM = 1 + 2.0**-20
+
+
+class ScoreName:
+    """Name of one question's scores in the guard's cache: k draws compute them once."""
+
+
+@frozen(eq=False)
+class Votes:
+    """Every block of records votes for the features that its own LASSO ranks highest.
+
+    Attributes:
+        blocks: public number of blocks; each record's block is its own private coin.
+        most: votes that one block may give.
+        penalty: the LASSO's penalty, for columns standardised inside the block.
+    """
+
+    blocks: int = 10
+    most: int = 5
+    penalty: float = 0.1
+
+    def __attrs_post_init__(self) -> None:
+        count("blocks", self.blocks, most=1 << 20)
+        count("most", self.most, most=1 << 20)
+        moderate("penalty", self.penalty)
+
+
+@frozen(eq=False)
+class CustomScores:
+    """Scores that somebody vouches for. Recorded as asserted.
+
+    Attributes:
+        function: takes the features, shape (n_records, features), NaN where missing, and the
+            target; returns one number per feature.
+        sensitivity: the largest change as a record comes or goes.
+        change: smallest and largest change as a record comes, in units of the sensitivity.
+        why: why that holds; goes into the ledger.
+    """
+
+    function: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+    sensitivity: float
+    why: str
+    change: tuple[float, float] = (-1.0, 1.0)
+
+    def __attrs_post_init__(self) -> None:
+        moderate("sensitivity", self.sensitivity)
+        if not isinstance(self.why, str) or not self.why.strip():
+            raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
+        if not callable(self.function):
+            raise InvalidValue("function", type(self.function).__name__, "something to call")
+        ends = [number("change", end) for end in self.change]
+        if not (len(ends) == 2 and -1 <= ends[0] < ends[1] <= 1):
+            raise InvalidValue("change", self.change, "two rising numbers from -1 to 1")
+
+
+def _positions(value: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(sorted({count("excluded", place, least=0) for place in value}))
+
+
+@frozen(eq=False)
+class FeatureChoice:
+    """Which of the handle's features have a high score.
+
+    Answered by `TopK` (a set of k), `Exponential` or `PermuteAndFlip` (one feature).
+
+    Attributes:
+        data: the handle it is asked of; its schema's features are the candidates.
+        score: `agreement`: the most records whose class a monotone function of the feature
+            can tell. `rank`: |pairs in the same order - pairs in opposite order as the
+            target| / records. `correlation`: |sum of products| after mapping feature and
+            target to [-1, 1] by their public bounds. `votes` of `votes`; `custom`.
+        excluded: positions of features that are no candidates; public, or released before.
+        votes, custom: given exactly for those scores.
+    """
+
+    data: Any
+    score: str
+    excluded: tuple[int, ...] = field(default=(), converter=_positions)
+    votes: Votes | None = None
+    custom: CustomScores | None = None
+    what: str = "choice of features"
+    key: ScoreName = field(factory=ScoreName, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.score not in FEATURE_SCORES:
+            raise InvalidValue("score", self.score, f"one of {', '.join(FEATURE_SCORES)}")
+        if (self.votes is not None) != (self.score == "votes"):
+            raise InvalidValue("votes", self.score, "given exactly for votes")
+        if (self.custom is not None) != (self.score == "custom"):
+            raise InvalidValue("custom", self.score, "given exactly for custom scores")
+        features = len(self.data.schema.features)
+        if self.excluded and self.excluded[-1] >= features:
+            raise InvalidValue("excluded", self.excluded[-1], "positions of the features")
+        if len(self.excluded) >= features:
+            raise InvalidValue("excluded", "every feature", "one candidate left")
+        check_fits(self.score, self.data.schema)
+
+    def without(self, *features: int) -> FeatureChoice:
+        """The same question without these features too. They must have been released."""
+        return evolve(self, excluded=(*self.excluded, *features))
+
+    @property
+    def asserted(self) -> bool:
+        return self.custom is not None
+
+    @property
+    def label(self) -> str:
+        """What the ledger records: `what`, marked if asserted."""
+        return self.what if self.custom is None else f"asserted: {self.what} ({self.custom.why})"
+
+    @property
+    def cell_count(self) -> int:
+        return 1
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """Positions of the features that may be chosen."""
+        everything = np.arange(len(self.data.schema.features), dtype=np.int64)
+        return np.delete(everything, np.array(self.excluded, dtype=np.int64))
+
+    @property
+    def bound(self) -> Bound:
+        """How far a record that comes or goes moves a score (docs/proofs/feature-scores.md)."""
+        if self.custom is not None:
+            return Bound(self.custom.sensitivity, self.custom.change)
+        return self.bound_of(self.score, self.data.schema)
+
+    @staticmethod
+    def bound_of(score: str, schema: Schema) -> Bound:
+        """The same for a score of known kind, before there are data."""
+        check_fits(score, schema)
+        if score == "agreement":
+            return Bound(1.0, (0.0, 1.0))
+        if score == "rank":
+            most = rank_sensitivity(schema)
+            return Bound(most, (-1.0, min(1.0, up(1.0 / most))))
+        if score in ("correlation", "votes"):
+            return Bound(1.0, (-1.0, 1.0))
+        raise InvalidValue("score", score, "one with a derived bound")
+
+    def sensitivity(self, relation: str) -> float:
+        """Bound on a neighbour's change, with room for rounding.
+
+        Replacing is a removal and an arrival, twice as much; but votes of one block only, as
+        the coins belong to the rows.
+        """
+        double = relation != "add_remove" and self.score != "votes"
+        return self.bound.sensitivity * _ROOM * (2 if double else 1)
+
+    def __repr__(self) -> str:
+        return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"
+
+
+def rank_sensitivity(schema: Schema) -> float:
+    """1 + (1 - 1/(C - 1))/2 for C public classes, 1.5 for a number."""
+    if schema.target.kind == "numeric":
+        return 1.5
+    classes = max(2, len(schema.target.categories))
+    return up(1.0 + (1.0 - 1.0 / (classes - 1)) / 2) if classes > 2 else 1.0
+
+
+def check_fits(score: str, schema: Schema) -> None:
+    """Raise `SchemaError` unless the target is there and of a kind that the score takes."""
+    target = schema.target
+    if score == "agreement" and not (target.kind == "categorical"
+                                     and len(target.categories) <= MOST_CLASSES):
+        raise SchemaError(f"agreement takes a target of at most {MOST_CLASSES} classes; for "
+                          "numbers use rank")

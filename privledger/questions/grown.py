@@ -1,0 +1,193 @@
+"""Trees whose nodes have tests of their own: complete, of enforced depth, grown by releases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import InvalidValue
+from privledger.facts.bins import Bins
+from privledger.facts.plain import fixed
+from privledger.facts.schema import Column
+from privledger.rounding import whole_numbers
+from privledger.tables.chunk import Rows
+
+MOST_CELLS = 1 << 15
+NO_TEST = -1
+
+Ints = NDArray[np.int32]
+
+
+def _ints(value: Any) -> Ints:
+    held = whole_numbers("tests of a level", value, least=NO_TEST)
+    return fixed(np.clip(held, NO_TEST, 1 << 30).astype(np.int32))
+
+
+def _nothing() -> Ints:
+    return np.zeros(0, dtype=np.int32)
+
+
+@frozen(eq=False, repr=False)
+class GrownCells:
+    """The leaves of a complete binary tree; every node of a level has its own test.
+
+    Start with `data.root(bins)` and add a level with `grow`. A test of numbers or of ordered
+    categories sends a record to the right if its bin is at least `cut` (missing counts as the
+    largest), one of other categories if the category is `cut` (missing goes left).
+
+    Attributes:
+        bins: the public bins that tests speak about.
+        parent: the tree one level up; None for the root.
+        feature: feature that each leaf of the parent tests, -1 for none (all go left).
+        cut: first bin, or the category, that goes right.
+        count: number of leaves, 2 ** depth.
+        low, high: bins that a leaf's tests leave possible, low <= bin < high,
+            shape (count, features).
+        open: categories that they leave possible, shape (count, categories of all features).
+    """
+
+    bins: Bins
+    parent: GrownCells | None = None
+    feature: Ints = field(factory=_nothing, converter=_ints)
+    cut: Ints = field(factory=_nothing, converter=_ints)
+    count: int = field(init=False)
+    low: Ints = field(init=False)
+    high: Ints = field(init=False)
+    open: NDArray[np.bool_] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        put = object.__setattr__
+        parent = self.parent
+        if parent is None:
+            sizes = np.array(self.bins.sizes(), dtype=np.int32)
+            put(self, "count", 1)
+            put(self, "low", fixed(np.zeros((1, len(sizes)), dtype=np.int32)))
+            put(self, "high", fixed(sizes[None, :]))
+            put(self, "open", fixed(np.ones((1, int(category_starts(self.bins)[-1])), dtype=bool)))
+            return
+        if type(parent) is not GrownCells or parent.bins is not self.bins:
+            raise InvalidValue("parent", type(parent).__name__, "a tree on the same bins")
+        self._check(parent)
+        put(self, "count", 2 * parent.count)
+        low, high, possible = self._boxes(parent)
+        put(self, "low", fixed(low))
+        put(self, "high", fixed(high))
+        put(self, "open", fixed(possible))
+
+    def _check(self, parent: GrownCells) -> None:
+        shape = (parent.count,)
+        if self.feature.shape != shape or self.cut.shape != shape:
+            raise InvalidValue("tests of a level", self.feature.shape, f"of shape {shape}")
+        if 2 * parent.count > MOST_CELLS:
+            raise InvalidValue("tree leaves", 2 * parent.count, f"at most {MOST_CELLS}")
+        sizes = np.array(self.bins.sizes())
+        tested, cuts = self.feature[self.feature >= 0], self.cut[self.feature >= 0]
+        if ((self.feature < NO_TEST).any() or (tested >= len(sizes)).any() or (cuts < 0).any()
+                or (cuts >= sizes[tested] - categorical(self.bins)[tested]).any()):
+            raise InvalidValue("tests of a level", "given", "features and cuts of the bins")
+
+    def _boxes(self, parent: GrownCells) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        low, high = (np.repeat(side, 2, axis=0) for side in (parent.low, parent.high))
+        possible = np.repeat(parent.open, 2, axis=0)
+        kinds, starts = categorical(self.bins), category_starts(self.bins)
+        nodes = np.flatnonzero(self.feature >= 0)
+        features, cuts = self.feature[nodes], self.cut[nodes]
+        numeric = ~kinds[features]
+        left, right = 2 * nodes, 2 * nodes + 1
+        at = left[numeric], features[numeric]
+        high[at] = np.minimum(high[at], cuts[numeric])
+        at = right[numeric], features[numeric]
+        low[at] = np.maximum(low[at], cuts[numeric])
+        for node, feature, cut in zip(nodes[~numeric], features[~numeric], cuts[~numeric],
+                                      strict=True):
+            possible[2 * node, starts[feature] + cut] = False
+            held = bool(possible[2 * node + 1, starts[feature] + cut])
+            possible[2 * node + 1, starts[feature] : starts[feature + 1]] = False
+            possible[2 * node + 1, starts[feature] + cut] = held
+        return low, high, possible
+
+    @property
+    def depth(self) -> int:
+        return self.count.bit_length() - 1
+
+    def grow(self, feature: Any, cut: Any) -> GrownCells:
+        """One level more: test `feature[j]` against `cut[j]` in leaf j, shape (count,) each."""
+        return GrownCells(self.bins, self, feature, cut)
+
+    def assign(self, codes: tuple[NDArray[Any], ...]) -> Ints:
+        """Leaf of every record from its bin codes (`bins.codes`), shape (n_records,)."""
+        return self._assign(stacked(codes))
+
+    def _assign(self, matrix: NDArray[np.uint16]) -> Ints:
+        if self.parent is None:
+            return np.zeros(matrix.shape[1], dtype=np.int32)
+        return self._step(self.parent._assign(matrix), matrix)
+
+    def _step(self, cells: Ints, matrix: NDArray[np.uint16]) -> Ints:
+        feature = self.feature[cells]
+        value = matrix[feature, np.arange(matrix.shape[1])]
+        cut = self.cut[cells]
+        right = np.where(categorical(self.bins)[feature], value == cut, value >= cut)
+        right &= feature >= 0
+        return 2 * cells + right
+
+    def index(self, rows: Rows) -> Ints:
+        """Inside the guard: leaf of every record. Only the last tree is kept: trees grow level
+        by level, and a level is one step on from its parent."""
+        last = rows.last
+        if last is not None and last[0] is self:
+            return last[1]
+        matrix = matrix_of(self.bins, rows)
+        if last is not None and self.parent is not None and last[0] is self.parent:
+            found = self._step(last[1], matrix)
+        else:
+            found = self._assign(matrix)
+        rows.last = self, found
+        return found
+
+    def __repr__(self) -> str:
+        return f"GrownCells(depth={self.depth})"
+
+
+def categorical(bins: Bins) -> NDArray[np.bool_]:
+    """Which features have categories without an order, shape (features,)."""
+    return np.array([_unordered(column) for column in bins.schema.features])
+
+
+def _unordered(column: Column) -> bool:
+    return column.kind == "categorical" and not column.ordered
+
+
+def category_starts(bins: Bins) -> NDArray[np.int64]:
+    """Where each feature's categories begin in `open`, shape (features + 1,)."""
+    sizes = [len(column.categories) if _unordered(column) else 0
+             for column in bins.schema.features]
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def stacked(codes: tuple[NDArray[Any], ...]) -> NDArray[np.uint16]:
+    """Codes of all features, shape (features, n_records)."""
+    return np.stack([array.astype(np.uint16, copy=False) for array in codes])
+
+
+def matrix_of(bins: Bins, rows: Rows) -> NDArray[np.uint16]:
+    """Inside the guard: codes of every feature, stacked once per table."""
+    found: NDArray[np.uint16] | None = rows.cache.get(bins.stack)
+    if found is None:
+        # A part's codes are the whole table's: binning is paid for once.
+        found = (stacked(bins.codes(rows.features)) if rows.parent is None
+                 else matrix_of(bins, rows.parent[0])[:, rows.parent[1]])
+        rows.cache[bins.stack] = found
+    return found
+
+
+def order_of(bins: Bins, rows: Rows, feature: int) -> NDArray[np.int32]:
+    """Inside the guard: the records sorted by their bins of `feature`, once per table."""
+    known: dict[int, NDArray[np.int32]] = rows.cache.setdefault(bins.orders, {})
+    if feature not in known:
+        order = np.argsort(matrix_of(bins, rows)[feature], kind="stable")
+        known[feature] = order.astype(np.int32 if rows.n < 2**31 else np.int64)
+    return known[feature]

@@ -1,0 +1,271 @@
+"""Running scores of an additive model, kept per record inside the guard.
+
+A learner describes the model (public start, released leaf values on public cells); the guard
+keeps each record's score and hands out only queries about gradients. Updating scores is
+post-processing plus a function of single records: it releases nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from attrs import define, field, frozen, setters
+from numpy.typing import NDArray
+
+from privledger.errors import InvalidValue
+from privledger.facts.plain import refuse
+from privledger.questions.blocks import target_of
+from privledger.questions.cells import (
+    CategoryCells,
+    CoinCells,
+    IntervalCells,
+    check_edges,
+    to_edges,
+)
+from privledger.questions.grown import GrownCells
+from privledger.questions.tree_cells import TreeCells
+from privledger.rounding import finite_array, moderate, number
+from privledger.tables.chunk import Rows
+
+LOSSES = ("squared", "logistic", "softmax")
+UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
+
+
+def _start(value: Any) -> NDArray[np.float64]:
+    return np.atleast_1d(finite_array("start", value))
+
+
+@define(eq=False)
+class Score:
+    """Score f(record) = start + sum of cell values; `loss` fixes gradient and hessian.
+
+    Attributes:
+        loss: `squared` (target scaled to (y - center) / scale), `logistic` (two classes),
+            `softmax` (`width` classes).
+        start: shape (width,), public or released.
+        width: coordinates of a score: 1, or the number of classes for softmax.
+    """
+
+    loss: str = field(on_setattr=setters.frozen)
+    start: NDArray[np.float64] = field(on_setattr=setters.frozen, converter=_start)
+    center: float = field(default=0.0, on_setattr=setters.frozen)
+    scale: float = field(default=1.0, on_setattr=setters.frozen)
+    _updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
+    _checked: WeakKeyDictionary[Any, int] = field(factory=WeakKeyDictionary, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise InvalidValue("loss", self.loss, f"one of {', '.join(LOSSES)}")
+        if self.start.ndim != 1 or not len(self.start):
+            raise InvalidValue("start", self.start.shape, "of shape (width,)")
+        number("center", self.center)
+        moderate("scale", self.scale)
+
+    @property
+    def width(self) -> int:
+        return len(self.start)
+
+    def add(self, cells: Any, values: NDArray[np.float64]) -> None:
+        """Add `values`, shape (cells.count,) or (cells.count, width), to every record's score."""
+
+        if type(cells) not in UPDATES:  # those of another score could change after the check
+            refuse(cells)
+        values = finite_array("leaf values", values)  # a copy: nobody changes it after the check
+        expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
+        if values.shape != expected:
+            raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
+        self._updates.append((cells, values))
+
+    def check_updates(self, vault: Any, check: Callable[[Any], None]) -> None:
+        """Run `check` on the cells of updates that were not yet checked for this vault."""
+        known = len(self._updates)
+        for cells, _ in self._updates[self._checked.get(vault, 0) : known]:
+            check(cells)
+        self._checked[vault] = known
+
+    def gradient(self, clip: float, *, filtered: bool = False,
+                 coordinate: int | None = None) -> Gradient:
+        """Block of negative gradients, clipped to norm `clip`.
+
+        Args:
+            filtered: records whose gradient has L2 norm above `clip` contribute nothing.
+            coordinate: one class of a softmax score only; then the block has width one.
+        """
+        width = self.width if coordinate is None else 1
+        return Gradient(self, clip, width, filtered, coordinate)
+
+    def hessian(self, within: float | None = None) -> Hessian:
+        """Block of hessians scaled into [0, 1]: 1, 4p(1-p), or (1 - sum p^2) / (1 - 1/K).
+
+        Args:
+            within: records whose gradient has L2 norm above it contribute nothing.
+        """
+        return Hessian(self, within)
+
+    def of(self, rows: Rows) -> _Running:
+        """Inside the guard: scores with every update applied, in place."""
+        running = rows.cache.get(self)
+        if running is None:
+            shape = rows.n if self.width == 1 else (rows.n, self.width)
+            running = rows.cache[self] = _Running(np.broadcast_to(
+                self.start if self.width > 1 else self.start[0], shape).copy())
+        for cells, values in self._updates[running.applied :]:
+            running.scores += values.take(cells.index(rows), axis=0)
+            running.applied += 1
+            running.link = None
+        return running
+
+
+@define(eq=False)
+class _Running:
+    scores: NDArray[np.float64]
+    applied: int = 0
+    link: NDArray[np.float64] | None = None
+    target: NDArray[np.float64] | None = None
+
+
+def probabilities(loss: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean that a score stands for: identity, logistic, or softmax along the last axis."""
+    if loss == "squared":
+        return scores
+    if loss == "logistic":
+        from scipy.special import expit
+
+        return expit(scores)  # type: ignore[no-any-return]
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def _linked(score: Score, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(target on the score's scale, mean), cached until the next update."""
+    running = score.of(rows)
+    if running.target is None:
+        target = target_of(rows)
+        if score.loss == "squared":
+            running.target = (target - score.center) / score.scale
+        elif score.loss == "logistic":
+            running.target = (target == 1).astype(np.float64)
+        else:
+            running.target = np.zeros((rows.n, score.width))
+            running.target[np.arange(rows.n), target] = 1.0
+    if running.link is None:
+        running.link = probabilities(score.loss, running.scores)
+    return running.target, running.link
+
+
+@frozen(eq=False)
+class Gradient:
+    """Negative gradient of the loss, target minus mean.
+
+    Attributes:
+        filtered: records beyond the clip are left out, instead of clipped. Whether a record
+            is in depends on that record and past outputs (docs/proofs/queries.md).
+        coordinate: which class of a softmax score; None for all, or the only one.
+    """
+
+    score: Score
+    clip: float
+    width: int
+    filtered: bool = False
+    coordinate: int | None = None
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        moderate("clip", self.clip)
+        if not isinstance(self.filtered, bool):
+            raise InvalidValue("filtered", self.filtered, "True or False")
+        if self.coordinate is None:
+            expected = self.score.width
+        else:
+            expected = 1
+            if type(self.coordinate) is not int or not 0 <= self.coordinate < self.score.width:
+                raise InvalidValue("coordinate", self.coordinate, "a class of the score")
+        if self.width != expected:
+            raise InvalidValue("width", self.width, "the score's width, or 1 for a coordinate")
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        target, mean = _linked(self.score, rows)
+        gradient = target - mean
+        inside = self.inside(rows)
+        if inside is not None:
+            gradient[~inside] = 0.0
+        if self.coordinate is not None and gradient.ndim == 2:
+            gradient = gradient[:, self.coordinate]
+        return gradient
+
+    def inside(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Which records take part, shape (n,); None for all."""
+        return _within(self.score, rows, self.clip) if self.filtered else None
+
+
+def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:
+    """Whose gradient has L2 norm at most `bound`; one that is not a number is out."""
+    target, mean = _linked(score, rows)
+    size = np.abs(target - mean)
+    if size.ndim == 2:
+        size = np.sqrt(np.square(size).sum(axis=1))
+    inside: NDArray[np.bool_] = size <= bound
+    return inside
+
+
+@frozen(eq=False)
+class Hessian:
+    """Second derivative of the loss, scaled so that its largest value is one.
+
+    Attributes:
+        within: records whose gradient is longer contribute nothing; None for no limit.
+    """
+
+    score: Score
+    within: float | None = None
+    clip: float = field(default=1.0, init=False)
+    width: int = field(default=1, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.within is not None:
+            moderate("within", self.within)
+
+    def values(self, rows: Rows) -> NDArray[np.float64] | None:
+        if self.within is None:
+            return self._all(rows)
+        inside = _within(self.score, rows, self.within).astype(np.float64)
+        every = self._all(rows)
+        return inside if every is None else every * inside
+
+    def _all(self, rows: Rows) -> NDArray[np.float64] | None:
+        if self.score.loss == "squared":
+            return None
+        _, mean = _linked(self.score, rows)
+        if self.score.loss == "logistic":
+            return 4.0 * mean * (1.0 - mean)
+        classes = self.score.width
+        total: NDArray[np.float64] = 1.0 - np.square(mean).sum(axis=1)
+        return total / (1.0 - 1.0 / classes)
+
+
+@frozen(eq=False)
+class ResidualCells:
+    """Cells between public edges of |target - mean| under a score."""
+
+    score: Score
+    edges: tuple[float, ...] = field(converter=to_edges)
+
+    def __attrs_post_init__(self) -> None:
+        check_edges(self.edges)
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) + 1
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        target, mean = _linked(self.score, rows)
+        size = np.abs(target - mean)
+        if size.ndim == 2:
+            size = np.sqrt(np.square(size).sum(axis=1))
+        return np.searchsorted(self.edges, size, side="right")

@@ -1,0 +1,87 @@
+"""Partitions by a tree whose tests are public or were released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import InvalidValue
+from privledger.facts.bins import Bins
+from privledger.facts.plain import fixed
+from privledger.rounding import count
+from privledger.tables.chunk import Rows
+
+
+@frozen(eq=False)
+class Test:
+    """One test of a tree: a bin's contribution to the cell number.
+
+    Attributes:
+        feature: which feature.
+        table: shape (bins of that feature,), unsigned integers; the cell of a record is the
+            sum of its table entries over the tests.
+    """
+
+    feature: int
+    table: NDArray[Any] = field(converter=fixed)
+
+    def __repr__(self) -> str:
+        return f"Test(feature={self.feature})"
+
+
+@frozen(eq=False)
+class TreeCells:
+    """A partition by a tree whose tests are public or were released.
+
+    Attributes:
+        bins: the public bins that the tests speak about.
+        tests: any number of them; with k two-way tables of entries 0 and 2**level the cells
+            are the leaves of a complete tree of depth k with one test per level.
+        count: how many cells there are, empty ones included.
+    """
+
+    bins: Bins
+    tests: tuple[Test, ...] = field(converter=tuple)
+    count: int
+
+    def __attrs_post_init__(self) -> None:
+        count("TreeCells count", self.count)
+        sizes = self.bins.sizes()
+        reach = 0
+        for test in self.tests:
+            count("Test feature", test.feature, least=0)
+            if not (test.feature < len(sizes) and test.table.shape == (sizes[test.feature],)
+                    and test.table.dtype.kind == "u"):
+                raise InvalidValue("Test", test, "one unsigned entry per bin of its feature")
+            reach += int(test.table.max())
+        if not reach < self.count <= 65535:
+            raise InvalidValue("TreeCells count", self.count, "above every cell number")
+
+    def assign(self, codes: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+        """Cell of every record from its bin codes, shape (n_records,)."""
+        dtype = np.uint8 if self.count <= 256 else np.uint16
+        if not self.tests:
+            return np.zeros(len(codes[0]), dtype=dtype)
+        cells = None
+        for test in self.tests:
+            part = test.table.astype(dtype).take(codes[test.feature])
+            cells = part if cells is None else np.add(cells, part, out=cells)
+        return cells  # type: ignore[return-value]
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        """Inside the guard. Only the last tree is kept: it is asked twice in a row."""
+        last = rows.last
+        if last is None or last[0] is not self:
+            last = rows.last = (self, self.assign(_codes(self.bins, rows)))
+        return last[1]
+
+
+def _codes(bins: Bins, rows: Rows) -> tuple[NDArray[Any], ...]:
+    """Inside the guard: bin codes of every record, computed once per table."""
+    found: tuple[NDArray[Any], ...] | None = rows.cache.get(bins)
+    if found is None:
+        found = rows.cache[bins] = bins.codes(rows.features)
+    return found

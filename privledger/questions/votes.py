@@ -1,0 +1,99 @@
+"""Votes of blocks: the first stage of Kifer, Smith, Thakurta (2012), inside the guard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.questions.feature_choice import Votes
+
+Floats = NDArray[np.float64]
+_ROUNDS = 1500
+_ACTIVE = 128
+_EXTENSIONS = 8
+
+
+def votes_of(votes: Votes, table: Floats, target: Floats, source: Any) -> Floats:
+    """How many blocks vote for each feature, shape (features,).
+
+    Args:
+        table: (features, n_records), NaN where missing. target: (n_records,).
+        source: the ledger's noise source, for one coin per record.
+    """
+    n = table.shape[1]
+    # Modulo bias is the same for every record: still independent coins.
+    coins = (source.integers64(n) % np.uint64(votes.blocks)).astype(np.int64)
+    found = np.zeros(len(table))
+    for block in range(votes.blocks):
+        inside = coins == block
+        chosen = block_features(table[:, inside], target[inside], votes.most, votes.penalty)
+        found[chosen] += 1.0
+    return found
+
+
+def block_features(table: Floats, target: Floats, most: int, penalty: float) -> NDArray[Any]:
+    """Features with the largest LASSO coefficients of one block, at most `most`; zeros never.
+
+    Looks at this block's records only, and gives the same answer for the same block.
+    """
+    if table.shape[1] < 2:
+        return np.zeros(0, dtype=np.int64)
+    weights = np.abs(lasso(_standardised(table), target - target.mean(), penalty))
+    order = np.argsort(-weights, kind="stable")[:most]
+    chosen: NDArray[Any] = order[weights[order] > 0]
+    return chosen
+
+
+def _standardised(table: Floats) -> Floats:
+    """Columns of mean 0 and variance 1 in the block; missing values and constants are 0."""
+    known = ~np.isnan(table)
+    held = np.where(known, table, 0.0)
+    size = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    held -= held.sum(axis=1, keepdims=True) / size
+    held *= known
+    spread = np.sqrt(np.square(held).sum(axis=1, keepdims=True) / size)
+    result: Floats = np.divide(held, spread, out=np.zeros_like(held), where=spread > 1e-12)
+    return result
+
+
+def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
+    """argmin |target - table^T w|^2 / (2 n) + penalty |w|_1.
+
+    Solved on the features that may matter; those that turn out to matter too are added.
+
+    Args:
+        table: (features, n).
+    """
+    n = table.shape[1]
+    weights = np.zeros(len(table))
+    pull = np.abs(table @ target) / n
+    active = np.sort(np.argsort(-pull, kind="stable")[:_ACTIVE])
+    for _ in range(_EXTENSIONS):
+        part = table[active]
+        weights[:] = 0.0
+        weights[active] = _descend(part, target, penalty)
+        pull = np.abs(table @ (target - weights[active] @ part)) / n
+        pull[active] = 0.0
+        more = np.flatnonzero(pull > penalty * (1 + 1e-6))
+        if not len(more):
+            break
+        more = more[np.argsort(-pull[more], kind="stable")[:_ACTIVE]]
+        active = np.sort(np.concatenate([active, more]))
+    return weights
+
+
+def _descend(table: Floats, target: Floats, penalty: float) -> Floats:
+    """Accelerated proximal steps of constant length (Beck, Teboulle 2009)."""
+    n = table.shape[1]
+    step = 1.0 / max(float(np.linalg.eigvalsh(table.T @ table / n)[-1]), 1e-12)
+    weights = np.zeros(len(table))
+    ahead, pace = weights, 1.0
+    for _ in range(_ROUNDS):
+        moved = ahead + step / n * (table @ (target - ahead @ table))
+        fresh = np.sign(moved) * np.maximum(np.abs(moved) - step * penalty, 0.0)
+        following = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
+        ahead = fresh + (pace - 1) / following * (fresh - weights)
+        weights, pace = fresh, following
+    return weights

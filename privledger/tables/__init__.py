@@ -1,0 +1,8 @@
+"""Where rows come from, and the layout in which the guard reads them."""
+
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_column, encode_features, encode_target
+from privledger.tables.files import as_frame, read_features, read_table
+
+__all__ = ["Rows", "as_frame", "encode_column", "encode_features", "encode_target",
+           "read_features", "read_table"]

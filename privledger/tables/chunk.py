@@ -1,0 +1,46 @@
+"""Rows as the guard reads them: encoded columns, and what was derived from them."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from attrs import define, field
+from numpy.typing import NDArray
+
+from privledger.facts.columns import Columns
+
+
+@define(eq=False, repr=False)
+class Rows:
+    """Encoded private columns and what was derived from them. Lives inside the guard.
+
+    Attributes:
+        features: encoded features.
+        target: float64 or int32, shape (n_records,), or None.
+        source: the ledger's noise source, for private coins.
+        cache: arrays derived per handle object (bin codes, running scores, samples).
+        last: the tree whose cells were computed last, and those cells.
+        parent: the table that this one is a part of, and its members' positions there.
+    """
+
+    features: Columns
+    target: NDArray[Any] | None
+    source: Any = None
+    cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
+    last: tuple[object, NDArray[Any]] | None = None
+    parent: tuple[Rows, NDArray[Any]] | None = None
+
+    @property
+    def n(self) -> int:
+        return self.features.n_rows
+
+    def subset(self, members: NDArray[Any]) -> Rows:
+        """The records at `members` (positions, in order) as a table of their own."""
+        arrays = tuple(array[members] for array in self.features.arrays)
+        columns = Columns(self.features.schema, arrays, len(members))
+        target = None if self.target is None else self.target[members]
+        return Rows(columns, target, self.source, parent=(self, members))
+
+    def __repr__(self) -> str:
+        return "Rows(private)"

@@ -1,0 +1,183 @@
+"""Frames, mappings of columns and NumPy arrays -> columns that fit a schema.
+
+This runs at the owner's side, before the guard. Errors name columns and rules, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from numpy.typing import NDArray
+
+from privledger.errors import DataError
+from privledger.facts.columns import MISSING, Columns, has_label
+from privledger.facts.schema import Column, Schema, label_key
+
+
+def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
+    """Encode the features of a frame, a mapping of columns, or a 2-D array (by position).
+
+    Args:
+        strict: refuse unknown categories, and missing cells where the schema allows none.
+            Prediction is lenient: both count as missing.
+
+    Raises:
+        DataError: a column is missing or malformed.
+    """
+    if type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f":
+        whole = _encode_floats(X, schema, strict)
+        if whole is not None:
+            return whole
+    parts = _split(X, schema)
+    arrays = tuple(
+        encode_column(part, column, strict=strict)
+        for part, column in zip(parts, schema.features, strict=True)
+    )
+    lengths = {array.shape[0] for array in arrays}
+    if len(lengths) != 1:
+        raise DataError("columns of different lengths")
+    return Columns(schema, arrays, lengths.pop())
+
+
+def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | None:
+    """All columns of a wide table at once; None where one column has something to be said."""
+    columns = schema.features
+    if X.shape[1] != len(columns) or any(c.kind != "numeric" for c in columns):
+        return None
+    lower = np.array([column.lower for column in columns], dtype=np.float64)[:, None]
+    upper = np.array([column.upper for column in columns], dtype=np.float64)[:, None]
+    table = np.empty((len(columns), len(X)))
+    width = 32  # columns at a time: a transpose of everything runs out of the cache
+    for first in range(0, len(columns), width):
+        some = slice(first, first + width)
+        part = table[some]
+        part[...] = X[:, some].T
+        if not np.isfinite(part).all():
+            return None  # infinities and missing cells are looked at column by column
+        if strict and any(column.outside == "refuse" for column in columns[some]):
+            return None
+        np.clip(part, lower[some], upper[some], out=part)
+    return Columns(schema, tuple(table), len(X))
+
+
+def _split(X: Any, schema: Schema) -> list[Any]:
+    names = [column.name for column in schema.features]
+    if hasattr(X, "columns") or isinstance(X, Mapping):
+        held = set(X.columns) if hasattr(X, "columns") else set(X)
+        missing = [name for name in names if name not in held]
+        if not missing:
+            return [X[name] for name in names]
+        if not hasattr(X, "to_numpy") or X.shape[1] != len(names) or schema.array_layout is False:
+            raise DataError(f"missing column {', '.join(missing)}")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise DataError("features must be a table of two dimensions; "
+                        "Reshape your data: one row per record, one column per feature")
+    if array.shape[1] != len(names):
+        raise DataError(f"X has {array.shape[1]} features, but Schema is expecting "
+                        f"{len(names)} features as input")
+    return [array[:, position] for position in range(len(names))]
+
+
+def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArray[Any]:
+    """One column as float64 (clipped, NaN for missing) or int32 category positions."""
+    if not _is_flat(values):
+        raise DataError(f"column {column.name!r} must be one column of single cells")
+    if column.kind == "categorical":
+        return _encode_categories(values, column, strict)
+    array = to_float(_plain(values), column)
+    if not strict:
+        array = np.where(np.isfinite(array) | np.isnan(array), array,
+                         np.where(array > 0, column.upper, column.lower))
+    if np.isinf(array).any():
+        raise DataError(f"column {column.name!r} contains infinity")
+    if strict and not column.missing and np.isnan(array).any():
+        raise DataError(f"column {column.name!r} contains NaN (missing cells) and its schema "
+                        "allows none")
+    if strict and column.outside == "refuse" and (
+            (array < column.lower).any() or (array > column.upper).any()):
+        raise DataError(f"column {column.name!r} has a value outside its public bounds")
+    return np.clip(array, column.lower, column.upper)
+
+
+def _is_flat(values: Any) -> bool:
+    """One dimension, and no lists inside the cells."""
+    try:
+        if np.ndim(values) != 1:
+            return False
+    except ValueError:  # rows of different lengths
+        return False
+    if getattr(values, "dtype", None) != np.dtype(object):
+        return True
+    return not any(isinstance(cell, list | tuple | dict) for cell in values)
+
+
+def _plain(values: Any) -> NDArray[Any]:
+    if hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
+    return np.asarray(values)
+
+
+def to_float(array: NDArray[Any], column: Column) -> NDArray[np.float64]:
+    """Numbers as float64, None as NaN. Raises `DataError` for anything that is no number."""
+    if array.dtype.kind == "c":
+        raise DataError(f"column {column.name!r}: Complex data not supported")
+    try:
+        if array.dtype == object:
+            array = np.array([np.nan if value is None else value for value in array], dtype=object)
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"column {column.name!r} must hold numbers only") from None
+
+
+def _encode_categories(values: Any, column: Column, strict: bool) -> NDArray[np.int32]:
+    positions = {label_key(category): place for place, category in enumerate(column.categories)}
+    if hasattr(values, "factorize"):
+        codes, levels = values.factorize()
+        levels = list(levels)
+    else:
+        levels, codes = _factorize(_plain(values))
+    lookup = np.full(len(levels) + 1, MISSING, dtype=np.int32)
+    for place, level in enumerate(levels):
+        absent = level is None or level == "" or level != level
+        found = MISSING if absent else positions.get(label_key(level), -2)
+        lookup[place] = found
+    if strict and (lookup == -2).any():
+        raise DataError(f"column {column.name!r} has a category that its schema does not list")
+    lookup[lookup == -2] = MISSING
+    result: NDArray[np.int32] = lookup[np.asarray(codes)]
+    if strict and not column.missing and (result == MISSING).any():
+        raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
+    return result
+
+
+def _factorize(array: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    if array.dtype != object:
+        levels, codes = np.unique(array, return_inverse=True)
+        return levels.tolist(), codes.reshape(-1)
+    places: dict[Any, int] = {}
+    codes = np.fromiter((places.setdefault(value, len(places)) for value in array), np.int64,
+                        len(array))
+    return list(places), codes
+
+
+def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArray[Any]:
+    """The target: float64 clipped to its bounds, or int32 class positions.
+
+    Args:
+        unlabelled: allow missing cells: NaN, or position -1.
+    """
+    column = evolve(schema.target, missing=True) if unlabelled else schema.target
+    array = _plain(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError("the target must be one column")
+    codes = encode_column(array, column)
+    if not unlabelled and not has_label(codes).all():
+        raise DataError(f"the target column {column.name!r} has missing cells "
+                        "(Input y contains NaN)")
+    return codes

@@ -1,0 +1,254 @@
+"""Tables in: one meaning for every form, and errors that name columns and never values."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+
+import privledger as pl
+from privledger.tables.encode import encode_target
+
+pandas = pytest.importorskip("pandas")
+SECRET = 0.7312345678901
+WORD = "s3cr3t-w0rd"
+SCHEMA = pl.Schema("t", (
+    pl.Column("size", "numeric", "feature", 0.0, 1.0),
+    pl.Column("weight", "numeric", "feature", -5.0, 5.0, missing=True),
+    pl.Column("colour", "categorical", "feature", categories=("red", "green", 3), missing=True),
+    pl.Column("kind", "categorical", "feature", categories=(0, 1)),
+    pl.Column("y", "categorical", "target", categories=("no", "yes")),
+))
+COLUMNS = {
+    "size": [0.5, SECRET, 0.25, 1.0], "weight": [1.5, np.nan, -5.0, 5.0],
+    "colour": ["red", None, "green", 3], "kind": [0, 1, 1, 0],
+}
+LABELS = ["no", "yes", "yes", "no"]
+
+
+def same(first, second):
+    return len(first.arrays) == len(second.arrays) and all(
+        a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        for a, b in zip(first.arrays, second.arrays, strict=True))
+
+
+def test_every_form_gives_the_same_codes():
+    as_object = {name: np.array(values, dtype=object) for name, values in COLUMNS.items()}
+    plain = pl.encode_features(COLUMNS, SCHEMA)
+    assert [a.dtype.kind for a in plain.arrays] == ["f", "f", "i", "i"]
+    assert plain.arrays[2].tolist() == [0, -1, 1, 2] and plain.arrays[3].tolist() == [0, 1, 1, 0]
+    frame = pandas.DataFrame(as_object)
+    matrix = np.empty((4, 4), dtype=object)
+    for place, values in enumerate(COLUMNS.values()):
+        matrix[:, place] = values
+    for form in (as_object, frame, frame[["kind", "colour", "weight", "size"]], matrix,
+                 frame.assign(extra=1), frame.astype({"size": float, "weight": float, "kind": int}),
+                 frame.astype({"colour": "category"}), frame.set_index(np.array([9, 8, 7, 6]))):
+        assert same(pl.encode_features(form, SCHEMA), plain)
+
+
+def test_pandas_missing_values_are_missing():
+    frame = pandas.DataFrame({
+        "size": [0.5, 0.25], "kind": [0, 1], "colour": pandas.array(["red", None], dtype="string"),
+        "weight": pandas.array([1.5, None], dtype="Float64")})
+    found = pl.encode_features(frame, SCHEMA)
+    assert np.isnan(found.arrays[1][1]) and found.arrays[2].tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("one", [1, 1.0, "1", np.int64(1), np.float32(1)])
+def test_a_category_has_many_spellings(one):
+    found = pl.encode_features(COLUMNS | {"kind": [one] * 4}, SCHEMA)
+    assert found.arrays[3].tolist() == [1] * 4
+
+
+def test_values_beyond_the_bounds_are_clipped():
+    found = pl.encode_features(COLUMNS | {"size": [-9, 2, 0.5, 1e300]}, SCHEMA)
+    assert found.arrays[0].tolist() == [0.0, 1.0, 0.5, 1.0]
+
+
+def test_or_the_table_is_refused():
+    strict = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0, outside="refuse"),))
+    pl.encode_features({"x": [0.0, 1.0]}, strict)
+    with pytest.raises(pl.errors.DataError, match="outside its public bounds"):
+        pl.encode_features({"x": [0.0, 1.0 + 1e-12]}, strict)
+
+
+ragged = np.empty(4, dtype=object)
+ragged[:] = [[SECRET], [1], [2], [3]]
+
+
+@pytest.mark.parametrize(("change", "column"), [
+    ({"size": [0.5, WORD, 0.25, 1.0]}, "size"), ({"size": [np.nan, 0.1, 0.2, 0.3]}, "size"),
+    ({"size": [np.inf, 0.1, 0.2, 0.3]}, "size"), ({"weight": [0.1, -np.inf, 0.2, 0.3]}, "weight"),
+    ({"size": [None, SECRET, 0.2, 0.3]}, "size"), ({"size": [1j, SECRET, 0.2, 0.3]}, "size"),
+    ({"size": [{"a": SECRET}, 0.1, 0.2, 0.3]}, "size"), ({"size": ragged}, "size"),
+    ({"size": [10**400, 0, 0, 0]}, "size"), ({"size": [b"x", 0, 0, 0]}, "size"),
+    ({"kind": [0, 1, 2, 0]}, "kind"), ({"kind": [0, None, 1, 0]}, "kind"),
+    ({"kind": [0, "", 1, 0]}, "kind"), ({"kind": [0, np.nan, 1, 0]}, "kind"),
+    ({"colour": ["red", WORD, "green", 3]}, "colour"), ({"colour": ragged}, "colour"),
+    ({"colour": [WORD] * 4}, "colour"),
+], ids=range(17))
+@pytest.mark.parametrize("form", ["dict", "frame"])
+def test_an_error_names_the_column_and_never_the_value(change, column, form):
+    table = COLUMNS | change
+    if form == "frame":
+        table = pandas.DataFrame({name: np.array(values, dtype=object) if not isinstance(
+            values, np.ndarray) else values for name, values in table.items()})
+    with pytest.raises(pl.errors.DataError, match=column) as caught:
+        pl.encode_features(table, SCHEMA)
+    text = f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
+    assert WORD not in text and str(SECRET)[:8] not in text
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("labels", [["no", WORD, "yes", "no"], ["no", None, "yes", "no"],
+                                    [0, 1, 1, 0], [np.nan] * 4])
+def test_an_unknown_or_missing_label_is_refused(labels):
+    with pytest.raises(pl.errors.DataError, match="y") as caught:
+        encode_target(np.array(labels, dtype=object), SCHEMA)
+    assert WORD not in str(caught.value)
+
+
+@pytest.mark.parametrize("table", [
+    {"size": [1.0]}, {}, np.zeros((3, 2)), np.zeros(4), np.zeros((2, 4, 2)), 3.0, None, "table",
+    COLUMNS | {"size": [0.5]}, COLUMNS | {"size": 0.5}, COLUMNS | {"size": np.zeros((4, 2))},
+], ids=range(11))
+def test_a_table_of_another_shape_is_a_data_error(table):
+    with pytest.raises(pl.errors.DataError):
+        pl.encode_features(table, SCHEMA)
+
+
+def test_two_columns_of_one_name_are_a_data_error():
+    frame = pandas.DataFrame([[0.1, 0.2]], columns=["x", "x"])
+    with pytest.raises(pl.errors.DataError):
+        pl.encode_features(frame, pl.Schema("t", (pl.Column("x", "numeric", "feature", 0., 1.),)))
+
+
+def test_empty_tables_are_refused_and_one_row_works(make_ledger):
+    ledger = make_ledger()
+    empty = {name: values[:0] for name, values in COLUMNS.items()}
+    with pytest.raises(pl.errors.DataError, match="empty"):
+        ledger.protect(empty, LABELS[:0], SCHEMA)
+    one = {name: values[:1] for name, values in COLUMNS.items()}
+    data = ledger.protect(one, LABELS[:1], SCHEMA)
+    with ledger.request(pl.Gaussian(30.0), data) as session:
+        assert np.isfinite(session.release(pl.Gaussian(30.0), data.count()))
+
+
+def test_targets_of_another_length_are_refused(make_ledger):
+    with pytest.raises(pl.errors.DataError, match="differ in length"):
+        make_ledger().protect(COLUMNS, LABELS[:3], SCHEMA)
+
+
+@pytest.mark.parametrize("schema", [None, {}, "schema.json", 3])
+def test_a_schema_is_never_inferred(make_ledger, schema):
+    with pytest.raises(pl.InvalidValue):
+        make_ledger().protect(COLUMNS, LABELS, schema)
+
+
+def test_prediction_is_lenient():
+    lenient = pl.encode_features(
+        COLUMNS | {"kind": [0, 9, None, 1], "size": [np.nan, np.inf, -np.inf, 0.5]}, SCHEMA,
+        strict=False)
+    assert lenient.arrays[3].tolist() == [0, -1, -1, 1]
+    assert np.array_equal(lenient.arrays[0], [np.nan, 1.0, 0.0, 0.5], equal_nan=True)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_reading_csv(tmp_path, zipped):
+    text = "colour,kind,weight,size,y\nred,0,1.5,0.5,no\n,1,,0.25,yes\n3,1,-5,1,no\n"
+    path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    X, y = pl.read_table(path, SCHEMA)
+    codes = pl.encode_features(X, SCHEMA)
+    assert codes.arrays[2].tolist() == [0, -1, 2]
+    assert np.isnan(codes.arrays[1][1]) and list(y) == ["no", "yes", "no"]
+    assert encode_target(y, SCHEMA).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("text", ["", "size,weight\n1,2\n", "size,weight,colour,kind,y\n1,2,red\n",
+                                  f"size,weight,colour,kind,y\n{WORD},2,red,0,no\n"])
+def test_a_malformed_csv_is_a_data_error(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(pl.errors.DataError) as caught:
+        pl.read_table(tmp_path / "t.csv", SCHEMA)
+    assert WORD not in str(caught.value)
+
+
+# Bins.
+
+def test_bin_codes_are_in_range_and_edges_inclusive():
+    bins = pl.questions.Bins(SCHEMA, 4)
+    assert bins.sizes() == (5, 5, 4, 3)
+    table = {"size": [0.0, 0.25, 0.2499999, 0.999, 1.0, 0.5],
+             "weight": [-5.0, 5.0, np.nan, 0.0, -2.5, 2.49],
+             "colour": ["red", None, 3, "green", "red", ""], "kind": [0, 1, 0, 1, 0, 1]}
+    codes = bins.codes(pl.encode_features(table, SCHEMA))
+    assert codes[0].tolist() == [0, 1, 0, 3, 3, 2]
+    assert codes[1].tolist() == [0, 3, 4, 2, 1, 2]
+    assert codes[2].tolist() == [0, 3, 2, 1, 0, 3]
+    for code, size in zip(codes, bins.sizes(), strict=True):
+        assert code.dtype.kind == "u" and code.max() < size
+
+
+@pytest.mark.parametrize("numeric_bins", [1, 2, 3, 255, 256, 257, 1024, 65534])
+def test_random_bins_stay_in_range(numeric_bins):
+    rng = np.random.default_rng(numeric_bins)
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", -1e-3, 7e5, missing=True),))
+    values = np.concatenate([rng.uniform(-1, 8e5, 500), [np.nan, -1e-3, 7e5, 0.0, -0.0]])
+    bins = pl.questions.Bins(schema, numeric_bins)
+    (codes,) = bins.codes(pl.encode_features({"x": values}, schema))
+    edges = bins.edges(0)
+    assert bins.sizes() == (numeric_bins + 1,) and len(edges) == numeric_bins + 1
+    assert codes[500] == numeric_bins and codes[501] == 0 and codes[502] == numeric_bins - 1
+    inside = np.clip(values[:500], -1e-3, 7e5)
+    width = edges[1] - edges[0]
+    assert (inside >= edges[codes[:500]] - width * 1e-6).all()
+    assert (inside <= edges[codes[:500] + 1] + width * 1e-6).all()
+
+
+def test_whole_numbers_get_a_bin_each():
+    schema = pl.Schema("t", (pl.Column("n", "numeric", "feature", 1, 6, integer=True),))
+    bins = pl.questions.Bins(schema, 64)
+    (codes,) = bins.codes(pl.encode_features({"n": [1, 2, 3, 4, 5, 6, 9, 2.2]}, schema))
+    assert codes.tolist() == [0, 1, 2, 3, 4, 5, 5, 1] and bins.sizes() == (7,)
+
+
+@pytest.mark.parametrize("number", [0, -1, 65535, 1.5, True, None, "8"])
+def test_impossible_numbers_of_bins(number):
+    with pytest.raises(pl.InvalidValue):
+        pl.questions.Bins(SCHEMA, number)
+
+
+def test_trees_check_their_tests():
+    bins = pl.questions.Bins(SCHEMA, 4)
+    table = np.array([0, 0, 1, 1, 1], dtype=np.uint8)
+    pl.questions.TreeCells(bins, [pl.questions.Test(0, table)], 2)
+    for tests, count in [
+        ([pl.questions.Test(0, table)], 1), ([pl.questions.Test(9, table)], 2),
+        ([pl.questions.Test(-1, table)], 2),
+        ([pl.questions.Test(2, table)], 2), ([pl.questions.Test(0, table.astype(int))], 2),
+        ([pl.questions.Test(0, table.astype(float))], 2), ([pl.questions.Test(0, table)], 70_000),
+        ([pl.questions.Test(0, table), pl.questions.Test(1, table)], 2),
+    ]:
+        with pytest.raises(pl.InvalidValue):
+            pl.questions.TreeCells(bins, tests, count)
+
+
+def test_a_checked_test_cannot_be_changed_afterwards():
+    table = np.array([0, 0, 1, 1, 1], dtype=np.uint8)
+    test = pl.questions.Test(0, table)
+    table[:] = 200
+    assert test.table.max() == 1
+    with pytest.raises(ValueError):
+        test.table[0] = 200
+    with pytest.raises(ValueError):
+        test.table.setflags(write=True)
+
+
+@pytest.mark.parametrize("edges", [[], [1.0, 1.0], [2.0, 1.0], [np.nan], [0.0, np.inf], ["a"],
+                                   [None]])
+def test_impossible_edges(edges):
+    with pytest.raises((ValueError, TypeError)):
+        pl.questions.IntervalCells("size", edges)
