@@ -146,7 +146,7 @@ class DPSIS(_Selector):
         schema: public facts of the table; required unless a guarded Dataset is given.
         k: how many features, a public number.
         scores: "auto" (agreement for classes, rank for numbers), "agreement", "rank",
-            "correlation", or a `privledger.CustomScores`, which is recorded as asserted.
+            "correlation", or a `privledger.questions.CustomScores`, which is recorded as asserted.
         method: "gumbel" draws one feature after the other, "canonical" a set at once (the
             paper's), "auto" the second for agreement above epsilon 5.
         relation: "add_remove" or "replace_one".
