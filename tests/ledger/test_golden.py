@@ -79,7 +79,8 @@ def test_the_commands_read_it(kind, place):
 
 def test_its_export_is_the_one_of_then_and_the_other_verifier_agrees(kind, place, tmp_path):
     exported = tmp_path / "now.jsonl"
-    done = CliRunner().invoke(main, ["export", str(place), "--include-records", "-o", str(exported)])
+    done = CliRunner().invoke(main, ["export", str(place), "--include-records",
+                                     "-o", str(exported)])
     assert done.exit_code == 0, done.output
     assert exported.read_bytes() == (FOLDER / f"{kind}.jsonl").read_bytes()
     alone = subprocess.run([sys.executable, "-I", verify_history.__file__, str(exported)],
