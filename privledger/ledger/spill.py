@@ -102,7 +102,7 @@ def read_spill(text: str) -> Spill:
     if text.count("[") + text.count("{") > MOST_ITEMS + _MOST_OTHERS:
         raise SpillRefused(f"it has more than {MOST_ITEMS} items")
     try:
-        value = parse_value(text)
+        value = parse_body(text)
         if not isinstance(value, dict) or canonical(value) != text or value.pop("format", 0) != 1:
             raise ValueError
         said, lines = value.pop("sha256"), value["lines"]
