@@ -15,6 +15,7 @@ from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.dp_events import dp_module, whole_records
 from privledger.graph.fold import cost_of
+from privledger.graph.networkx_view import label
 from privledger.graph.nodes import (
     FixedSizeSample,
     Node,
@@ -28,7 +29,6 @@ from privledger.graph.nodes import (
     Tuning,
     check_node,
 )
-from privledger.graph.view import label
 from privledger.mechanisms import (
     Asserted,
     AssertedZCDP,
