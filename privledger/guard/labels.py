@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, UnsupportedNode
-from privledger.guard.kinds import check_labels
 from privledger.guard.leaving import FAILED, guarded
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
@@ -27,7 +26,7 @@ def release_labels(granted: Granted, mechanism: Any, query: LabelQuery) -> NDArr
         UnsupportedNode, RelationMismatch, InvalidValue: not a question about labels that can be
             answered here; nothing was read.
     """
-    check_labels(query)
+    query.check(granted.vault.facts)
     if type(mechanism) is not RandomizedResponse:
         raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
     chosen = _chosen(granted, mechanism, query)

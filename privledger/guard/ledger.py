@@ -303,7 +303,7 @@ class Ledger:
         columns = encode_features(X, old.schema)
         target = None if y is None else encode_target(y, old.schema, unlabelled=old.unlabelled)
         check_rows(columns, target)
-        if (target is not None) != old.has_target:
+        if (target is not None) != old.facts.has_target:
             raise DataError("late arrivals come with a target exactly if the others did")
         if data.steps:
             raise InvalidValue("data", repr(data), "a handle straight from protect or append")

@@ -31,8 +31,7 @@ from privledger.guard.choosing import (
     choose_labels,
     rate_of,
 )
-from privledger.guard.dataset import Dataset, Step
-from privledger.guard.kinds import check_choice, check_query
+from privledger.guard.dataset import Dataset
 from privledger.guard.labels import release_labels
 from privledger.guard.leaving import guarded
 from privledger.guard.members import Members
@@ -55,8 +54,9 @@ from privledger.mechanisms import Gaussian, Laplace
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import clipped
+from privledger.questions.cells import follows_records
 from privledger.questions.choice import LabelChoice
-from privledger.questions.disjoint import by_record
+from privledger.questions.derivation import Step
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
@@ -180,7 +180,7 @@ class Granted:
 
     def _measure(self, mechanism: Any, query: Query, rollover: int) -> Answer | list[Answer]:
         """Noisy sums."""
-        check_query(query)
+        query.check(self.vault.facts)
         if query.asserted:  # nothing else of a policy can change after the request
             keep(self._history.state.policy, Origins(asserted=(query.label,)))
         # Exact types: a stranger may say that it equals a reserved node and be quieter.
@@ -197,7 +197,7 @@ class Granted:
 
     def _choose(self, mechanism: Any, choice: Asked) -> Any:
         """A selection in every leaf, or of features."""
-        check_choice(choice)
+        choice.check(self.vault.facts)
         if choice.asserted:
             keep(self._history.state.policy, Origins(asserted=(choice.label,)))
         self._check_filters(choice.data)
@@ -226,7 +226,7 @@ class Granted:
                 rollover: int) -> list[NDArray[np.float64]]:
         # Floating-point warnings would tell which records overflow, also as exceptions.
         with self.vault.open(self._pass) as rows, np.errstate(all="ignore"):
-            if by_record(query.cells) and query.data.steps and all(
+            if follows_records(query.cells) and query.data.steps and all(
                     step.context.kind == "part" for step in query.data.steps):
                 taken = self._whole(query, mechanism, self._members.of(query.data, rows))
             else:
