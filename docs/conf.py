@@ -37,16 +37,18 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 
 HEADINGS = {
-    "privledger.facts": "Schemas and bins",
+    "privledger.facts": "Schemas",
     "privledger.tables": "Tables",
-    "privledger.questions": "Questions",
     "privledger.errors": "Errors",
     "privledger.findings": "Findings",
     "privledger.graph": "Plans, prices and the composition graph",
     "privledger.ledger": "Budgets, caps, policies and receipts",
     "privledger.mechanisms": "Mechanisms",
+    "privledger.nodes": "Rarer nodes, and plans as text",
     "privledger.plugins": "Learners as plugins",
+    "privledger.questions": "Questions",
     "privledger.guard": "Ledgers and sessions",
+    "privledger.testing": "The conformance kit",
     "privledger_learners": "Learners",
 }
 
@@ -65,8 +67,9 @@ def _entry(module: str, name: str) -> str:
     return f".. {kind}:: {module}.{name}\n"
 
 
-def _page(heading: str, module: str, names: tuple[str, ...] | list[str]) -> str:
-    return "\n".join([heading, "=" * len(heading), "", *(_entry(module, name) for name in names)])
+def _page(heading: str, entries: list[tuple[str, str]]) -> str:
+    """The page of a group: `entries` are (module, name)."""
+    return "\n".join([heading, "=" * len(heading), "", *(_entry(*entry) for entry in entries)])
 
 
 def write_reference(app: Any = None) -> None:
@@ -76,10 +79,17 @@ def write_reference(app: Any = None) -> None:
     for old in folder.glob("*.rst"):
         old.unlink()
     learners = importlib.import_module("privledger_learners")
-    groups = {**privledger._HOMES, "privledger_learners": tuple(learners.__all__)}
-    for home, names in groups.items():
-        module = "privledger" if home.startswith("privledger.") else home
-        page = _page(HEADINGS.get(home, home), module, names)
+    pages: dict[str, list[tuple[str, str]]] = {"privledger_learners": [
+        ("privledger_learners", name) for name in learners.__all__]}
+    for name, home in privledger._HOME_OF.items():
+        if home == "privledger":  # a module of names: its own page
+            names = importlib.import_module(f"privledger.{name}").__all__
+            pages.setdefault(f"privledger.{name}", []).extend(
+                (f"privledger.{name}", one) for one in names if one not in privledger.__all__)
+        else:
+            pages.setdefault(home, []).append(("privledger", name))
+    for home, entries in pages.items():
+        page = _page(HEADINGS.get(home, home), entries)
         name = home.removeprefix("privledger.").replace("privledger_", "")
         (folder / f"{name}.rst").write_text(page, encoding="utf-8")
 

@@ -5,60 +5,21 @@
 >>> round(pl.epsilon(plan, delta=1e-6), 3)
 2.254
 
-Names are loaded when they are first used, so that tools which need few of them start fast.
+Names are loaded when they are first used, so that tools which need few of them start fast. Which
+there are, and where they come from, stands in `__init__.pyi` and nowhere else.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "privledger.errors": (
-        "BudgetExceeded", "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism",
-        "InvalidPlan", "InvalidValue", "IsolationError", "IsolationLimit", "IsolationUnavailable",
-        "LearnerError", "LedgerBusy", "LedgerCorrupt",
-        "LedgerError", "LedgerMisplaced", "LedgerMissing", "LedgerTooNew", "ModelError",
-        "NotGranted", "NotSettled", "PolicyViolation", "PrivledgerError", "RelationMismatch",
-        "SchemaError", "ScopeBusy", "UnsupportedNode",
-    ),
-    "privledger.facts": (
-        "Bins", "Column", "Schema",
-    ),
-    "privledger.findings": ("Finding",),
-    "privledger.graph": (
-        "AsReplaceOne", "Explanation", "FixedSizeSample", "Group", "IndividualFilter",
-        "LabelOnly", "Node", "OneOf", "Parallel", "PoissonSample", "PostProcess", "Public",
-        "Repeat", "Sequential", "Tuning", "calibrate", "certify", "delta", "epsilon", "explain",
-        "from_dp_event", "from_json", "graphml", "label", "rdp", "rdp_per_record",
-        "to_dp_event", "to_json", "view",
-    ),
-    "privledger.ledger": (
-        "Budget", "Cap", "Policy", "Receipt",
-    ),
-    "privledger.mechanisms": (
-        "Asserted", "AssertedZCDP", "DiscreteGaussian", "DiscreteLaplace", "Exponential",
-        "Gaussian", "Laplace", "PermuteAndFlip", "RandomizedResponse", "ReportNoisyMax",
-        "SparseVector", "TopK",
-    ),
-    "privledger.models": (
-        "load_model", "save_model",
-    ),
-    "privledger.plugins": (
-        "ClaimStep", "Learner", "LearnerInfo", "learner_names", "load_learner",
-    ),
-    "privledger.questions": (
-        "CategoryCells", "Choice", "ClassIs", "ColumnValue", "CrossCells", "CustomScores",
-        "CustomValue", "FeatureChoice", "GrownCells", "IndexCells", "IntervalCells",
-        "LabelChoice", "LabelQuery", "LabelledCells", "Ones", "Picked", "Query",
-        "ResidualCells", "Score", "TargetShares", "Test", "TreeCells", "Votes", "probabilities",
-    ),
-    "privledger.tables": ("encode_features", "read_table"),
-    "privledger.guard": (
-        "Dataset", "Ledger", "LedgerHandle", "Partition", "RecordSpend", "Scope", "Session",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# Every line `from HOME import NAME as NAME` of the stub.
+_HOME_OF = {words[3]: words[1]
+            for words in map(str.split, Path(__file__).with_suffix(".pyi").read_text(
+                encoding="utf-8").splitlines())
+            if words[:1] == ["from"]}
 
 __all__ = sorted(_HOME_OF)
 
@@ -66,8 +27,10 @@ __all__ = sorted(_HOME_OF)
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'privledger' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
+        return import_module("privledger.former").found(name)
+    value = import_module(f"{home}.{name}") if home == __name__ else getattr(
+        import_module(home), name)
+    globals()[name] = value
     return value
 
 

@@ -1,64 +1,34 @@
-"""What `privledger` exports, for type checkers; `__init__.py` loads it on demand."""
+"""The one list of the names in `privledger`: type checkers read it, and `__init__.py` does.
 
+One import a line: where the name is, and its name.
+"""
+
+from privledger import errors as errors
+from privledger import nodes as nodes
+from privledger import plugins as plugins
+from privledger import questions as questions
+from privledger import testing as testing
 from privledger.errors import BudgetExceeded as BudgetExceeded
-from privledger.errors import DataDerived as DataDerived
-from privledger.errors import DataError as DataError
-from privledger.errors import InvalidCurve as InvalidCurve
-from privledger.errors import InvalidMechanism as InvalidMechanism
-from privledger.errors import InvalidPlan as InvalidPlan
 from privledger.errors import InvalidValue as InvalidValue
-from privledger.errors import IsolationError as IsolationError
-from privledger.errors import IsolationLimit as IsolationLimit
-from privledger.errors import IsolationUnavailable as IsolationUnavailable
-from privledger.errors import LearnerError as LearnerError
-from privledger.errors import LedgerBusy as LedgerBusy
-from privledger.errors import LedgerCorrupt as LedgerCorrupt
 from privledger.errors import LedgerError as LedgerError
-from privledger.errors import LedgerMisplaced as LedgerMisplaced
-from privledger.errors import LedgerMissing as LedgerMissing
-from privledger.errors import LedgerTooNew as LedgerTooNew
-from privledger.errors import ModelError as ModelError
 from privledger.errors import NotGranted as NotGranted
-from privledger.errors import NotSettled as NotSettled
-from privledger.errors import PolicyViolation as PolicyViolation
 from privledger.errors import PrivledgerError as PrivledgerError
-from privledger.errors import RelationMismatch as RelationMismatch
 from privledger.errors import SchemaError as SchemaError
-from privledger.errors import ScopeBusy as ScopeBusy
-from privledger.errors import UnsupportedNode as UnsupportedNode
-from privledger.facts import Bins as Bins
 from privledger.facts import Column as Column
 from privledger.facts import Schema as Schema
 from privledger.findings import Finding as Finding
-from privledger.graph import AsReplaceOne as AsReplaceOne
-from privledger.graph import Explanation as Explanation
-from privledger.graph import FixedSizeSample as FixedSizeSample
-from privledger.graph import Group as Group
 from privledger.graph import IndividualFilter as IndividualFilter
-from privledger.graph import LabelOnly as LabelOnly
 from privledger.graph import Node as Node
-from privledger.graph import OneOf as OneOf
 from privledger.graph import Parallel as Parallel
 from privledger.graph import PoissonSample as PoissonSample
-from privledger.graph import PostProcess as PostProcess
-from privledger.graph import Public as Public
 from privledger.graph import Repeat as Repeat
 from privledger.graph import Sequential as Sequential
-from privledger.graph import Tuning as Tuning
 from privledger.graph import calibrate as calibrate
 from privledger.graph import certify as certify
 from privledger.graph import delta as delta
 from privledger.graph import epsilon as epsilon
 from privledger.graph import explain as explain
-from privledger.graph import from_dp_event as from_dp_event
-from privledger.graph import from_json as from_json
-from privledger.graph import graphml as graphml
-from privledger.graph import label as label
 from privledger.graph import rdp as rdp
-from privledger.graph import rdp_per_record as rdp_per_record
-from privledger.graph import to_dp_event as to_dp_event
-from privledger.graph import to_json as to_json
-from privledger.graph import view as view
 from privledger.guard import Dataset as Dataset
 from privledger.guard import Ledger as Ledger
 from privledger.guard import LedgerHandle as LedgerHandle
@@ -89,32 +59,9 @@ from privledger.plugins import Learner as Learner
 from privledger.plugins import LearnerInfo as LearnerInfo
 from privledger.plugins import learner_names as learner_names
 from privledger.plugins import load_learner as load_learner
-from privledger.questions import CategoryCells as CategoryCells
-from privledger.questions import Choice as Choice
-from privledger.questions import ClassIs as ClassIs
-from privledger.questions import ColumnValue as ColumnValue
-from privledger.questions import CrossCells as CrossCells
-from privledger.questions import CustomScores as CustomScores
-from privledger.questions import CustomValue as CustomValue
-from privledger.questions import FeatureChoice as FeatureChoice
-from privledger.questions import GrownCells as GrownCells
-from privledger.questions import IndexCells as IndexCells
-from privledger.questions import IntervalCells as IntervalCells
-from privledger.questions import LabelChoice as LabelChoice
-from privledger.questions import LabelledCells as LabelledCells
-from privledger.questions import LabelQuery as LabelQuery
-from privledger.questions import Ones as Ones
-from privledger.questions import Picked as Picked
-from privledger.questions import Query as Query
-from privledger.questions import ResidualCells as ResidualCells
-from privledger.questions import Score as Score
-from privledger.questions import TargetShares as TargetShares
-from privledger.questions import Test as Test
-from privledger.questions import TreeCells as TreeCells
-from privledger.questions import Votes as Votes
-from privledger.questions import probabilities as probabilities
 from privledger.tables import encode_features as encode_features
 from privledger.tables import read_table as read_table
 
 __version__: str
-__all__: list[str]
+
+def __dir__() -> list[str]: ...

@@ -10,6 +10,7 @@
     ├── BudgetExceeded                     a request asks for more than is left; nothing was read
     ├── PolicyViolation                    the ledger's own policy forbids it; nothing was read
     ├── NotGranted                         a release that no grant covers; nothing was read
+    │   └── ScopeBusy                      another grant holds the filter scope
     ├── LedgerError                        the store itself
     │   ├── LedgerCorrupt                  truncated, edited, or not a ledger
     │   ├── LedgerMissing                  there is none at that place
@@ -35,6 +36,35 @@ import sys
 from html import escape
 
 from privledger.numerals import downward, upward
+
+__all__ = [
+    "BudgetExceeded",
+    "DataDerived",
+    "DataError",
+    "InvalidCurve",
+    "InvalidMechanism",
+    "InvalidPlan",
+    "InvalidValue",
+    "IsolationError",
+    "IsolationLimit",
+    "IsolationUnavailable",
+    "LearnerError",
+    "LedgerBusy",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerMisplaced",
+    "LedgerMissing",
+    "LedgerTooNew",
+    "ModelError",
+    "NotGranted",
+    "NotSettled",
+    "PolicyViolation",
+    "PrivledgerError",
+    "RelationMismatch",
+    "SchemaError",
+    "ScopeBusy",
+    "UnsupportedNode",
+]
 
 _KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pandas", "sqlite3"})
 

@@ -11,6 +11,18 @@ import numbers
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 
+def many(count: int, one: str, more: str = "") -> str:
+    """A number of things, in words that fit the number.
+
+    Args:
+        one: what a single one is called. more: what several are called [default: an s behind it].
+
+    >>> many(1, "grant"), many(0, "grant"), many(2, "entry", "entries")
+    ('1 grant', '0 grants', '2 entries')
+    """
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
 def upward(value: float, digits: int = 6) -> str:
     """A charge for people: the least numeral of so many digits that reads back as no less.
 

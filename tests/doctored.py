@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 
+from privledger.ledger.codec import decode
+from privledger.ledger.entries import Entry
 from privledger.storage.sqlite_schema import TRIGGERS
+
+
+def entries_of(lines: list[dict]) -> list[Entry]:
+    """Entries from what an export says of them, right or wrong."""
+    return [Entry(line["position"], decode(line["kind"], line["body"]), line["previous"],
+                  line["hash"]) for line in lines]
 
 
 def doctor(path: str | os.PathLike[str], *statements: str | tuple) -> None:

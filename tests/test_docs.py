@@ -98,6 +98,8 @@ def modules() -> list[str]:
 def test_docstring_examples_hold(module: str) -> None:
     loaded = importlib.import_module(module)
     public = {name: getattr(privledger, name) for name in privledger.__all__}
+    public |= {name: getattr(home, name) for home in (privledger.nodes, privledger.questions)
+               for name in home.__all__}
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(verbose=False)
     report: list[str] = []

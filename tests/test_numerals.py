@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger
+from privledger.numerals import many
 from privledger.rounding import (
     UNIT,
     downward,
@@ -155,3 +156,9 @@ def test_no_template_formats_a_charge_by_hand():
         if path.suffix == ".js":
             assert text.count("toFixed") == 2  # both inside percent(), compared with the share
             assert "toPrecision" not in text
+
+
+def test_one_of_a_thing_is_singular():
+    assert [many(0, "grant"), many(1, "grant"), many(2, "grant")] == [
+        "0 grants", "1 grant", "2 grants"]
+    assert [many(1, "entry", "entries"), many(3, "entry", "entries")] == ["1 entry", "3 entries"]

@@ -18,8 +18,9 @@ from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.graph import to_json
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
-from privledger.ledger.rules import _entry_origins
+from privledger.ledger.rules import _origins_of
 from privledger.reports import ledger_report
 from privledger.reports.page import whatif
 from privledger.reports.released import lines_of
@@ -58,16 +59,17 @@ def test_an_asserted_rho_is_a_number_above_zero(rho):
 @pytest.mark.parametrize("why", ["", "  ", None, 3])
 @pytest.mark.parametrize("kind", [pl.Asserted, pl.AssertedZCDP])
 def test_an_assertion_has_a_reason(kind, why):
-    with pytest.raises(pl.InvalidMechanism):
+    with pytest.raises(pl.errors.InvalidMechanism):
         kind(1.0, why)
 
 
 def test_what_an_entry_brings_that_a_policy_can_forbid():
-    created = {"relation": "add_remove", "mode": "simulation", "budget": {"delta": 1e-6}}
+    created = {"relation": "add_remove", "mode": "simulation",
+               "budget": {"epsilon": 1.0, "delta": 1e-6}}
     plan = to_json(pl.Sequential([pl.Gaussian(1.0), pl.Asserted(1.0, "x")]))
 
     def origins(kind, **body):
-        return _entry_origins(SimpleNamespace(kind=kind, body=body), created, {"t": 5})
+        return _origins_of(decode(kind, body), {"t": 5})
 
     for kind in ("granted", "scope", "corrected"):
         found = origins(kind, plan=plan, learner="a", data="t")
@@ -78,7 +80,7 @@ def test_what_an_entry_brings_that_a_policy_can_forbid():
     assert origins("window", window="w", plan=plan).mechanisms == ()
     assert origins("window", window="w").windows == ("w",)
     assert origins("released", questions=["asserted: a", "count"]).asserted == ("asserted: a",)
-    first = origins("created")
+    first = origins("created", **created)
     assert (first.simulated, first.relation, first.budget_delta) == (True, "add_remove", 1e-6)
     assert not origins("window", window="w").simulated
 
@@ -135,9 +137,9 @@ def test_an_entry_about_no_grant_is_found(kind):
     with store.transaction() as transaction:
         for entry in entries:
             transaction.append(entry)
-        transaction.append(make_entry(2, kind, {
+        transaction.append(make_entry(2, decode(kind, {
             "grant": "grant-nobody", "time": "", "touched": True, "releases": 0, "nodes": [],
-            "questions": [], "items": [], "noise": ""}, entries[-1].hash))
+            "questions": [], "items": [], "noise": ""}), entries[-1].hash))
     assert any("no grant before it" in found.message or "never granted" in found.message
                or found.position == 2 for found in audit(store))
 

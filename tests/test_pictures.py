@@ -84,5 +84,5 @@ def test_pictures_can_be_drawn(ledger, tmp_path):
         axes.figure.savefig(place)
         assert place.read_bytes().startswith(b"\x89PNG")
     assert plot.spend_histogram(made).get_title().startswith("CONFIDENTIAL")
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         plot.epsilon_delta(pl.Gaussian(3.0), deltas=(0.0,))

@@ -1,52 +1,124 @@
-"""The public names: complete, sorted, documented."""
+"""The public names: few, in one list, sorted, documented; and the old ones lead to the new."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
+import subprocess
+import sys
 import types
+import warnings
 from pathlib import Path
 
 import pytest
 
 import privledger
+from privledger.former import MOVED
+from privledger.testing.source import FACES
 
-DOCUMENTED = sorted(
-    name for name in privledger.__all__
-    if inspect.isclass(getattr(privledger, name)) or inspect.isfunction(getattr(privledger, name))
-)
+ROOT = Path(__file__).parents[1]
+DOCUMENTED = [pytest.param(home, name, id=f"{home.__name__}.{name}")
+              for home in (privledger, *(getattr(privledger, face) for face in sorted(FACES)))
+              for name in getattr(home, "__all__", ())
+              if callable(getattr(home, name))]
 PROMISED = {
     "Laplace", "Gaussian", "Exponential", "RandomizedResponse", "DiscreteLaplace",
     "DiscreteGaussian", "PoissonSample", "Repeat", "Sequential", "Parallel", "epsilon", "delta",
     "rdp", "calibrate", "Budget", "Ledger", "BudgetExceeded", "Schema", "read_table",
 }
+OLD = {name: place for place, names in MOVED.items() for name in names}
+WRITTEN = [path for folder in ("privledger", "learners", "tests", "docs")
+           for path in sorted((ROOT / folder).rglob("*"))
+           if path.suffix in (".py", ".pyi", ".md", ".txt", ".toml")
+           and "reference" not in path.parts
+           and path.name not in ("former.py", Path(__file__).name)]
+
+
+def test_the_top_is_small():
+    """Sixty, modules counted in: what a reader can hold. The rest has a module of its own."""
+    assert len(privledger.__all__) <= 60
 
 
 def test_all_is_sorted_and_without_repeats():
     assert list(privledger.__all__) == sorted(set(privledger.__all__))
 
 
-def test_all_is_complete():
+def test_the_one_list_of_names_is_what_there_is():
+    """`__init__.py` reads the stub by lines, a type checker as Python. Both see the same."""
     stub = ast.parse(Path(privledger.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    typed = {(node.module, name.name) for node in stub.body if isinstance(node, ast.ImportFrom)
-             for name in node.names}
-    assert typed == {(home, name) for home, names in privledger._HOMES.items() for name in names}
-    assert {name for _, name in typed} == set(privledger.__all__)
+    typed = {}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            (name,) = node.names
+            assert name.name == name.asname, f"line {node.lineno}: not handed on"
+            typed[name.name] = node.module
+    assert typed == privledger._HOME_OF
+    assert sorted(typed) == privledger.__all__
+    assert {name for name, home in typed.items() if home == "privledger"} == FACES
+    for name, home in typed.items():
+        if home != "privledger":
+            assert getattr(privledger, name) is getattr(sys.modules[home], name)
     public = {name for name, value in vars(privledger).items()
               if not name.startswith("_") and not isinstance(value, types.ModuleType)}
-    assert public - {"import_module", "Any"} <= set(privledger.__all__)
+    assert public - {"import_module", "Any", "Path"} <= set(privledger.__all__)
+
+
+def test_dir_shows_the_names_and_nothing_else():
+    assert dir(privledger) == sorted([*privledger.__all__, "__version__"])
 
 
 def test_promised_names_are_there():
     assert set(privledger.__all__) >= PROMISED
 
 
-def test_every_exception_of_the_tree_is_public():
+def test_a_name_has_one_place():
+    """What stands at the top stands nowhere else, but for errors: there is the whole tree."""
+    for face in ("nodes", "questions"):
+        assert not set(getattr(privledger, face).__all__) & set(privledger.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(OLD))
+def test_an_old_name_leads_to_its_place(name):
+    with pytest.warns(DeprecationWarning, match=rf"privledger\.{OLD[name]}\.{name};") as caught:
+        value = getattr(privledger, name)
+    assert value is getattr(getattr(privledger, OLD[name]), name)
+    assert caught[0].filename == __file__  # whoever wrote it, not the package
+    assert name not in privledger.__all__
+
+
+def test_an_old_name_is_imported_with_a_warning():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exec("from privledger import OneOf", {})
+    assert {warning.category for warning in caught} == {DeprecationWarning}
+
+
+def test_a_name_that_never_was_is_none():
+    with pytest.raises(AttributeError, match="no attribute 'Gausian'"):
+        privledger.Gausian  # noqa: B018
+
+
+def test_nobody_here_uses_an_old_name():
+    dotted = re.compile(rf"(?<![\w./])(?:pl|privledger)\.({'|'.join(OLD)})\b(?!\.(?:py|md)\b)")
+    listed = re.compile(r"^\s*from privledger import (\([^)]*\)|[^\n]+)", re.MULTILINE)
+    found = []
+    for path in WRITTEN:
+        text = path.read_text(encoding="utf-8")
+        used = dotted.findall(text) + [name for names in listed.findall(text)
+                                       for name in re.findall(r"\w+", names) if name in OLD]
+        found += [f"{path.relative_to(ROOT)}: {name}" for name in used]
+    assert not found
+
+
+def test_every_exception_of_the_tree_is_under_errors():
     from privledger import errors
 
     tree = {name for name, value in vars(errors).items()
             if inspect.isclass(value) and issubclass(value, errors.PrivledgerError)}
-    assert tree <= set(privledger.__all__)
+    drawn = set(re.findall(r"^\s*[│├└─ ]*([A-Z]\w+) ", errors.__doc__, re.MULTILINE))
+    assert tree - {"PrivledgerError"} <= drawn
+    assert tree == set(errors.__all__)
 
 
 def test_star_import_gives_what_all_says():
@@ -55,10 +127,18 @@ def test_star_import_gives_what_all_says():
     assert set(privledger.__all__) <= set(scope)
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_public_name_has_a_docstring(name):
-    doc = vars(getattr(privledger, name)).get("__doc__") if inspect.isclass(
-        getattr(privledger, name)) else getattr(privledger, name).__doc__
+def test_the_bare_import_loads_nothing():
+    code = ("import sys; before = set(sys.modules); import privledger; "
+            "print(sorted(m for m in set(sys.modules) - before if m.split('.')[0] in "
+            "('privledger', 'numpy', 'scipy', 'attr', 'networkx', 'ast')))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['privledger']"
+
+
+@pytest.mark.parametrize(("home", "name"), DOCUMENTED)
+def test_public_name_has_a_docstring(home, name):
+    value = getattr(home, name)
+    doc = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
     assert doc
     assert not doc.startswith("Method generated by attrs")
 

@@ -42,9 +42,9 @@ def place(tmp_path, monkeypatch):
 
 
 def test_syntax_errors_name_line_and_column():
-    with pytest.raises(pl.InvalidPlan, match="line 2, column 5"):
+    with pytest.raises(pl.errors.InvalidPlan, match="line 2, column 5"):
         parse_toml("a = 1\nb = [\n".replace("[", "="), "f.toml", "policy")
-    with pytest.raises(pl.InvalidPlan, match="line 2, column 7"):
+    with pytest.raises(pl.errors.InvalidPlan, match="line 2, column 7"):
         parse_json('{"a": 1,\n "b":  oops}'.replace("  oops", " ?"), "f.json", "receipt")
 
 
@@ -52,27 +52,27 @@ def test_syntax_errors_name_line_and_column():
                                              (Policy.load, "[policy]\nmax_epsilon = 1 1\n")])
 def test_run_files_and_policies_name_the_place(load, wrong, tmp_path):
     (tmp_path / "f.toml").write_text(wrong)
-    with pytest.raises(pl.InvalidPlan, match=r"line 2, column \d+"):
+    with pytest.raises(pl.errors.InvalidPlan, match=r"line 2, column \d+"):
         load(tmp_path / "f.toml")
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '[{"b": {"a": 1, "a": 1}}]'])
 def test_a_json_key_twice_is_refused(text, tmp_path):
     (tmp_path / "f.json").write_text(text)
-    with pytest.raises(pl.InvalidPlan, match="'a' is given twice"):
+    with pytest.raises(pl.errors.InvalidPlan, match="'a' is given twice"):
         load_json(tmp_path / "f.json", "receipt")
 
 
 def test_a_toml_key_twice_is_refused(tmp_path):
     (tmp_path / "f.toml").write_text("a = 1\na = 2\n")
-    with pytest.raises(pl.InvalidPlan, match="line 2"):
+    with pytest.raises(pl.errors.InvalidPlan, match="line 2"):
         load_toml(tmp_path / "f.toml", "policy")
 
 
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 100_000 + "1" + "}" * 100_000, "NaN",
                                   '{"x": Infinity}', ""])
 def test_deep_and_numberless_json_is_a_usage_error(text):
-    with pytest.raises(pl.InvalidPlan):
+    with pytest.raises(pl.errors.InvalidPlan):
         parse_json(text, "f.json", "receipt")
 
 
@@ -136,19 +136,19 @@ GOOD = archive(X=np.zeros((2, 1)), y=np.zeros(2, int))
     ids=range(15))
 def test_a_junk_npz_is_a_usage_error(tmp_path, junk):
     (tmp_path / "t.npz").write_bytes(junk)
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         pl.read_table(tmp_path / "t.npz", pl.Schema.from_dict(SCHEMA))
 
 
 def test_an_array_twice_is_refused(tmp_path):
     (tmp_path / "t.npz").write_bytes(twice())
-    with pytest.raises(pl.DataError, match="twice"):
+    with pytest.raises(pl.errors.DataError, match="twice"):
         pl.read_table(tmp_path / "t.npz", pl.Schema.from_dict(SCHEMA))
 
 
 def test_a_column_twice_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("x,label, x\n0.1,no,0.9\n")
-    with pytest.raises(pl.DataError, match="column x is given twice"):
+    with pytest.raises(pl.errors.DataError, match="column x is given twice"):
         pl.read_table(tmp_path / "t.csv", pl.Schema.from_dict(SCHEMA))
     with pytest.raises(pl.SchemaError):
         pl.Schema.from_dict(SCHEMA | {"columns": SCHEMA["columns"][:1] * 2
@@ -171,7 +171,7 @@ def test_no_policy_beyond_the_root_of_the_project(place, monkeypatch):
     inner = place / "other"
     (inner / ".git").mkdir(parents=True)
     monkeypatch.chdir(inner)
-    with pytest.raises(pl.InvalidPlan, match="root of the project"):
+    with pytest.raises(pl.errors.InvalidPlan, match="root of the project"):
         find_policy(None)
 
 
@@ -180,7 +180,7 @@ def test_a_policy_nearby_that_cannot_be_read_stops_the_search(place, monkeypatch
     below.mkdir()
     (below / "pyproject.toml").write_text("[tool.privledger\n")
     monkeypatch.chdir(below)
-    with pytest.raises(pl.InvalidPlan, match="line 1"):
+    with pytest.raises(pl.errors.InvalidPlan, match="line 1"):
         find_policy(None)
 
 
@@ -209,12 +209,12 @@ def test_counts_per_class_are_sent_to_cross_cells():
     noise = pl.Gaussian(3.0)
     cells = data.cells("x", (0.5,))
     with ledger.request(pl.Repeat(noise, 2), data) as session:
-        blocks = [pl.ClassIs(0), pl.ClassIs(1)]
-        with pytest.raises(pl.UnsupportedNode, match="CrossCells"):
+        blocks = [pl.questions.ClassIs(0), pl.questions.ClassIs(1)]
+        with pytest.raises(pl.errors.UnsupportedNode, match="CrossCells"):
             session.release(noise, data.query(blocks, cells))
         with pytest.raises(pl.NotGranted, match="CrossCells"):
             session.release(noise, data.partition(cells)[0].partition(
                 data.cells("label"))[0].count())
         found = session.release(noise, data.partition(
-            pl.CrossCells(cells, data.cells("label"))).counts())
+            pl.questions.CrossCells(cells, data.cells("label"))).counts())
     assert found.shape == (6,)

@@ -57,5 +57,9 @@ def test_site_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     made = "".join(page.read_text(encoding="utf-8")
                    for page in (tmp_path / "site" / "reference").glob("*.html"))
-    unlisted = [name for name in privledger.__all__ if f'id="privledger.{name}"' not in made]
+    faces = [name for name, home in privledger._HOME_OF.items() if home == "privledger"]
+    names = [name for name in privledger.__all__ if name not in faces]
+    names += [f"{face}.{name}" for face in faces for name in getattr(privledger, face).__all__
+              if name not in privledger.__all__]
+    unlisted = [name for name in names if f'id="privledger.{name}"' not in made]
     assert not unlisted

@@ -122,13 +122,13 @@ class DiprimeRecipe:
     def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
         """What squared errors are of: classes, quantile classes, or None for the number."""
         if self.schema.task == "classification":
-            return pl.CategoryCells("", len(self.schema.target.categories))
+            return pl.questions.CategoryCells("", len(self.schema.target.categories))
         if not self.quantiles:
             return None
         return quantile_classes(session, data, laplace(self.factor * self.quantiles,
                                                        self.relation, cells=True))
 
-    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.Bins, depth: int,
+    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins, depth: int,
               labels: Any, rng: np.random.Generator) -> Tree:
         tree = data.root(bins)
         for mechanisms in self._levels(depth, self.factor):
@@ -137,8 +137,9 @@ class DiprimeRecipe:
         return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(self.factor),
                                       self.smoothing))
 
-    def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.GrownCells,
-              mechanisms: tuple[Any, ...], labels: Any, rng: np.random.Generator) -> pl.Picked:
+    def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
+              mechanisms: tuple[Any, ...], labels: Any,
+              rng: np.random.Generator) -> pl.questions.Picked:
         allowed = splittable(tree)
         if self.variant == "base":
             feature = np.where(allowed.any(axis=1), some_of(allowed, 1, rng).argmax(axis=1), -1)

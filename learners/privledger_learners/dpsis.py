@@ -88,8 +88,9 @@ class _Selector(Accounted, SelectorMixin, BaseEstimator):
             raise TypeError("sparse tables are not supported: pass a dense array or a frame")
         table = np.asarray(X)
         if table.ndim != 2 or table.shape[1] != len(names):
-            raise pl.DataError(f"X has {table.shape[-1] if table.ndim else 0} features, but "
-                               f"{type(self).__name__} is expecting {len(names)} features as input")
+            raise pl.errors.DataError(f"X has {table.shape[-1] if table.ndim else 0} features, but "
+                                      f"{type(self).__name__} is expecting {len(names)} "
+                                      "features as input")
         return table[:, self.support_]
 
     def _get_support_mask(self) -> np.ndarray:
@@ -153,7 +154,7 @@ class DPSIS(_Selector):
         schema: public facts of the table; required unless a guarded Dataset is given.
         k: how many features, a public number.
         scores: "auto" (agreement for classes, rank for numbers), "agreement", "rank",
-            "correlation", or a `privledger.CustomScores`, which is recorded as asserted.
+            "correlation", or a `privledger.questions.CustomScores`, which is recorded as asserted.
         method: "gumbel" draws one feature after the other, "canonical" a set at once (the
             paper's), "auto" the second for agreement above epsilon 5.
         relation: "add_remove" or "replace_one".
@@ -178,7 +179,7 @@ class DPSIS(_Selector):
         schema: pl.Schema | None = None,
         *,
         k: int = 5,
-        scores: str | pl.CustomScores = "auto",
+        scores: str | pl.questions.CustomScores = "auto",
         method: str = "auto",
         relation: str = "add_remove",
         mode: str = "private",
@@ -223,12 +224,12 @@ class DPSIS(_Selector):
 
     def _change(self, schema: pl.Schema) -> tuple[float, float]:
         score = self._score(schema)
-        if isinstance(score, pl.CustomScores):
+        if isinstance(score, pl.questions.CustomScores):
             return score.change
         if score not in ("agreement", "rank", "correlation"):
             raise pl.InvalidValue("scores", score, "auto, agreement, rank, correlation or "
                                                   "CustomScores")
-        return pl.FeatureChoice.bound_of(score, schema).change
+        return pl.questions.FeatureChoice.bound_of(score, schema).change
 
 
 class DPSISTwoStage(_Selector):
@@ -292,16 +293,16 @@ class DPSISTwoStage(_Selector):
                 "one record changes the votes of one block"),
         )
 
-    def _score(self, schema: pl.Schema) -> pl.Votes:
+    def _score(self, schema: pl.Schema) -> pl.questions.Votes:
         blocks = self.blocks
         if blocks is None:
             rows = schema.rows_for(self.relation)
             blocks = 10 if rows is None else max(2, math.isqrt(rows))
-        return pl.Votes(blocks, int(self.k), self.penalty)
+        return pl.questions.Votes(blocks, int(self.k), self.penalty)
 
     def _change(self, schema: pl.Schema) -> tuple[float, float]:
         self._score(schema)  # a wrong number of blocks is refused before anything is asked
-        return pl.FeatureChoice.bound_of("votes", schema).change
+        return pl.questions.FeatureChoice.bound_of("votes", schema).change
 
 
 __all__ = ["DPSIS", "DPSISTwoStage"]

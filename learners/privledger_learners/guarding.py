@@ -39,7 +39,8 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
     else:
         note_features(learner, X, fitting=True)
     if y is None:
-        raise pl.DataError("this estimator requires y to be passed, but the target y is None")
+        raise pl.errors.DataError(
+            "this estimator requires y to be passed, but the target y is None")
     simulated = learner.mode == "simulation"
     seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
     ledger = pl.Ledger.create(
@@ -55,8 +56,8 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
 
 def _match(learner: Any, ledger: Any) -> None:
     if learner.relation != ledger.relation:
-        raise pl.RelationMismatch(f"the learner is set to {learner.relation}, the ledger keeps "
-                                  f"{ledger.relation}")
+        raise pl.errors.RelationMismatch(f"the learner is set to {learner.relation}, the ledger "
+                                         f"keeps {ledger.relation}")
 
 
 def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, Any]:
@@ -69,7 +70,8 @@ def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, 
         raise pl.InvalidValue("X_unlabelled", "given", "None with a guarded Dataset: its rows "
                               "without a label are inside")
     if y is None:
-        raise pl.DataError("this estimator requires y to be passed, but the target y is None")
+        raise pl.errors.DataError(
+            "this estimator requires y to be passed, but the target y is None")
     both = [_columns(table, schema) for table in (X, more)]
     columns = {name: np.concatenate([_plain(table[name], other[name]),
                                      _plain(other[name], table[name])])

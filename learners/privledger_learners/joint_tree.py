@@ -83,7 +83,7 @@ class JointRecipe:
 
     def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
         if self.schema.task == "classification":
-            return pl.CategoryCells("", len(self.schema.target.categories))
+            return pl.questions.CategoryCells("", len(self.schema.target.categories))
         return quantile_classes(session, data,
                                 laplace(self.quantiles, self.relation, cells=True))
 

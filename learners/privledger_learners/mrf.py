@@ -117,12 +117,13 @@ class MultinomialRecipe:
         bins = data.bins(self.numeric_bins)
         return Forest(tuple(self._tree(session, data, bins, depth) for _ in range(self.trees)))
 
-    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.Bins, depth: int) -> Tree:
+    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins,
+              depth: int) -> Tree:
         structure = estimation = data
         if self.halves:
             parts = data.partition(2)
             structure, estimation = parts[0], parts[1]
-        classes = pl.CategoryCells("", len(self.schema.target.categories))
+        classes = pl.questions.CategoryCells("", len(self.schema.target.categories))
         levels = self._levels(depth, self.factor)
         if self.variant == "joint":
             tree = grow(session, structure.root(bins), [level[0] for level in levels],
@@ -138,8 +139,8 @@ class MultinomialRecipe:
                 tree = tree.grow(picked.feature, picked.cut)
         return Tree(tree, self._leaf_values(session, estimation, tree, classes))
 
-    def _leaf_values(self, session: pl.Session, data: pl.Dataset, tree: pl.GrownCells,
-                     classes: pl.CategoryCells) -> np.ndarray:
+    def _leaf_values(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
+                     classes: pl.questions.CategoryCells) -> np.ndarray:
         mechanism = self._leaf_mechanism(self.factor)
         if self.labels == "counts":
             return leaf_values(session, data, tree, mechanism, SMOOTHING)

@@ -44,9 +44,9 @@ class Scoring:
 
     def ask(self, session: pl.Session, held: pl.Dataset, model: Any) -> float:
         """The noisy score of `model`; the larger, the better."""
-        value = pl.CustomValue(self._goodness(model), 1.0, WHY)
+        value = pl.questions.CustomValue(self._goodness(model), 1.0, WHY)
         counted, summed = session.release(self.leaf, held.query(
-            (pl.Ones(), value), None, "score of a trial"))
+            (pl.questions.Ones(), value), None, "score of a trial"))
         share = 0.5 + 0.5 * float(np.clip(summed / max(float(counted), 1.0), -1.0, 1.0))
         if self.scoring == "accuracy":
             return share
@@ -88,7 +88,7 @@ class Search:
 
     learners: tuple[Any, ...]
     scoring: Scoring
-    node: pl.Tuning
+    node: pl.nodes.Tuning
     shares: tuple[int, int]
     epsilon: float
 
@@ -311,7 +311,7 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
         if price <= self.epsilon:
             return search
         if not math.isfinite(price):
-            raise pl.UnsupportedNode("a candidate has no pure bound: give a delta above 0")
+            raise pl.errors.UnsupportedNode("a candidate has no pure bound: give a delta above 0")
         # In proportion: under replace_one a record may change its part, and costs in both.
         return self._priced(found, scoring, candidates, given * self.epsilon / price * (1 - 1e-9))
 
@@ -327,19 +327,19 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
                 break
             given *= min(max(0.99 * self.epsilon / price, 0.05), 3.0)
         if best is None:
-            raise pl.UnsupportedNode("no trial fits: a larger epsilon, or fewer trials")
+            raise pl.errors.UnsupportedNode("no trial fits: a larger epsilon, or fewer trials")
         return best
 
     def _priced(self, schema: pl.Schema, scoring: str, candidates: list[dict[str, Any]],
                 given: float) -> Search:
         learners = tuple(self._learner(schema, one, given) for one in candidates)
         plans = list(dict.fromkeys(learner.plan(schema) for learner in learners))
-        trial = plans[0] if len(plans) == 1 else pl.OneOf(plans)
+        trial = plans[0] if len(plans) == 1 else pl.nodes.OneOf(plans)
         pure = math.isfinite(_pure(trial, self.relation))
         leaf = self._leaf(given, pure)
-        node = pl.Tuning(pl.Parallel([trial, leaf], certificate="iid_per_record"),
-                         shape=float(self.shape),
-                         success=success_of(float(self.mean_trials), float(self.shape)))
+        node = pl.nodes.Tuning(pl.Parallel([trial, leaf], certificate="iid_per_record"),
+                               shape=float(self.shape),
+                               success=success_of(float(self.mean_trials), float(self.shape)))
         return Search(learners, Scoring(schema, scoring, leaf), node, (self.held_out - 1, 1),
                       given)
 

@@ -16,9 +16,9 @@ from privledger.cli.printing import GREEN, RED, charge, findings_table, pairs, t
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.gate import RULES, WITHIN, Facts, Policy
+from privledger.ledger.view_compared import Comparison
 from privledger.reading import load_toml
 from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
-from privledger.reports.comparison import Comparison
 from privledger.rounding import exact
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @ledger_argument
 @click.argument("grant")
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False), metavar="NODE.json",
-              help="What the grant really ran, as `privledger.to_json` writes it.")
+              help="What the grant really ran, as `privledger.nodes.to_json` writes it.")
 @click.option("--void", is_flag=True, help="Nothing can be promised for the grant.")
 @click.option("--why", required=True, help="A sentence that stays in the history.")
 @format_option

@@ -22,6 +22,7 @@ from privledger.errors import BudgetExceeded, LearnerError
 from privledger.guard import Ledger, data_spend
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
+from privledger.numerals import many
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, outline, price_plan, release_count
 from privledger.rounding import exact, upward_percent
@@ -118,7 +119,7 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
     report = found["report"]
     chapter(out, 2, f"training under a budget of exactly epsilon {exact(BUDGET.epsilon)}, "
                     f"delta {exact(BUDGET.delta)}")
-    out.print(text(f"{report.grants[0].releases} releases with exact noise, settled in one "
+    out.print(text(f"{many(report.grants[0].releases, 'release')} with exact noise, settled in one "
                    "transaction"))
     chapter(out, 3, "what it learned, on rows treated as public")
     render_scores(out, found)
@@ -172,8 +173,9 @@ def render_refusal(out: Console, refusal: dict[str, Any]) -> None:
     """The refusal, and the proof that nothing was read for it."""
     out.print(text(refusal["message"], RED))
     more = refusal["opened_after"] - refusal["opened_before"]
-    out.print(text(f"the guarded table was opened {refusal['opened_before']} times for the first "
-                   f"run, {more} times more for this one", GREEN if more == 0 else RED))
+    first, again = many(refusal["opened_before"], "time"), many(more, "time")
+    out.print(text(f"the guarded table was opened {first} for the first run, {again} more for "
+                   "this one", GREEN if more == 0 else RED))
 
 
 def _first(spend: dict[str, Any]) -> int:

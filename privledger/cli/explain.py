@@ -13,6 +13,7 @@ from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, children, explain, from_json, label
 from privledger.ledger import GrantState, ScopeState, State
+from privledger.numerals import many
 from privledger.reading import load_json
 from privledger.reports import leaves
 from privledger.rounding import exact
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_node(path: str) -> Node:
-    """The node tree in a JSON file, as `privledger.to_json` writes it."""
+    """The node tree in a JSON file, as `privledger.nodes.to_json` writes it."""
     return from_json(load_json(path, "node tree"))
 
 
@@ -42,7 +43,7 @@ def find_grant(state: State, name: str) -> GrantState:
 
 
 def node_at(node: Node, path: str) -> Node:
-    """The node at a path such as "0.2.0", as `privledger.view` names vertices; "0" is the root."""
+    """The node at a path such as "0.2.0", as `pl.nodes.view` names vertices; "0" is the root."""
     parts = path.split(".")
     if parts[0] != "0" or not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InvalidPlan("--node", path, "a path from the root, such as 0.2")
@@ -105,7 +106,7 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
     grant = find_grant(state, name)
     body, rule = grant.body, state.rule
     words = [f"{grant.grant}: {body.get('learner') or 'nobody named'} on {body.get('data')}, "
-             f"{grant.status}, {grant.releases} releases"]
+             f"{grant.status}, {many(grant.releases, 'release')}"]
     if body.get("scope"):
         words.append(f"it draws on scope {body['scope']}, which was paid for once")
     elif rule is not None:

@@ -16,6 +16,7 @@ from privledger.cli.printing import text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
+from privledger.numerals import many
 from privledger.reports.formats import FORMATS, written
 from privledger.storage import shown
 
@@ -147,7 +148,8 @@ def _write(place: str, data: bytes, force: bool, *, confidential: bool = False) 
 
 def _render(out: Console, value: dict[str, Any]) -> None:
     if value["output"] is not None:
-        out.print(text(f"{value['output']}: {value['entries']} entries, head {value['head']}"))
+        out.print(text(f"{value['output']}: {many(value['entries'], 'entry', 'entries')}, "
+                       f"head {value['head']}"))
     if value["verifier"] is not None:
         history = value["output"] if value["output"] and value["as"] == "jsonl" else "HISTORY"
         out.print(text(f"check it with: python -I {value['verifier']} {history}"))

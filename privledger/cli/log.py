@@ -9,7 +9,7 @@ import click
 from privledger.cli.opening import ledger_argument, reading_store, receipt_or_none
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import text
-from privledger.ledger.entries import KINDS
+from privledger.ledger.events import EVENTS
 from privledger.reports.chronicle import Event, events
 from privledger.storage import shown
 from privledger.storage.rows import entries_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(cls=Guarded)
 @ledger_argument
 @click.option("--grant", help="Only entries about this grant or scope; its first letters do.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS),
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(tuple(EVENTS)),
               help="Only entries of this kind; may be repeated.")
 @click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,
               help="Only entries from position N on; a receipt's `entries` is such an N.")

@@ -14,6 +14,7 @@ from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, RED, charge, grid, text
 from privledger.gate import NOT_TRUSTED, REFUSED
 from privledger.ledger import State
+from privledger.numerals import many
 from privledger.reports.forks import Copies, divergence
 from privledger.reports.overlap import Overlap, overlaps
 from privledger.rounding import add_up, exact
@@ -81,7 +82,7 @@ def _render(out: Console, apart: list[Copies], found: list[Overlap]) -> None:
                        "" if apart else GREEN))
         return
     for shared in found:
-        out.print(text(f"one table under {len(shared.uses)} ledgers: epsilon "
+        out.print(text(f"one table under {many(len(shared.uses), 'ledger')}: epsilon "
                        f"{charge(shared.epsilon)} at delta {charge(shared.delta)} together", RED))
         out.print(grid(("ledger", "as", "epsilon", "delta"), [
             (use.ledger, use.data, charge(use.epsilon), charge(use.delta))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from privledger.findings import Finding
+from privledger.numerals import many
 from privledger.reports import Outline, clean
 from privledger.rounding import downward, upward
 
@@ -98,7 +99,7 @@ def _line(line: Outline) -> Text:
     if line.members > 1:
         shown = text(f"{line.members} x {line.label}")
     if line.times > 1 and not line.children:
-        shown.append_text(text(f"  {line.times} times in all", "dim"))
+        shown.append_text(text(f"  {many(line.times, 'time')} in all", "dim"))
     return shown
 
 

@@ -9,6 +9,7 @@ import click
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import RED, YELLOW, charge, text
+from privledger.numerals import many
 from privledger.rounding import upward_percent
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool) 
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))
     for line in spend.lines:
-        rounds = "all rounds" if line.rounds is None else f"{line.rounds} rounds"
+        rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
         out.print(text(f"{line.grant}  {line.learner}"))
         share = upward_percent(line.share)
         out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} ({share}), {rounds}, "

@@ -16,6 +16,7 @@ from privledger.cli.progress import counting
 from privledger.errors import LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History, folded
+from privledger.numerals import many
 from privledger.reports import audited, ledger_report
 from privledger.reports.page import Page, Shown, page_of, render_page
 from privledger.reports.steps import Steps, silent
@@ -106,4 +107,5 @@ def _render(out: Console, value: dict[str, Any]) -> None:
     good = value["verdict"] == "within budget"
     out.print(text(value["verdict"], GREEN if good else RED))
     out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
-                   f"{value['nodes']} nodes drawn; open it in a browser, it needs no network"))
+                   f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "
+                   "needs no network"))

@@ -34,6 +34,7 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.reserve import refusal_body
 from privledger.ledger import audit
 from privledger.models import Facts, kept, write_model
+from privledger.numerals import many
 from privledger.reports import release_count
 from privledger.reports.remembered import receipt_of
 from privledger.rounding import exact
@@ -257,9 +258,9 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         out.print(grid(("score on public rows", "model", "without learning"),
                        [(name, quality(value), quality(scores["baseline"].get(name)))
                         for name, value in scores["model"].items()]))
-        out.print(text(f"{scores['rows']} public rows", "dim"))
+        out.print(text(f"{many(scores['rows'], 'public row')}", "dim"))
     out.print(pairs([
-        ("receipt", f"{receipt['entries']} entries, head {receipt['head']}"),
+        ("receipt", f"{many(receipt['entries'], 'entry', 'entries')}, head {receipt['head']}"),
         ("ledger", result["ledger"]),
         ("next", f"privledger show {result['ledger']}"),
     ]))

@@ -24,9 +24,10 @@ from privledger.cli.printing import (
     text,
 )
 from privledger.gate import NOT_TRUSTED
+from privledger.ledger.view_compared import comparison
+from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, ledger_report
 from privledger.reports.brief import brief_report, is_long
-from privledger.reports.comparison import comparison
 from privledger.rounding import exact
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
           if report.windows else []),
         *([("policy", "its own; what it forbids is refused before anything is read")]
           if report.policy is not None else []),
-        ("history", f"{report.entries} entries, head {report.head[:16]}, {report.uuid}"),
+        ("history", f"{many(report.entries, 'entry', 'entries')}, head "
+                    f"{report.head[:16]}, {report.uuid}"),
     ]))
     if report.dead:
         out.print(text(f"dead holders: {len(report.dead)} ({', '.join(report.dead[:5])}); what "
@@ -116,7 +118,7 @@ def grants_tree(report: LedgerReport, *, plans: bool = True) -> Tree:
     from rich.tree import Tree
 
     number = len(report.grants)
-    title = f"{number} grant{'s' if number > 1 else ''}" if number else "nothing granted yet"
+    title = many(number, "grant") if number else "nothing granted yet"
     if report.unlisted:
         title = (f"the last {number} of {number + report.unlisted} grants (privledger log has all, "
                  "privledger top adds them up)")
@@ -144,7 +146,7 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
     if grant.lines:
         done = branch.add(text(f"released: {grant.releases}"))
         for item in grant.lines[:MOST_LINES]:
-            cells = f", {item.cells} cells" if item.cells > 1 else ""
+            cells = f", {many(item.cells, 'cell')}" if item.cells > 1 else ""
             done.add(text(f"{item.count} x {item.mechanism}: {item.question}{cells}",
                           YELLOW if item.asserted else ""))
         if len(grant.lines) > MOST_LINES:

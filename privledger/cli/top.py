@@ -12,6 +12,7 @@ from privledger.cli.printing import RED, YELLOW, charge, grid, text
 from privledger.cli.record import CONFIDENTIAL
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
+from privledger.numerals import many
 from privledger.reports.chronicle import asserted_releases
 from privledger.reports.ranking import ASPECTS, Rank, RecordRank, highest_records, ranking
 from privledger.rounding import upward_percent
@@ -57,7 +58,7 @@ def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, format_
 def _render(out: Console, found: dict[str, list[Rank]], rows: list[RecordRank], unit: str,
             findings: int, simulated: bool) -> None:
     if findings:
-        out.print(text(f"NOT TRUSTED: {findings} findings; verify lists them", RED))
+        out.print(text(f"NOT TRUSTED: {many(findings, 'finding')}; verify lists them", RED))
         return
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))

@@ -11,8 +11,8 @@ from attrs import frozen
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Store
+from privledger.ledger.view_compared import Comparison, comparison
 from privledger.reports import Past, Survey, load_receipt, survey
-from privledger.reports.comparison import Comparison, comparison
 from privledger.reports.signing import (
     check_signature,
     check_signed_with,

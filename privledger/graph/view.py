@@ -9,6 +9,7 @@ from attrs import fields
 
 from privledger.graph.codec import canonical, to_json
 from privledger.graph.nodes import NODE_TYPES, Node, OneOf, Parallel, Repeat, Sequential, children
+from privledger.numerals import many
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -32,7 +33,7 @@ def label(node: Node) -> str:
             continue
         parts.append(f"{attribute.name}={shown}")
     if isinstance(node, Sequential | Parallel | OneOf):
-        parts.append(f"{len(node.nodes)} members")
+        parts.append(many(len(node.nodes), "member"))
     return f"{type(node).__name__}({', '.join(parts)})"
 
 

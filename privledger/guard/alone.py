@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from privledger.errors import InvalidValue, NotGranted, ScopeBusy
-from privledger.guard.scope import Scope, grants_of, took_nothing
+from privledger.guard.scope import Scope, grants_of
 from privledger.ledger import History, State
 from privledger.ledger.entries import Entry
 from privledger.ledger.history import now
 from privledger.ledger.individual import RECORD_UNITS, worst_units
+from privledger.ledger.view_records import took_nothing
 from privledger.rounding import non_negative
 
 MOST_WAIT = 3600.0

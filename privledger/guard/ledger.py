@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any, NoReturn
 from uuid import uuid4
 
+from attrs import asdict
+
 from privledger.accounting import check_relation, promise
 from privledger.errors import (
     DataError,
@@ -32,7 +34,6 @@ from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities, declared, fingerprint
 from privledger.guard.mirror import own_schema, remember
 from privledger.guard.policing import check_creation, keep, policy_caps, refuse_forbidden
-from privledger.guard.records import RecordSpend, record_spend
 from privledger.guard.reserve import (
     Lines,
     check_effort,
@@ -62,6 +63,7 @@ from privledger.ledger.history import first_entries, now
 from privledger.ledger.holder import this_process
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
+from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import downward, exact, non_negative, positive, probability, upward
@@ -362,7 +364,7 @@ class Ledger:
         body: dict[str, Any] = {
             "grant": f"grant-{secrets.token_hex(6)}", "time": now(), "learner": str(learner)[:200],
             "data": vault.identity, "plan": to_json(plan), "delta": checked,
-            "holder": this_process(), "scope": None, "labels": self._labels(labels),
+            "holder": asdict(this_process()), "scope": None, "labels": self._labels(labels),
             "lease": None if lease is None else positive("lease", lease),
             "isolation": isolation,
         }
@@ -487,7 +489,7 @@ class Ledger:
             check_effort(self._history, "rdp" if rule is None else rule.kind,
                          {"plan": to_json(plan)})
         self._history.commit(lambda state: [
-            ("corrected", correction(state, grant, plan, why, now()).body)])
+            correction(state, grant, plan, why, now()).event])
         return self.spent
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:

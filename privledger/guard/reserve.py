@@ -54,7 +54,7 @@ def check_effort(history: History, kind: str, body: dict[str, Any], *,
     Raises:
         InvalidPlan: nothing was read.
     """
-    history.room.check_plan(history.store, kind, body, whole=whole)
+    history.room.check_plan(history.store, kind, body["plan"], whole=whole)
 
 
 def reserve(history: History, kind: str, body: dict[str, Any], plan: Node,
@@ -135,7 +135,7 @@ def _written(entries: list[Entry], kind: str) -> dict[str, Any]:
     """
     for entry in entries:
         if entry.kind == kind:
-            return entry.body
+            return dict(entry.body)
     raise LedgerCorrupt("the reservation was not written; nothing was read")
 
 

@@ -15,6 +15,7 @@ from privledger.graph import IndividualFilter, from_json, to_json
 from privledger.ledger import GrantState, ScopeSpend, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
 from privledger.ledger.vectors import unpack
+from privledger.ledger.view_records import took_nothing
 
 
 @frozen
@@ -49,12 +50,6 @@ def grants_of(state: State, scope: str, identity: str) -> list[GrantState]:
     """Grants that drew on a scope for one data set."""
     return [grant for grant in state.grants.values()
             if grant.body.get("scope") == scope and grant.body["data"] == identity]
-
-
-def took_nothing(grant: GrantState) -> bool:
-    """Whether a grant is over, and read nothing: the vault was never opened under it."""
-    return (grant.status in ("settled", "aborted") and not grant.releases
-            and grant.settled.get("touched") is False)
 
 
 def spent_before(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import (
@@ -367,7 +367,7 @@ class Granted:
             name = f"spend:{self.grant}:{scope.name}"
             vectors[name] = pack(spend.taken(), spend.rounds)
             body_with = lines[-1][1]
-            body_with["vector"] = vector_note(name, vectors[name])
+            body_with["vector"] = asdict(vector_note(name, vectors[name]))
             body_with["cap"] = scope.node.cap
         return Settlement(self.grant, tuple(lines), vectors, len(self._log))
 

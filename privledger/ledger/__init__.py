@@ -5,7 +5,7 @@ from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, plain_labels, window_name
 from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide
-from privledger.ledger.entries import FORMAT, Entry, chain_hash
+from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
 from privledger.ledger.history import History, Receipt
 from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
@@ -37,7 +37,6 @@ __all__ = [
     "admit",
     "asserted_kinds",
     "audit",
-    "chain_hash",
     "choose_filter",
     "correction",
     "costs_to_units",

@@ -169,7 +169,7 @@ class _Audit:
             for name, check in checks:
                 self._check(name, check, line)
             return
-        checks, before = self._checks.get(line.kind, []), self._total
+        checks, before = self._checks.get(line.event.kind, []), self._total
         for name, check in checks:
             self._check(name, check, line)
         if line.form is not None and self._total == before:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
@@ -58,6 +58,15 @@ def window_name(value: object) -> str:
     return value
 
 
+class Requested(Protocol):
+    """What a cap looks at: a grant's table and its labels."""
+
+    @property
+    def data(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
 @frozen
 class Cap:
     """A budget for some of the grants.
@@ -92,16 +101,17 @@ class Cap:
                 and not self.per_window):
             raise InvalidValue("Cap", "no condition", "for a table, for labels, or for windows")
 
-    def matches(self, body: Mapping[str, Any]) -> bool:
-        """Whether a grant's body falls under the cap. A scope, which may serve any table and
-        any request later, falls under every cap of the window it is paid in."""
-        if self.window is not None and body.get("window") != self.window:
+    def matches(self, window: str | None, request: Requested | None) -> bool:
+        """Whether what is charged in a window falls under the cap.
+
+        Args:
+            request: a grant; None for a scope, which may serve any table and any request later,
+                so it falls under every cap of the window it is paid in.
+        """
+        if self.window is not None and window != self.window:
             return False
-        if "grant" not in body:
-            return True
-        carried = body.get("labels") or {}
-        return (self.data is None or body.get("data") == self.data) and all(
-            carried.get(key) == text for key, text in self.labels)
+        return request is None or ((self.data is None or request.data == self.data) and all(
+            request.labels.get(key) == text for key, text in self.labels))
 
     def rule(self, ledger: FilterRule) -> FilterRule:
         """The cap in the ledger's own filter; nothing fits if that filter cannot promise it."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from attrs import asdict, define, field, frozen
+from attrs import define, field, frozen
 
 from privledger.graph import canonical
 from privledger.ledger.budget import Budget
+from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, parse_body
+from privledger.ledger.events import Corrected, Crashed, Granted, ScopeOpened, Settled
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.state import GrantState, ScopeState, State
 
@@ -84,7 +86,7 @@ def take(state: State, digest: str) -> Checkpoint:
     kept = sorted((grant for grant in state.grants.values() if _is_kept(state, grant)),
                   key=lambda grant: grant.position)
     text = canonical({
-        "version": VERSION, "created": state.created, "units": state.units,
+        "version": VERSION, "created": encode(state.creation), "units": state.units,
         "delta_units": state.delta_units, "refusals": state.refusals,
         "cap_spent": [list(spent) for spent in state.cap_spent], "charges": state.charges,
         "window": state.window,
@@ -93,15 +95,41 @@ def take(state: State, digest: str) -> Checkpoint:
         "filter": None if rule is None else {
             "kind": rule.kind, "order": rule.order, "cap_units": rule.cap_units,
             "delta_cap_units": rule.delta_cap_units},
-        "grants": [asdict(grant, recurse=False) for grant in kept],
-        "scopes": [asdict(scope, recurse=False) for scope in state.scopes.values()],
+        "grants": [_grant_value(grant) for grant in kept],
+        "scopes": [
+            {"scope": scope.scope, "position": scope.position, "body": encode(scope.event)}
+            for scope in state.scopes.values()],
         "names": len(state.closed), "digest": digest,
     })
     return Checkpoint(state.position, state.head, text, _seal(state.position, state.head, text))
 
 
+def _grant_value(grant: GrantState) -> dict[str, Any]:
+    return {"grant": grant.grant, "position": grant.position, "body": encode(grant.event),
+            "status": grant.status, "releases": grant.releases, "touched": grant.touched,
+            "settled": {} if grant.end is None else encode(grant.end),
+            "crashed": {} if grant.crash is None else encode(grant.crash),
+            "corrections": [encode(one) for one in grant.corrected]}
+
+
+def _grant(value: dict[str, Any]) -> GrantState:
+    ended, crashed = value["settled"], value["crashed"]
+    kind = "aborted" if value["status"] == "aborted" else "settled"
+    return GrantState(
+        value["grant"], value["position"], cast(Granted, decode("granted", value["body"])),
+        value["status"], value["releases"], value["touched"],
+        cast(Settled, decode(kind, ended)) if ended else None,
+        cast(Crashed, decode("crashed", crashed)) if crashed else None,
+        [cast(Corrected, decode("corrected", one)) for one in value["corrections"]])
+
+
+def _scope(value: dict[str, Any]) -> ScopeState:
+    return ScopeState(value["scope"], value["position"],
+                      cast(ScopeOpened, decode("scope", value["body"])))
+
+
 def _is_kept(state: State, grant: GrantState) -> bool:
-    return bool(grant.corrections) or grant.grant not in state.closed_names
+    return bool(grant.corrected) or grant.grant not in state.closed_names
 
 
 def covered(checkpoint: Checkpoint) -> tuple[int, str] | None:
@@ -138,7 +166,7 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
             return None
         value = parse_body(checkpoint.state)
         state = State(compact=True)
-        state.take(Entry(0, "created", value["created"], "", ""))
+        state.take(Entry(0, decode("created", value["created"]), "", ""))
         fixed = value["filter"]
         if fixed is not None:
             assert isinstance(state.budget, Budget)
@@ -149,8 +177,8 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
         state.cap_spent = _totals(value["cap_spent"])
         state.charges, state.window = int(value["charges"]), value["window"]
         state.windows = {str(name): _totals(totals) for name, totals in value["windows"]}
-        state.grants = {one["grant"]: GrantState(**one) for one in value["grants"]}
-        state.scopes = {one["scope"]: ScopeState(**one) for one in value["scopes"]}
+        state.grants = {one["grant"]: _grant(one) for one in value["grants"]}
+        state.scopes = {one["scope"]: _scope(one) for one in value["scopes"]}
         state.closed = json.loads(f"[{names}]")
         state.closed_names = set(state.closed)
         state.position, state.head = checkpoint.position, checkpoint.head

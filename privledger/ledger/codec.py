@@ -6,21 +6,26 @@ kept, unread, so that a body is written again as it was. Format: docs/ledger-for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import NOTHING, asdict, fields
 
+from privledger.errors import PrivledgerError
+from privledger.graph import canonical
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap
-from privledger.ledger.events import EVENTS, Event, Holder, ReleasedNode, VectorNote
+from privledger.ledger.events import EVENTS, Event, Holder, ReleasedNode, Unknown, VectorNote
 from privledger.ledger.policy import Policy
 
 Body = dict[str, Any]
 RAW = "_raw"
-"""Where an event that was read keeps the body it was read from; shared, never changed."""
+"""Where an event that was read keeps the body it was read from; shared, never changed. A copy
+(`like`) keeps a pair: the body of its model, and the fields in which it differs."""
 
 _NAMES = {"filter": {"rule": "kind"}}  # a record's field -> its name in the body
+_ALWAYS = {"created": ("caps",), "granted": ("scope", "labels", "lease", "isolation"),
+           "refused": ("learner", "unit")}  # written even where they hold their defaults
 
 
 def _maybe(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -30,15 +35,16 @@ def _maybe(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "created": {
         "budget": lambda value: Budget(value["epsilon"], value["delta"]),
-        "caps": lambda value: tuple(Cap.from_dict(cap) for cap in value or ()),
+        "caps": lambda value: tuple(Cap.from_dict(cap) for cap in value),
         "policy": _maybe(lambda value: Policy.from_dict({"policy": value}))},
     "granted": {"labels": lambda value: value or {},
                 "holder": _maybe(lambda value: Holder(
-                    value["host"], value["pid"], value["started"]))},
+                    value.get("host"), value.get("pid"), value.get("started")))},
     "refused": {"rules": tuple},
     "released": {"nodes": lambda value: [
         ReleasedNode(one["under"], one["leaf"]) for one in value]},
-    "settled": {"vector": _maybe(lambda value: VectorNote(value["name"], value["sha256"]))},
+    "settled": {"vector": lambda value: VectorNote(
+        value["name"], value["sha256"]) if value else None},
 }
 _READ["aborted"] = _READ["settled"]
 _WRITE: dict[str, Callable[[Any], Any]] = {
@@ -57,59 +63,89 @@ def _plan_of(cls: type[Any]) -> tuple[tuple[str, str, Any, Callable[[Any], Any] 
 _PLANS = {kind: _plan_of(cls) for kind, cls in EVENTS.items()}
 
 
-def decode(kind: str, body: Body) -> Event:
-    """The event that a body says.
+def decode(kind: str, body: Any) -> Event:
+    """The event that a body says; `Unknown` for a kind that this version does not know.
 
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError, PrivledgerError: it lacks a field, or one
-            cannot be read; an unknown kind is a KeyError. The types of plain values are not
-            looked at: `shapes` does that.
+    Nothing is refused here: a field that is missing or cannot be read is left out, and asking
+    the event for it raises `Unreadable`. Types of plain values are not looked at (an audit does).
     """
-    cls = EVENTS[kind]
-    event: Any = object.__new__(cls)
+    cls = EVENTS.get(kind)
+    event: Any = Unknown(kind) if cls is None else object.__new__(cls)
     values = event.__dict__
-    for name, key, default, read in _PLANS[kind]:
+    for name, key, default, read in _PLANS.get(kind, ()) if isinstance(body, dict) else ():
         if key in body:
-            value = body[key]
-            values[name] = value if read is None else read(value)
-        elif default is NOTHING:
-            raise KeyError(key)
-        else:
-            values[name] = default if not hasattr(default, "factory") else default.factory()
+            try:
+                values[name] = body[key] if read is None else read(body[key])
+            except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
+                continue
+        elif default is not NOTHING:
+            values[name] = _made(default)
     values[RAW] = body
     return event  # type: ignore[no-any-return]
 
 
-def encode(event: Event) -> Body:
+def _made(default: Any) -> Any:
+    return default.factory() if hasattr(default, "factory") else default
+
+
+def encode(event: Event) -> Any:
     """The body of an event: as it was read, or written with what differs from the defaults."""
-    raw = event.__dict__.get(RAW)
-    if raw is not None:
-        return dict(raw)
-    body: Body = {}
-    for name, key, default, _ in _PLANS[event.kind]:
-        value = getattr(event, name)
-        if default is not NOTHING and value == (
-                default.factory() if hasattr(default, "factory") else default):
-            continue
-        write = _WRITE.get(name)
-        body[key] = value if write is None else write(value)
-    return body
+    plan = _PLANS.get(event.kind, ())
+    if RAW in event.__dict__:
+        raw = event.__dict__[RAW]
+        if type(raw) is not tuple:
+            return dict(raw) if isinstance(raw, dict) else raw
+        base, fresh = raw
+        return {**base, **{key: _written(event, name) for name, key, _, _ in plan if name in fresh}}
+    always = _ALWAYS.get(event.kind, ())
+    return {key: _written(event, name) for name, key, default, _ in plan
+            if default is NOTHING or name in always or getattr(event, name) != _made(default)}
 
 
-def like(event: Event, changes: Mapping[str, Any], body: Body) -> Event:
-    """A copy with other values, for readers that know most of a body already.
+def _written(event: Event, name: str) -> Any:
+    value, write = getattr(event, name), _WRITE.get(name)
+    return value if write is None else write(value)
+
+
+def model(kind: str, body: Body, fresh: Iterable[str]) -> Event:
+    """An event to make others from with `like`.
 
     Args:
-        changes: fields of the record and their new values.
-        body: what the copy was read from.
+        fresh: the fields in which they will differ.
     """
+    event = decode(kind, body)
+    event.__dict__[RAW] = body, tuple(fresh)
+    return event
+
+
+def like(event: Event, changes: Mapping[str, Any]) -> Event:
+    """A copy of a `model` with values for its fresh fields, for readers that know the rest."""
     copy: Any = object.__new__(type(event))
-    copy.__dict__.update(event.__dict__)
-    copy.__dict__.update(changes)
-    copy.__dict__[RAW] = body
+    object.__setattr__(copy, "__dict__", {**event.__dict__, **changes})
     return copy  # type: ignore[no-any-return]
 
 
+def without(event: Event, *names: str) -> Event:
+    """An event as if some of its fields had never been given."""
+    return decode(event.kind, {
+        name: value for name, value in encode(event).items() if name not in names})
+
+
+def written(event: Event) -> str:
+    """Canonical JSON of an event's body."""
+    return canonical(encode(event))
+
+
+def given(event: Event) -> set[str]:
+    """Names of everything that stands in the event's body, known or not."""
+    return set(encode(event))
+
+
+def event_of(line: Event | tuple[str, Body]) -> Event:
+    """An event, from one or from its kind and body."""
+    return decode(*line) if isinstance(line, tuple) else line
+
+
 def line(event: Event) -> tuple[str, Body]:
-    """Kind and body, as `History.commit` takes them."""
+    """Kind and body."""
     return event.kind, encode(event)

@@ -7,13 +7,12 @@ the promise was broken, every further request is refused, and `verify` says so.
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Node, cost_of, to_json
+from privledger.ledger.events import Corrected
 from privledger.ledger.state import GrantIsClosed, GrantState, State
 
 
@@ -23,12 +22,12 @@ class Correction:
 
     Attributes:
         units, delta_units: beyond what the grant was charged so far; never negative.
-        body: of the history entry.
+        event: of the history entry.
     """
 
     units: int
     delta_units: int
-    body: dict[str, Any]
+    event: Corrected
 
 
 def correction(state: State, grant: str, plan: Node | None, why: str, time: str) -> Correction:
@@ -56,14 +55,10 @@ def correction(state: State, grant: str, plan: Node | None, why: str, time: str)
         delta_units = charged_delta
     else:
         cost = cost_of(plan, check_relation(state.relation), rule.orders)
-        units, delta_units = rule.price(cost, float(found.body["delta"]))
+        units, delta_units = rule.price(cost, float(found.event.delta))
     extra = max(0, units - charged), max(0, delta_units - charged_delta)
-    body = {
-        "grant": grant, "time": time, "why": why.strip()[:2000],
-        "plan": None if plan is None else to_json(plan),
-        "units": extra[0], "delta_units": extra[1],
-    }
-    return Correction(*extra, body)
+    return Correction(*extra, Corrected(grant, None if plan is None else to_json(plan), *extra,
+                                        why.strip()[:2000], time))
 
 
 def _paid(state: State, grant: str) -> GrantState:
@@ -72,7 +67,7 @@ def _paid(state: State, grant: str) -> GrantState:
         raise GrantIsClosed(grant)  # the history brings it back and asks again
     if found is None:
         raise NotGranted(f"there is no grant {grant!r} to correct")
-    if found.body.get("scope"):
+    if found.event.scope:
         raise InvalidValue("grant", grant, "one that was charged itself: this one drew on a scope")
     if found.status == "aborted" and not found.touched:
         raise InvalidValue("grant", grant, "one that read something: this one was handed back")

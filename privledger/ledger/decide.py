@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
 from privledger.accounting import Cost
 from privledger.errors import BudgetExceeded
+from privledger.ledger.codec import event_of
+from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.state import State
 from privledger.rounding import downward, exact
@@ -68,19 +70,21 @@ class Refusal:
 
 def decide(
     state: State, rule: FilterRule, cost: Cost, delta: float,
-    body: Mapping[str, Any] | None = None,
+    asked: Granted | ScopeOpened | Mapping[str, Any] | None = None,
 ) -> Charge | Refusal:
     """Grant what fits under the ledger and every cap it matches; integers on both sides.
 
     Args:
-        body: of the grant that is asked for; an empty one falls under every cap.
+        asked: the grant; anything else falls under every cap.
     """
     charge = Charge(*rule.price(cost, delta))
     if not _fits(rule, charge, state.units, state.delta_units):
         return Refusal(rule, charge, state.units, state.delta_units, state.broken)
-    asked = {**(body or {}), "window": state.window}
+    if isinstance(asked, Mapping) and "grant" in asked:
+        asked = cast(Granted, event_of(("granted", dict(asked))))
+    request = asked if isinstance(asked, Granted) else None
     for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
-        if cap.matches(asked):
+        if cap.matches(state.window, request):
             own = cap.rule(rule)
             if cap.per_window and state.window is None:
                 return Refusal(own, charge, 0, 0, NO_WINDOW, scope=cap.title)

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
-from privledger.ledger.codec import decode
+from privledger.ledger.codec import decode, encode, written
 from privledger.ledger.events import Event
 from privledger.ledger.limits import check_text, check_written
 
@@ -23,11 +23,6 @@ FORMAT = 3
 
 GENESIS = "0" * 64
 
-KINDS = (
-    "created", "filter", "protected", "scope", "granted", "refused", "released", "settled",
-    "aborted", "crashed", "corrected", "window",
-)
-
 
 @frozen
 class Entry:
@@ -35,46 +30,55 @@ class Entry:
 
     Attributes:
         position: 0 for the first entry, without gaps.
-        kind: one of `KINDS`.
-        body: JSON values only.
+        event: what it says.
         previous: hash of the entry before, 64 hexadecimal digits.
         hash: sha256 over `previous` and the canonical JSON of position, kind and body.
         text: canonical JSON of the body, where it was written here; else empty.
     """
 
     position: int
-    kind: str
-    body: dict[str, Any]
+    event: Event
     previous: str
     hash: str
     text: str = field(default="", eq=False, repr=False)
 
     @property
-    def event(self) -> Event:
-        """What the entry says."""
-        return decode(self.kind, self.body)
+    def kind(self) -> str:
+        """Of its event."""
+        return self.event.kind
+
+    @property
+    def body(self) -> Any:
+        """As it is written."""
+        return encode(self.event)
 
 
-def chain_hash(position: int, kind: str, body: dict[str, Any], previous: str) -> str:
-    """The hash that binds an entry to everything before it."""
-    return text_hash(position, kind, canonical(body), previous)
+def is_whole(entry: Entry) -> bool:
+    """Whether an entry's hash is that of what it says, written canonically."""
+    text = written(entry.event)
+    return text_hash(entry.position, entry.event.kind, text, entry.previous) == entry.hash
 
 
 def text_hash(position: int, kind: str, text: str, previous: str) -> str:
-    """As `chain_hash`, from the canonical JSON of the body."""
+    """The hash that binds an entry to everything before it.
+
+    Args:
+        text: canonical JSON of the body.
+        previous: hash of the entry before.
+    """
     whole = f"{previous}[{position},{canonical(kind)},{text}]"
     return hashlib.sha256(whole.encode("ascii")).hexdigest()
 
 
-def make_entry(position: int, kind: str, body: dict[str, Any], previous: str) -> Entry:
-    """A new entry.
+def make_entry(position: int, event: Event, previous: str) -> Entry:
+    """A new entry behind the one of which the hash is `previous`.
 
     Raises:
         InvalidPlan: larger than an entry may be.
     """
-    text = canonical(body)
-    check_written(kind, text)
-    return Entry(position, kind, body, previous, text_hash(position, kind, text, previous), text)
+    text = written(event)
+    check_written(event.kind, text)
+    return Entry(position, event, previous, text_hash(position, event.kind, text, previous), text)
 
 
 def entry_of(row: tuple[Any, ...], location: str) -> Entry:
@@ -92,14 +96,14 @@ def entry_of(row: tuple[Any, ...], location: str) -> Entry:
     if wrong:
         raise LedgerCorrupt(f"{location}: entry {position} {wrong}")
     try:
-        return Entry(position, kind, parse_body(body), previous, digest)
+        return Entry(position, decode(kind, parse_body(body)), previous, digest)
     except (ValueError, TypeError, RecursionError):
         raise LedgerCorrupt(f"{location}: an entry is not JSON") from None
 
 
 def body_text(entry: Entry) -> str:
     """Canonical JSON of an entry's body."""
-    return entry.text or canonical(entry.body)
+    return entry.text or written(entry.event)
 
 
 def parse_body(text: str) -> Any:

@@ -1,23 +1,40 @@
 """What can happen to a ledger: one frozen record per kind of entry.
 
 These records are what deciding (`state`), auditing (`rules`) and showing (`view`) read; only
-`codec` knows how they are written. They take what they are given: `codec` refuses a body that
-lacks a field, and an audit looks at every value. Whole numbers called units are charges in the
+`codec` knows how they are written. They take what they are given, so that an old or an edited
+history still opens: a field that its body lacks raises `Unreadable` where it is asked for, and an
+audit looks at every value. Whole numbers called units are charges in the
 ledger's own scaled integers (`FilterRule`); times are ISO 8601 texts, for information only.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from attrs import Factory, frozen
+from attrs import Factory, fields_dict, frozen
 
+from privledger.errors import LedgerCorrupt
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap
 from privledger.ledger.policy import Policy
 
 Plan: TypeAlias = dict[str, Any]
 """A node tree as `privledger.graph.to_json` writes it; `from_json` reads it."""
+
+
+class Unreadable(LedgerCorrupt, AttributeError):
+    """A field that an entry lacks, or that holds what cannot be read."""
+
+
+class _Event:
+    """What all events have: fields that could not be read say so when they are asked for."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in fields_dict(type(self)):
+                raise Unreadable(f"an entry ({self.kind}) has no {name} that can be read")
+            raise AttributeError(name)
 
 
 @frozen
@@ -57,7 +74,7 @@ class ReleasedNode:
 
 
 @frozen(slots=False)
-class Created:
+class Created(_Event):
     """The promise. Always the first entry, and only there.
 
     Assumes that `relation` is what its owner means by one person's data changing.
@@ -84,7 +101,7 @@ class Created:
 
 
 @frozen(slots=False)
-class FilterFixed:
+class FilterFixed(_Event):
     """How charges add up from here on: before any charge, and once.
 
     Attributes:
@@ -103,7 +120,7 @@ class FilterFixed:
 
 
 @frozen(slots=False)
-class Protected:
+class Protected(_Event):
     """A table was put behind the ledger; its values are not in the history.
 
     Assumes that `rows`, `public_features` and `unlabelled` are what its owner vouches for.
@@ -127,7 +144,7 @@ class Protected:
 
 
 @frozen(slots=False)
-class ScopeOpened:
+class ScopeOpened(_Event):
     """An individual filter was paid for once; grants may draw on it.
 
     Assumes nothing about the table: the first grant under it binds it to one.
@@ -144,7 +161,7 @@ class ScopeOpened:
 
 
 @frozen(slots=False)
-class Granted:
+class Granted(_Event):
     """A plan was reserved, before any row was read.
 
     Assumes whatever the plan's asserted nodes assert.
@@ -179,7 +196,7 @@ class Granted:
 
 
 @frozen(slots=False)
-class Refused:
+class Refused(_Event):
     """A request did not fit; nothing was read or spent.
 
     Attributes:
@@ -198,7 +215,7 @@ class Refused:
 
 
 @frozen(slots=False)
-class Released:
+class Released(_Event):
     """Noisy values left the guard under a grant; the values are not in the history.
 
     Attributes:
@@ -218,7 +235,7 @@ class Released:
 
 
 @frozen(slots=False)
-class Settled:
+class Settled(_Event):
     """A grant is over; its whole charge stays.
 
     Attributes:
@@ -248,7 +265,7 @@ class Aborted(Settled):
 
 
 @frozen(slots=False)
-class Crashed:
+class Crashed(_Event):
     """The holder of a grant is gone; its whole charge stays. A later `Settled` is possible."""
 
     kind: ClassVar[str] = "crashed"
@@ -258,7 +275,7 @@ class Crashed:
 
 
 @frozen(slots=False)
-class Corrected:
+class Corrected(_Event):
     """What was granted turned out to cost more. Never gives anything back.
 
     Assumes that `plan` is what really ran.
@@ -278,7 +295,7 @@ class Corrected:
 
 
 @frozen(slots=False)
-class WindowOpened:
+class WindowOpened(_Event):
     """The owner began another period. Nothing is given back."""
 
     kind: ClassVar[str] = "window"
@@ -286,11 +303,18 @@ class WindowOpened:
     time: str | None = None
 
 
+@frozen(slots=False)
+class Unknown(_Event):
+    """An entry of a kind that this version does not know; no state can be folded over it."""
+
+    kind: str
+
+
 Event: TypeAlias = (
     Created | FilterFixed | Protected | ScopeOpened | Granted | Refused | Released | Settled
-    | Aborted | Crashed | Corrected | WindowOpened
+    | Aborted | Crashed | Corrected | WindowOpened | Unknown
 )
 EVENTS: dict[str, type[Any]] = {one.kind: one for one in (
     Created, FilterFixed, Protected, ScopeOpened, Granted, Refused, Released, Settled, Aborted,
     Crashed, Corrected, WindowOpened)}
-"""Kind -> record: the closed set. `codec` and every reader go by it."""
+"""Kind -> record: the closed set (`Unknown` is no kind). `codec` and every reader go by it."""

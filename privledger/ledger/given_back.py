@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from privledger.errors import LedgerCorrupt
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import Entry, body_text, parse_body
 from privledger.ledger.store import Row, Transaction
 
@@ -38,7 +39,7 @@ def read_back(transaction: Transaction, entries: Sequence[Entry],
     rows = transaction.rows(first.position - 1)
     if rows != [_row(entry) for entry in entries]:
         raise LedgerCorrupt(f"{location}: what was written does not come back")
-    return {position: Entry(position, kind, parse_body(text), previous, digest, text)
+    return {position: Entry(position, decode(kind, parse_body(text)), previous, digest, text)
             for position, kind, text, previous, digest in rows}
 
 
@@ -55,4 +56,4 @@ def check_vectors(transaction: Transaction, vectors: Mapping[str, bytes], locati
 
 
 def _row(entry: Entry) -> Row:
-    return entry.position, entry.kind, body_text(entry), entry.previous, entry.hash
+    return entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash

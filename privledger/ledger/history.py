@@ -15,7 +15,9 @@ from attrs import asdict, define, frozen
 from privledger import mutex
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, restore, take
-from privledger.ledger.entries import Entry, chain_hash, make_entry
+from privledger.ledger.codec import event_of
+from privledger.ledger.entries import Entry, is_whole, make_entry
+from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.folding import fold_rows
 from privledger.ledger.given_back import check_head, check_vectors, read_back
 from privledger.ledger.holder import is_gone, lease_is_over
@@ -91,7 +93,7 @@ class _Flight:
 
     written: Written
     last: Entry
-    notes: list[Line]
+    notes: list[Event]
 
 
 class History:
@@ -108,7 +110,7 @@ class History:
         self.state = State(compact=True)
         self._draft: State | None = None
         self._mark = _Mark(-1, NamesDigest())
-        self._pending: list[Line] = []
+        self._pending: list[Event] = []
         self._torn = False  # `state` is being folded on, or an interrupt came while it was
         self.room = Room()
         self._begin_here()
@@ -136,7 +138,7 @@ class History:
                 self._load()
             entries = self.store.read(self.state.position)
             # Read here: nobody waits for the store while holding the lock.
-            recall = any(entry.kind == "corrected" for entry in entries)
+            recall = any(isinstance(entry.event, Corrected) for entry in entries)
             before = self.store.read() if recall else ()
             with self._lock:
                 if not self._torn:
@@ -315,7 +317,7 @@ class History:
                 ticket.answer(entries)
         self._flight = None
 
-    def _forget(self, notes: Sequence[Line]) -> None:
+    def _forget(self, notes: Sequence[Event]) -> None:
         """Notes that are durable, by identity: it may be said twice."""
         written = {id(note) for note in notes}
         self._pending = [note for note in self._pending if id(note) not in written]
@@ -338,7 +340,7 @@ class History:
         except GrantIsClosed:
             self._draft = None  # the next leader forks another
 
-    def _add(self, draft: State, ticket: Ticket, notes: Sequence[Line],
+    def _add(self, draft: State, ticket: Ticket, notes: Sequence[Event],
              entries: list[Entry]) -> State:
         """Decide one ticket and fold its lines into the draft; a refusal leaves it as it was.
 
@@ -348,8 +350,8 @@ class History:
         while True:
             try:
                 lines = ticket.decide(draft)
-                for kind, body in lines if entries else [*notes, *lines]:
-                    entries.append(make_entry(draft.position + 1, kind, body, draft.head))
+                for one in lines if entries else [*notes, *lines]:
+                    entries.append(make_entry(draft.position + 1, event_of(one), draft.head))
                     draft.take(entries[-1])
                 ticket.entries = entries[count:]
                 return draft
@@ -394,12 +396,13 @@ class History:
         transaction.put_checkpoint(checkpoint, text, afresh=first == 0)
         return _Mark(draft.position, names, seal=checkpoint.seal)
 
-    def note(self, kind: str, body: dict[str, Any]) -> None:
-        """Remember a line that costs nothing; it is written with the next commit."""
+    def note(self, event: Event | str, body: dict[str, Any] | None = None) -> None:
+        """Remember what costs nothing; it is written with the next commit."""
+        kept = event_of((event, body or {})) if isinstance(event, str) else event
         self._check_process()
         with self._lock:
             if self._writable and len(self._pending) < MOST_NOTES:
-                self._pending.append((kind, body))
+                self._pending.append(kept)
 
     def flush(self) -> None:
         """Write what `note` kept."""
@@ -414,12 +417,12 @@ class History:
         moment = now()
         gone = self.look(lambda state: {
             grant.grant: why for grant in state.grants.values()
-            if grant.status == "granted" and (why := _why_gone(grant.body, moment))})
+            if grant.status == "granted" and (why := _why_gone(grant.event, moment))})
         believed = self.store.markable(gone) if gone else set()
         gone = {name: why for name, why in gone.items() if name in believed}
         if gone:
             self.commit(lambda state: [
-                ("crashed", {"grant": name, "time": moment, "why": why})
+                Crashed(name, moment, why)
                 for name, why in gone.items()
                 if name in state.grants and state.grants[name].status == "granted"
             ])
@@ -439,8 +442,8 @@ def first_entries(lines: Sequence[Line]) -> list[Entry]:
         LedgerError: no history begins like that.
     """
     state, entries = State(), list[Entry]()
-    for kind, body in lines:
-        entries.append(make_entry(state.position + 1, kind, body, state.head))
+    for one in lines:
+        entries.append(make_entry(state.position + 1, event_of(one), state.head))
         state.apply(entries[-1])
     return entries
 
@@ -463,11 +466,10 @@ def _folded(entries: Iterable[Entry]) -> State:
 
 def _is_head(state: State, entry: Entry) -> bool:
     """Whether `entry` is the last that a state from a checkpoint says it knows."""
-    return entry.position == state.position and state.head == entry.hash == chain_hash(
-        entry.position, entry.kind, entry.body, entry.previous)
+    return entry.position == state.position and state.head == entry.hash and is_whole(entry)
 
 
-def _why_gone(body: dict[str, Any], moment: str) -> str:
-    if is_gone(body["holder"]):
+def _why_gone(granted: Granted, moment: str) -> str:
+    if is_gone(granted.holder):
         return "the process that held it is gone"
-    return "its lease is over" if lease_is_over(body, moment) else ""
+    return "its lease is over" if lease_is_over(granted, moment) else ""

@@ -6,7 +6,8 @@ import os
 import platform
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+
+from privledger.ledger.events import Granted, Holder
 
 
 def _started(pid: int) -> str:
@@ -19,30 +20,30 @@ def _started(pid: int) -> str:
     return f"{boot}:{text.rpartition(')')[2].split()[19]}"
 
 
-def this_process() -> dict[str, Any]:
+def this_process() -> Holder:
     """Host, process number and start mark of the caller."""
     pid = os.getpid()
-    return {"host": platform.node(), "pid": pid, "started": _started(pid)}
+    return Holder(platform.node(), pid, _started(pid))
 
 
-def is_gone(holder: dict[str, Any]) -> bool:
+def is_gone(holder: Holder | None) -> bool:
     """True only when the holder ran on this host and provably no longer does."""
-    if holder.get("host") != platform.node() or not holder.get("started"):
+    if holder is None or holder.host != platform.node() or not holder.started:
         return False
-    return bool(_started(int(holder["pid"])) != holder["started"])
+    return bool(_started(int(holder.pid)) != holder.started)
 
 
-def lease_is_over(body: dict[str, Any], moment: str) -> bool:
+def lease_is_over(granted: Granted, moment: str) -> bool:
     """Whether a grant's lease ended before `moment` (ISO times). Without a lease: never.
 
     Clocks of two hosts may differ. That is harmless: a grant whose lease is over keeps its
     whole charge, and a holder that is alive after all may still settle it.
     """
-    lease = body.get("lease")
+    lease = granted.lease
     if isinstance(lease, bool) or not isinstance(lease, int | float):
         return False
     try:
-        begun = datetime.fromisoformat(str(body["time"]))
+        begun = datetime.fromisoformat(str(granted.time))
         return (datetime.fromisoformat(moment) - begun).total_seconds() > lease
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return False

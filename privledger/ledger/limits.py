@@ -147,9 +147,14 @@ class Efforts:
     kind: str = "rdp"
     _seen: set[bytes] = field(factory=set)
 
-    def add(self, body: Mapping[str, Any]) -> float:
-        """Count the plan of a `granted`, `scope` or `corrected`; what it takes, 0 if known."""
-        plan, whole = body["plan"], self.kind == "basic" and body["delta_units"] != 0
+    def add(self, plan: Any, delta_units: int) -> float:
+        """Count a plan that was charged for; what it takes, 0 if known.
+
+        Args:
+            plan: JSON values of a node; None where nothing is promised.
+            delta_units: what was charged for it under a `basic` filter.
+        """
+        whole = self.kind == "basic" and delta_units != 0
         needed = effort(plan, self.kind, whole=whole)
         if not self.is_new(plan, needed, whole=whole):
             return min(needed, FREE)

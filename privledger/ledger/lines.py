@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import evolve
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
+from privledger.ledger.codec import decode, encode, like, model
 from privledger.ledger.entries import Entry, entry_of
+from privledger.ledger.events import Event, Released
 from privledger.ledger.limits import MOST_PLANS, check_text
 from privledger.ledger.pieces import Pieces, strict
 from privledger.ledger.store import Row
@@ -29,6 +31,7 @@ _MOST = 20_000
 _OFTEN = 10
 
 
+E = TypeVar("E", bound=Event)
 Asked: TypeAlias = int | tuple[int, tuple[tuple[int, int], ...]]
 
 
@@ -36,36 +39,46 @@ class TooLarge(ValueError):
     """A body that a reader refuses for its size; says which limit it passes."""
 
 
-class Line:
+class LineOf(Generic[E]):
     """One entry under audit.
 
     It stands in for an `Entry`, which takes longer to make.
 
     Attributes:
+        event: what the entry says.
         form: a number that two lines share only if their bodies differ in names, times and
             holders' processes at most; None if nothing like it is known.
         kin: the same for lines of releases that differ in their items, too.
     """
 
-    __slots__ = ("body", "form", "hash", "kin", "kind", "position")
+    __slots__ = ("event", "form", "hash", "kin", "position")
 
-    def __init__(self, position: int, kind: str, body: Any, form: int | None,
+    def __init__(self, position: int, event: E, form: int | None,
                  kin: int | None = None) -> None:
-        self.position, self.kind, self.body, self.form = position, kind, body, form
+        self.position, self.event, self.form = position, event, form
         self.kin, self.hash = kin, ""
 
-    def asked(self) -> Asked | None:
-        """Of releases: two lines that give the same one named the same nodes and questions."""
-        if self.kin is None:
-            return self.form
-        return self.kin, tuple([(item[0], item[1]) for item in self.body["items"]])
+    @property
+    def body(self) -> Any:
+        """As it is written."""
+        return encode(self.event)
+
+
+Line: TypeAlias = LineOf[Any]
+
+
+def asked(line: LineOf[Released]) -> Asked | None:
+    """Two lines of releases that give the same one named the same nodes and questions."""
+    if line.kin is None:
+        return line.form
+    return line.kin, tuple([(item[0], item[1]) for item in line.event.items])
 
 
 class LineReader:
     """Parses bodies, each form once."""
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[str, ...], tuple[tuple[int, int | None], dict[str, Any]]] = {}
+        self._forms: dict[tuple[str, ...], tuple[tuple[int, int | None], Event]] = {}
         self._seen: Counter[tuple[str, ...]] = Counter()
         self._pieces = Pieces()
         self._plans: dict[bytes, Any] = {}
@@ -83,7 +96,7 @@ class LineReader:
             raise TooLarge(wrong)
         cuts = _CUTS.get(kind)
         if cuts is None or len(text) > _LONGEST:
-            return Line(position, kind, self._shared(strict(text), len(text)), None)
+            return LineOf(position, decode(kind, self._shared(strict(text), len(text))), None)
         rest, parts, values = text, [kind], {}
         for name, mark in cuts:
             before, _, rest = rest.partition(mark)
@@ -92,24 +105,24 @@ class LineReader:
             values[name] = value
             # An empty one would look the same as the blank of a cut that is somewhere deeper.
             if not value or not value.isprintable() or not value.isascii() or "\\" in value:
-                return Line(position, kind, strict(text), None)
+                return LineOf(position, decode(kind, strict(text)), None)
         parts.append(rest)
         key = tuple(parts)
         found = self._forms.get(key)
         if found is not None:
-            return Line(position, kind, {**found[1], **values}, *found[0])
+            return LineOf(position, like(found[1], values), *found[0])
         line = self._in_pieces(position, kind, text)
         if line is not None:
             self._again(key, line, values)
             return line
         body = strict(text)
-        return Line(position, kind, body, self._learn(key, body, values))
+        return LineOf(position, decode(kind, body), self._learn(key, body, values))
 
     def _again(self, key: tuple[str, ...], line: Line, values: dict[str, str]) -> None:
         """What is seen whole again and again is worth remembering whole: that is found faster."""
         self._seen[key] += 1
         if self._seen[key] == _OFTEN:
-            self._learn(key, line.body, values, line)
+            self._learn(key, encode(line.event), values, line)
         if len(self._seen) >= _MOST:
             self._seen.clear()
 
@@ -122,7 +135,7 @@ class LineReader:
             found = take_apart(text)
         except (ValueError, RecursionError):
             return None  # parsed whole, it is found out what is wrong
-        return None if found is None else Line(position, kind, *found)
+        return None if found is None else LineOf(position, *found)
 
     def entry(self, row: Row, location: str) -> Entry:
         """An entry of its own from a row.
@@ -130,9 +143,10 @@ class LineReader:
         Raises:
             LedgerCorrupt: not canonical JSON, or too large.
         """
-        entry = entry_of(row, location)
+        entry, size = entry_of(row, location), len(row[2])
         try:
-            return evolve(entry, body=self._shared(entry.body, len(row[2])))
+            return entry if size <= _LONGEST else evolve(entry, event=decode(
+                entry.event.kind, self._shared(encode(entry.event), size)))
         except TooLarge as large:
             raise LedgerCorrupt(f"{location}: entry {entry.position} {large}") from None
 
@@ -169,5 +183,5 @@ class LineReader:
                 canonical(shape) != canonical({**body, **dict.fromkeys(values, "")})):
             return None  # a mark was somewhere deeper
         number = self._pieces.next() if line is None or line.form is None else line.form
-        self._forms[key] = (number, None if line is None else line.kin), shape
+        self._forms[key] = (number, None if line is None else line.kin), model(kind, shape, values)
         return number

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import Context, Node, canonical, from_json, to_json
+from privledger.ledger.codec import encode
+from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.limits import MOST_BODY
 
 CHUNK = 2000
@@ -50,21 +52,26 @@ class ReleaseLog:
         return {"node": items[:, 0], "question": items[:, 1], "cells": items[:, 2]}
 
     def bodies(self, grant: str) -> Iterator[dict[str, Any]]:
-        """Bodies of the `released` entries, each of them within the limits of an entry; tables
-        are local to each."""
-        bodies = [node_body(*key) for key in self._nodes]
+        """As `events`, written."""
+        return map(encode, self.events(grant))
+
+    def events(self, grant: str, noise: str | None = None) -> Iterator[Released]:
+        """The releases of a grant, each event within the limits of an entry; tables are local
+        to each.
+
+        Args:
+            noise: the source of noise, in words.
+        """
+        released = [released_node(*key) for key in self._nodes]
         questions = list(self._questions)
-        for first, last in self._cuts([len(canonical(body)) for body in bodies],
-                                      [6 * len(text) for text in questions]):
+        sizes = [len(canonical(asdict(node, recurse=False))) for node in released]
+        for first, last in self._cuts(sizes, [6 * len(text) for text in questions]):
             rows = self._items[3 * first : 3 * last]
             nodes, asked = _table(rows[::3]), _table(rows[1::3])
-            yield {
-                "grant": grant, "first": first,
-                "nodes": [bodies[index] for index in nodes],
-                "questions": [questions[index] for index in asked],
-                "items": [[nodes[node], asked[question], cells] for node, question, cells in zip(
-                    rows[::3], rows[1::3], rows[2::3], strict=True)],
-            }
+            items = [[nodes[node], asked[question], cells] for node, question, cells in zip(
+                rows[::3], rows[1::3], rows[2::3], strict=True)]
+            yield Released(grant, first, [questions[index] for index in asked],
+                           [released[index] for index in nodes], items, noise)
 
     def _cuts(self, nodes: list[int], questions: list[int]) -> Iterator[tuple[int, int]]:
         """Where entries begin and end: so many releases, or so many bytes, at most."""
@@ -90,14 +97,18 @@ def _table(used: Iterable[int]) -> dict[int, int]:
     return {index: place for place, index in enumerate(sorted(set(used)))}
 
 
-def node_body(chain: Chain, leaf: Node) -> dict[str, Any]:
-    """A released node and the contexts it was released under, as JSON values."""
-    return {"under": [asdict(step) for step in chain], "leaf": to_json(leaf)}
+def released_node(chain: Chain, leaf: Node) -> ReleasedNode:
+    """A node and the contexts it was released under, as an event holds them."""
+    return ReleasedNode([asdict(step) for step in chain], to_json(leaf))
 
 
-def read_node(body: dict[str, Any]) -> tuple[Chain, Node]:
-    """The inverse of `node_body`."""
+def read_node(node: ReleasedNode) -> tuple[Chain, Node]:
+    """The inverse of `released_node`.
+
+    Raises:
+        LedgerCorrupt: it cannot be read.
+    """
     try:
-        return tuple(Context(**step) for step in body["under"]), from_json(body["leaf"])
+        return tuple(Context(**step) for step in node.under), from_json(node.leaf)
     except (KeyError, TypeError):
         raise LedgerCorrupt("a released node is malformed") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -11,6 +11,8 @@ from privledger.accounting import promise
 from privledger.findings import Finding
 from privledger.graph import Node, children
 from privledger.graph.nodes import below
+from privledger.ledger.codec import event_of
+from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.policy import MECHANISMS, Policy
 from privledger.ledger.state import State
 from privledger.rounding import exact
@@ -106,14 +108,16 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
                           "replace_one `public_rows`")
 
 
-def request_origins(state: State, body: Mapping[str, Any], plan: Node,
+def request_origins(state: State, asked: Granted | ScopeOpened | Mapping[str, Any], plan: Node,
                     rows: int | None) -> Origins:
-    """What one request brings: `body` of the grant, its plan, its table's declared rows."""
-    kinds = mechanism_kinds(plan)
-    tables = ((str(body["data"]), rows),) if "data" in body else ()
+    """What one request brings: the grant or scope, its plan, its table's declared rows."""
+    if isinstance(asked, Mapping):
+        asked = cast(Granted, event_of(("granted" if "grant" in asked else "scope", dict(asked))))
+    kinds, grant = mechanism_kinds(plan), asked if isinstance(asked, Granted) else None
     return Origins(
         relation=state.relation, mechanisms=kinds, simulated=state.mode != "private",
-        learners=(str(body["learner"]),) if "learner" in body else (),
-        asserted=tuple(f"{kind} in the plan" for kind in asserted_kinds(kinds)), rows=tables,
-        isolation=(str(body.get("isolation", "guarded")),) if "grant" in body else (),
+        learners=() if grant is None else (grant.learner,),
+        asserted=tuple(f"{kind} in the plan" for kind in asserted_kinds(kinds)),
+        rows=() if grant is None else ((grant.data, rows),),
+        isolation=() if grant is None else (grant.isolation,),
     )

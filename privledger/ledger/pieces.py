@@ -14,7 +14,9 @@ from typing import Any
 from attrs import define, field
 
 from privledger.graph import canonical
+from privledger.ledger.codec import like, model
 from privledger.ledger.entries import parse_body
+from privledger.ledger.events import Event, Holder, ReleasedNode
 
 MOST = 20_000
 
@@ -46,11 +48,12 @@ class Pieces:
 
     _shapes: dict[tuple[str, ...], tuple[int, Any]] = field(factory=dict)
     _known: dict[str, tuple[int, Any]] = field(factory=dict)
+    _nodes: dict[str, tuple[int, list[ReleasedNode] | None]] = field(factory=dict)
     _forms: dict[tuple[int, ...], int] = field(factory=dict)
     _count: int = 0
 
-    def granted(self, text: str) -> tuple[Any, int, int] | None:
-        """Body, form and kin of a grant; None if the text has another look.
+    def granted(self, text: str) -> tuple[Event, int, int] | None:
+        """Event, form and kin of a grant; None if the text has another look.
 
         Two lines of one form differ in names, times and the holder's process at most.
 
@@ -67,32 +70,35 @@ class Pieces:
         if shape is None:
             body = strict(text)
             other = (f'{a}""{b}""{c}{int(pid) + 1}{d}null{e}""{f}{int(units) + 1}{g}')
-            shape = self._learn(key, other, body, {
+            shape = self._learn(key, "granted", other, body, {
                 "data": "", "grant": "", "plan": None, "time": "", "units": int(units) + 1,
                 "holder": _with_pid(body.get("holder"), int(pid) + 1)})
             if shape is None:
                 return None
-        model = shape[1]
-        body = {**model, "data": data, "grant": grant, "plan": node, "time": time,
-                "units": int(units), "holder": {**model["holder"], "pid": int(pid)}}
+        holder = shape[1].holder
+        event = like(shape[1], {
+            "data": data, "grant": grant, "plan": node, "time": time, "units": int(units),
+            "holder": Holder(holder.host, int(pid), holder.started)})
         form = self._form(shape[0], number, int(units))
-        return body, form, form
+        return event, form, form
 
-    def released(self, text: str) -> tuple[Any, int, int] | None:
-        """Body, form and kin of releases; lines of one kin differ in their items, too."""
+    def released(self, text: str) -> tuple[Event, int, int] | None:
+        """Event, form and kin of releases; lines of one kin differ in their items, too."""
         found = _RELEASED.fullmatch(text)
         if found is None:
             return None
         a, _, grant, b, items, c, nodes, d = found.groups()
-        (which, some), (number, kinds) = self._piece(items), self._piece(nodes)
+        (which, some), (number, kinds) = self._piece(items), self._piece_of_nodes(nodes)
+        if kinds is None:
+            return None
         shape = self._shapes.get((a, b, c, d))
         if shape is None:
-            shape = self._learn((a, b, c, d), f'{a}""{b}null{c}null{d}', strict(text), {
-                "grant": "", "items": None, "nodes": None})
+            shape = self._learn((a, b, c, d), "released", f'{a}""{b}null{c}null{d}', strict(text),
+                                {"grant": "", "items": None, "nodes": None})
             if shape is None:
                 return None
-        body = {**shape[1], "grant": grant, "items": some, "nodes": kinds}
-        return (body, self._form(shape[0], number, which), self._form(shape[0], number))
+        event = like(shape[1], {"grant": grant, "items": some, "nodes": kinds})
+        return event, self._form(shape[0], number, which), self._form(shape[0], number)
 
     def _piece(self, text: str) -> tuple[int, Any]:
         found = self._known.get(text)
@@ -102,19 +108,31 @@ class Pieces:
             found = self._known[text] = self.next(), strict(text)
         return found
 
-    def _learn(self, key: tuple[str, ...], other: str, body: Any,
+    def _piece_of_nodes(self, text: str) -> tuple[int, list[ReleasedNode] | None]:
+        """As `_piece`; None for nodes that an event would not hold whole."""
+        found = self._nodes.get(text)
+        if found is None:
+            if len(self._nodes) >= MOST:
+                self._nodes.clear()
+            nodes = strict(text)
+            plain = all(isinstance(one, dict) and set(one) == {"under", "leaf"} for one in nodes)
+            found = self._nodes[text] = self.next(), [
+                ReleasedNode(one["under"], one["leaf"]) for one in nodes] if plain else None
+        return found
+
+    def _learn(self, key: tuple[str, ...], kind: str, other: str, body: Any,
                values: dict[str, Any]) -> tuple[int, Any] | None:
         """Remember a shape, if the cuts are where they seem to be."""
         try:
-            model = strict(other)
+            shape = strict(other)
         except (ValueError, RecursionError):
             return None
         # As texts: 5 and 5.0 are equal, and are not the same.
-        if not isinstance(body, dict) or canonical(model) != canonical({**body, **values}):
+        if not isinstance(body, dict) or canonical(shape) != canonical({**body, **values}):
             return None
         if len(self._shapes) >= MOST:
             self._shapes.clear()
-        found = self._shapes[key] = self.next(), model
+        found = self._shapes[key] = self.next(), model(kind, shape, values)
         return found
 
     def _form(self, *parts: int) -> int:
@@ -132,4 +150,6 @@ class Pieces:
 
 
 def _with_pid(holder: Any, pid: int) -> Any:
-    return {**holder, "pid": pid} if isinstance(holder, dict) and "pid" in holder else None
+    """The same holder with another process; None for one that an event would not hold whole."""
+    plain = isinstance(holder, dict) and set(holder) == {"host", "pid", "started"}
+    return {**holder, "pid": pid} if plain else None

@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from privledger.ledger.entries import Entry
+from privledger.ledger.events import Event
 from privledger.ledger.state import State
 from privledger.mutex import Mutex
 
-Line = tuple[str, dict[str, Any]]
+Line = Event | tuple[str, dict[str, Any]]
+"""What a decision chooses: an event, or still its kind and body."""
 Decision = Callable[[State], Sequence[Line]]
 
 MOST = 256

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from attrs import define, field
 
 from privledger.errors import LedgerCorrupt
+from privledger.ledger.codec import decode
+from privledger.ledger.entries import parse_body
+from privledger.ledger.events import (
+    EVENTS,
+    Aborted,
+    Corrected,
+    Event,
+    FilterFixed,
+    Granted,
+    ScopeOpened,
+    Settled,
+)
 from privledger.ledger.limits import Efforts, check_plan, is_free
 from privledger.ledger.limits import effort as effort_of
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import check_vectors, records_in
 
-_PLANS = ("granted", "scope", "corrected")
+_PLANS = (Granted, ScopeOpened, Corrected)
 
 
 @define
@@ -32,18 +43,22 @@ class Room:
 
     _sums: _Sums = field(factory=_Sums)
 
-    def check_plan(self, store: Store, kind: str, body: dict[str, Any], *,
-                   whole: bool = False) -> None:
-        """Refuse a plan that takes too long to price again; `body` is of its entry.
+    def check_plan(self, store: Store, rule: str, plan: Any, *, whole: bool = False) -> None:
+        """Refuse a plan that takes too long to price again.
+
+        Args:
+            rule: kind of the ledger's filter.
+            plan: JSON values of a node.
+            whole: by its privacy-loss distribution, see `effort`.
 
         Raises:
             InvalidPlan: nothing was read.
         """
-        needed = effort_of(body["plan"], kind, whole=whole)
+        needed = effort_of(plan, rule, whole=whole)
         check_plan(needed)
-        if self._sums.efforts.is_new(body["plan"], needed, whole=whole):
+        if self._sums.efforts.is_new(plan, needed, whole=whole):
             efforts = self._follow(store).efforts
-            if efforts.is_new(body["plan"], needed, whole=whole):
+            if efforts.is_new(plan, needed, whole=whole):
                 check_plan(needed, efforts.total)
 
     def check_vector(self, store: Store, records: int) -> None:
@@ -60,19 +75,26 @@ class Room:
         sums = _Sums(self._sums.efforts.copy(), self._sums.records, self._sums.position)
         for position, kind, text, _, _ in store.rows(sums.position):
             sums.position = position
-            if kind == "filter":
-                sums.efforts.kind = str(json.loads(text)["kind"])
-            elif kind in _PLANS and not is_free(text):
-                sums.efforts.add(json.loads(text))
-            elif kind in ("settled", "aborted") and '"vector":' in text:
-                sums.records += _records(store, json.loads(text))
+            what = EVENTS.get(kind)
+            if what is FilterFixed or (what in _PLANS and not is_free(text)) or (
+                    what in (Settled, Aborted) and '"vector":' in text):
+                _add(sums, store, decode(kind, parse_body(text)))
         self._sums = sums
         return sums
 
 
-def _records(store: Store, body: dict[str, Any]) -> int:
+def _add(sums: _Sums, store: Store, event: Event) -> None:
+    if isinstance(event, FilterFixed):
+        sums.efforts.kind = str(event.rule)
+    elif isinstance(event, _PLANS):
+        sums.efforts.add(event.plan, event.delta_units)
+    elif isinstance(event, Settled):
+        sums.records += _records(store, event)
+
+
+def _records(store: Store, settled: Settled) -> int:
     try:
-        data = store.vector(body["vector"]["name"])
+        data = None if settled.vector is None else store.vector(settled.vector.name)
         return 0 if data is None else records_in(data)
     except LedgerCorrupt:
         return 0  # an audit says so

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from privledger.accounting import check_relation
@@ -19,10 +19,24 @@ from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Meter, Node, Tuning, cost_of, from_json
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
+from privledger.ledger.events import (
+    Corrected,
+    Created,
+    Event,
+    FilterFixed,
+    Granted,
+    Plan,
+    Protected,
+    Released,
+    ScopeOpened,
+    Settled,
+    VectorNote,
+    WindowOpened,
+)
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
-from privledger.ledger.lines import Asked, Line
+from privledger.ledger.lines import Asked, Line, LineOf, asked
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
 from privledger.ledger.policy import Policy
@@ -55,31 +69,31 @@ class PricesAreRight(Rule):
         self._known: set[int] = set()  # forms of grants that pay for their plans
         self._efforts = Efforts()
 
-    def on_filter(self, line: Line, state: State) -> Findings:
+    def on_filter(self, line: LineOf[FilterFixed], state: State) -> Findings:
         if state.rule is not None:
             self._efforts.kind = state.rule.kind
         yield from _check_filter(state, line)
 
-    def on_granted(self, line: Line, state: State) -> Findings:
+    def on_granted(self, line: LineOf[Granted], state: State) -> Findings:
         if state.rule is None:
             return ()
         if line.form in self._known:
             return self._check_totals(line, state)
-        found = list(self._count(line)) or list(_compare(line, _price(line, state)))
+        found = self._count(line) or list(_compare(line, _price(line.event, state)))
         if line.form is not None and not found:
             self._known.add(line.form)
         return [*found, *self._check_totals(line, state)]
 
     on_scope = on_granted
 
-    def on_corrected(self, line: Line, state: State) -> Findings:
+    def on_corrected(self, line: LineOf[Corrected], state: State) -> Findings:
         yield from self._count(line) or _check_correction(state, line)
         if state.rule is not None:
             yield from self._check_totals(line, state)
 
     def _count(self, line: Line) -> list[Finding]:
         """Before a plan is priced: whether an auditor has the time."""
-        needed = self._efforts.add(line.body)
+        needed = self._efforts.add(line.event.plan, line.event.delta_units)
         if needed <= MOST_EFFORT and self._efforts.total <= MOST_EFFORT:
             return []
         return [Finding(LIMITS, line.position,
@@ -96,18 +110,18 @@ class PricesAreRight(Rule):
         return found
 
 
-def _price(line: Line, state: State) -> tuple[int, int]:
+def _price(event: Granted | ScopeOpened, state: State) -> tuple[int, int]:
     assert state.rule is not None
-    plan = from_json(line.body["plan"])
-    if line.kind == "granted" and line.body.get("scope"):
+    plan = from_json(event.plan)
+    if isinstance(event, Granted) and event.scope:
         return 0, 0
     cost = cost_of(plan, check_relation(state.relation), _orders(plan, state.rule))
     if state.rule.kind == "basic" and cost.pure > state.rule.budget.epsilon and (
-            line.body["delta_units"] == 0):
+            event.delta_units == 0):
         # Over the budget without a delta, so it was not granted at this price: no need to
         # compute what a delta would have made of it.
         return units_up(min(cost.pure, 1e300)), 0
-    return state.rule.price(cost, float(line.body["delta"]))
+    return state.rule.price(cost, float(event.delta))
 
 
 def _orders(plan: Node, rule: FilterRule) -> tuple[float, ...]:
@@ -133,39 +147,39 @@ def _with_slack(cap: int) -> int:
 
 
 def _check_caps(state: State, entry: Line) -> Findings:
-    body = (state.grants[entry.body["grant"]].body if entry.kind == "corrected"
-            else entry.body)
-    earlier = state.totals_of(body.get("window"))
+    event = entry.event
+    window = (state.grants[event.grant].event if isinstance(event, Corrected) else event).window
+    earlier = state.totals_of(window)
     for place, cap in enumerate(state.caps):
         assert state.rule is not None
         own = cap.rule(state.rule)
         units, delta_units = (earlier if cap.per_window else state.cap_spent)[place]
-        closed = cap.per_window and body.get("window") is None and (units or delta_units)
+        closed = cap.per_window and window is None and (units or delta_units)
         if units > _with_slack(own.cap_units) or delta_units > own.delta_cap_units or closed:
             yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
 
 
-def _check_correction(state: State, entry: Line) -> Findings:
+def _check_correction(state: State, entry: LineOf[Corrected]) -> Findings:
     """The corrected plan's price is charged in full, and no correction gives anything back."""
-    grant, rule = state.grants[entry.body["grant"]], state.rule
+    grant, rule = state.grants[entry.event.grant], state.rule
     if rule is None:
         return
     if grant.status == "aborted":
         yield Finding("prices-are-right", entry.position, "corrects what was handed back")
     if grant.plan is None:
         yield Finding("never-over-the-cap", entry.position,
-                      f"nothing is promised any more for {entry.body['grant']}")
+                      f"nothing is promised any more for {entry.event.grant}")
         return
     plan = from_json(grant.plan)
     cost = cost_of(plan, check_relation(state.relation), _orders(plan, rule))
-    expected = rule.price(cost, float(grant.body["delta"]))
+    expected = rule.price(cost, float(grant.event.delta))
     if any(paid < due - due // 10**9 for paid, due in zip(grant.charged, expected, strict=True)):
         yield Finding("prices-are-right", entry.position,
                       "charged less than the corrected plan costs")
 
 
 def _compare(entry: Line, expected: tuple[int, int]) -> Findings:
-    charged = int(entry.body["units"]), int(entry.body["delta_units"])
+    charged = int(entry.event.units), int(entry.event.delta_units)
     # One part in 10^9 of slack: another machine's libm may round a little differently.
     slack = tuple(value // 10**9 for value in expected)
     if charged[0] < expected[0] - slack[0] or charged[1] < expected[1] - slack[1]:
@@ -177,10 +191,10 @@ class _Open:
 
     __slots__ = ("count", "first", "form", "meter", "plan")
 
-    def __init__(self, form: int | None, plan: Any) -> None:
+    def __init__(self, form: int | None, plan: Plan) -> None:
         self.form, self.plan = form, plan
         self.count = 0
-        self.first: Any = None
+        self.first: Released | None = None
         self.meter: Meter | None = None
 
 
@@ -193,51 +207,50 @@ class ReleasesAreGranted(Rule):
         self._open: dict[str, _Open] = {}
         self._known: dict[tuple[int, Asked], str] = {}  # form of a plan, what was asked: the fault
 
-    def on_granted(self, line: Line, state: State | None) -> Findings:
-        grant = _Open(line.form, line.body["plan"])
+    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        grant = _Open(line.form, line.event.plan)
         if line.form is None:
             grant.meter = Meter(from_json(grant.plan))
-        self._open[line.body["grant"]] = grant
+        self._open[line.event.grant] = grant
         return ()
 
-    def on_released(self, line: Line, state: State | None) -> Findings:
-        grant = self._open[line.body["grant"]]
-        if line.body["first"] != grant.count:
+    def on_released(self, line: LineOf[Released], state: State | None) -> Findings:
+        event, grant = line.event, self._open[line.event.grant]
+        if event.first != grant.count:
             yield Finding(self.name, line.position, "releases are missing or repeated")
-        grant.count += len(line.body["items"])
+        grant.count += len(event.items)
         fresh = grant.first is None and grant.meter is None
-        asked = line.asked()
-        if fresh and grant.form is not None and asked is not None:
-            grant.first, key = line.body, (grant.form, asked)
+        found = asked(line)
+        if fresh and grant.form is not None and found is not None:
+            grant.first, key = event, (grant.form, found)
             fault = self._known.get(key)
             if fault is None:
-                fault = self._known[key] = self._fault(grant, line.body)
+                fault = self._known[key] = self._fault(grant, event)
         else:
             if grant.meter is None:
                 self._fault(grant, grant.first)  # known, and told
-            fault = self._fault(grant, line.body)
+            fault = self._fault(grant, event)
         if fault:
             yield Finding(self.name, line.position, fault)
 
-    def on_settled(self, line: Line, state: State | None) -> Findings:
-        grant = self._open.pop(line.body["grant"], None)
-        if int(line.body["releases"]) == (0 if grant is None else grant.count):
+    def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
+        grant = self._open.pop(line.event.grant, None)
+        if int(line.event.releases) == (0 if grant is None else grant.count):
             return ()
         return [Finding(self.name, line.position,
                         "settles another number of releases than were written down")]
 
-    def on_aborted(self, line: Line, state: State | None) -> Findings:
-        return self.on_settled(line, state)  # what was released is not handed back in silence
+    on_aborted = on_settled  # what was released is not handed back in silence
 
     @staticmethod
-    def _fault(grant: _Open, body: Any) -> str:
+    def _fault(grant: _Open, released: Released | None) -> str:
         if grant.meter is None:
             grant.meter = Meter(from_json(grant.plan))
-        if body is None:
+        if released is None:
             return ""
         try:
-            nodes = [read_node(node) for node in body["nodes"]]
-            for item in body["items"]:
+            nodes = [read_node(node) for node in released.nodes]
+            for item in released.items:
                 grant.meter.admit(*nodes[item[0]])
         except PrivledgerError as error:
             return str(error)
@@ -251,7 +264,9 @@ class VectorsMatch(Rule):
 
     def idle(self, line: Line) -> bool:
         """Only scopes and vectors are looked at."""
-        return not (line.body.get("scope") or line.body.get("vector"))
+        event = line.event
+        return not (event.scope if isinstance(event, Granted) else
+                    event.vector if isinstance(event, Settled) else None)
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -259,18 +274,18 @@ class VectorsMatch(Rule):
         self._totals: dict[str, NDArray[np.int64]] = {}
         self._records = 0
 
-    def on_granted(self, line: Line, state: State | None) -> Findings:
-        if line.body.get("scope"):
-            self._scopes[line.body["grant"]] = line.body["scope"]
+    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        if line.event.scope:
+            self._scopes[line.event.grant] = line.event.scope
         return ()
 
-    def on_settled(self, line: Line, state: State | None) -> Findings:
-        vector = line.body.get("vector")
+    def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
+        vector = line.event.vector
         return self._vector(line, vector) if vector else ()
 
-    def _vector(self, line: Line, vector: dict[str, str]) -> Findings:
-        data = self._store.vector(vector["name"])
-        if data is None or sha256(data).hexdigest() != vector["sha256"]:
+    def _vector(self, line: LineOf[Settled], vector: VectorNote) -> Findings:
+        data = self._store.vector(vector.name)
+        if data is None or sha256(data).hexdigest() != vector.sha256:
             yield Finding(self.name, line.position,
                           "the per-record vector is missing or was edited")
             return
@@ -280,7 +295,7 @@ class VectorsMatch(Rule):
                                                  f"{MOST_TOTAL_RECORDS} records: not read")
             return
         taken, rounds = unpack(data)
-        scope = self._scopes.get(line.body["grant"], vector["name"])
+        scope = self._scopes.get(line.event.grant, vector.name)
         total = self._totals.get(scope, np.zeros(0, np.int64))
         if len(taken) > len(total):
             total = np.concatenate([total, np.zeros(len(taken) - len(total), np.int64)])
@@ -301,28 +316,28 @@ class ScopesArePaid(Rule):
 
     def idle(self, line: Line) -> bool:
         """Only scopes are looked at."""
-        return not line.body.get("scope")
+        return not (isinstance(line.event, Granted) and line.event.scope)
 
     def __init__(self) -> None:
         self._scopes: dict[str, IndividualFilter] = {}
         self._bound: dict[str, str] = {}
 
-    def on_scope(self, line: Line, state: State | None) -> Findings:
-        node = from_json(line.body["plan"])
+    def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> Findings:
+        node = from_json(line.event.plan)
         if isinstance(node, IndividualFilter):
-            self._scopes[line.body["scope"]] = node
+            self._scopes[line.event.scope] = node
         return ()
 
-    def on_granted(self, line: Line, state: State | None) -> Findings:
-        name = line.body.get("scope")
+    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        name = line.event.scope
         return self._scope(line, name) if name else ()
 
-    def _scope(self, line: Line, name: str) -> Findings:
-        plan, paid = from_json(line.body["plan"]), self._scopes.get(name)
+    def _scope(self, line: LineOf[Granted], name: str) -> Findings:
+        plan, paid = from_json(line.event.plan), self._scopes.get(name)
         if paid is None or not isinstance(plan, IndividualFilter) or (
                 filter_caps(plan) != filter_caps(paid)):
             yield Finding(self.name, line.position, "draws on a scope nobody paid for")
-        if self._bound.setdefault(name, line.body["data"]) != line.body["data"]:
+        if self._bound.setdefault(name, line.event.data) != line.event.data:
             yield Finding(self.name, line.position, "a scope serves two data sets")
 
 
@@ -337,26 +352,24 @@ class PolicyIsKept(Rule):
 
     def __init__(self) -> None:
         self._policy: Policy | None = None
-        self._created: dict[str, Any] = {}
         self._rows: dict[str, int | None] = {}
         self._kept: set[tuple[int, int | None]] = set()  # forms of grants that keep to it
 
-    def on_created(self, line: Line, state: State | None) -> Findings:
-        if line.position or line.body.get("policy") is None:
+    def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
+        if line.position or line.event.policy is None:
             return ()
-        self._created = line.body
-        self._policy = Policy.from_dict({"policy": line.body["policy"]})
+        self._policy = line.event.policy
         return self._look(line)
 
-    def on_protected(self, line: Line, state: State | None) -> Findings:
+    def on_protected(self, line: LineOf[Protected], state: State | None) -> Findings:
         if self._policy is not None:
-            self._rows[line.body["data"]] = line.body.get("rows")
+            self._rows[line.event.data] = line.event.rows
         return ()
 
-    def on_granted(self, line: Line, state: State | None) -> Findings:
+    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
         if self._policy is None:
             return ()
-        form = None if line.form is None else (line.form, self._rows.get(line.body["data"]))
+        form = None if line.form is None else (line.form, self._rows.get(line.event.data))
         if form in self._kept:
             return ()
         found = list(self._look(line))
@@ -371,27 +384,24 @@ class PolicyIsKept(Rule):
 
     def _look(self, line: Line) -> Findings:
         assert self._policy is not None
-        origins = _entry_origins(line, self._created, self._rows)
+        origins = _origins_of(line.event, self._rows)
         for found in origin_findings(origins, self._policy):
             yield Finding(self.name, line.position, f"{found.rule}: {found.message}")
 
 
-def _entry_origins(entry: Line, created: dict[str, Any],
-                   rows: dict[str, int | None]) -> Origins:
+def _origins_of(event: Event, rows: dict[str, int | None]) -> Origins:
     """What one entry brings that a policy can forbid; the creation answers for the ledger."""
-    body, first, granted = entry.body, entry.kind == "created", entry.kind == "granted"
-    kinds = (tuple(recorded_kinds(body["plan"])) if entry.kind in ("granted", "scope", "corrected")
-             and body["plan"] is not None else ())
-    asserted = asserted_kinds(kinds)
-    if entry.kind == "released":
-        asserted = [text for text in body["questions"] if text.startswith("asserted:")]
-    return Origins(
-        relation=created["relation"] if first else None,
-        simulated=first and created["mode"] != "private",
-        budget_delta=created["budget"]["delta"] if first else 0.0,
-        learners=(body["learner"],) if granted else (), mechanisms=kinds,
-        asserted=tuple(asserted),
-        isolation=(body.get("isolation", "guarded"),) if granted else (),
-        rows=((body["data"], rows.get(body["data"])),) if granted else (),
-        windows=(body["window"],) if entry.kind == "window" else (),
-    )
+    if isinstance(event, Created):
+        return Origins(relation=event.relation, simulated=event.mode != "private",
+                       budget_delta=event.budget.delta)
+    if isinstance(event, WindowOpened):
+        return Origins(windows=(event.window,))
+    if isinstance(event, Released):
+        return Origins(asserted=tuple(
+            text for text in event.questions if text.startswith("asserted:")))
+    assert isinstance(event, Granted | ScopeOpened | Corrected)
+    kinds = () if event.plan is None else tuple(recorded_kinds(event.plan))
+    found = Origins(mechanisms=kinds, asserted=tuple(asserted_kinds(kinds)))
+    return found if not isinstance(event, Granted) else evolve(
+        found, learners=(event.learner,), isolation=(event.isolation,),
+        rows=((event.data, rows.get(event.data)),))

@@ -3,14 +3,17 @@ in silence: charges stand, and whoever closes is told where the items are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger import mutex
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, NotSettled
 from privledger.findings import Finding
 from privledger.ledger import spill
+from privledger.ledger.codec import event_of
+from privledger.ledger.events import Event, Settled
 from privledger.ledger.history import History
 from privledger.ledger.queue import Line
 from privledger.ledger.spill import SpillRefused
@@ -23,19 +26,23 @@ LONG_PAUSES = (*PAUSES, 1.0, 2.0, 4.0)
 """The same where it is a server, which may be starting again."""
 
 
+def _events(lines: Iterable[Line]) -> tuple[Event, ...]:
+    return tuple(map(event_of, lines))
+
+
 @frozen
 class Settlement:
     """What a session wants to write at its end.
 
     Attributes:
         grant: name of the grant.
-        lines: `released` entries in order, then `settled` or `aborted`.
+        lines: `Released` in order, then `Settled` or `Aborted`.
         vectors: per-record vectors that `settled` names.
         releases: how many items there are.
     """
 
     grant: str
-    lines: tuple[Line, ...]
+    lines: tuple[Event, ...] = field(converter=_events)
     vectors: dict[str, bytes]
     releases: int
 
@@ -93,7 +100,7 @@ def _try(history: History, settlement: Settlement, pauses: tuple[float, ...]) ->
 
 
 def _write(history: History, settlement: Settlement) -> None:
-    def lines(state: State) -> list[Line]:
+    def lines(state: State) -> list[Event]:
         grant = state.grants.get(settlement.grant)
         if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
             raise _Over
@@ -128,7 +135,7 @@ def _kept(history: History, settlement: Settlement, error: Exception | None) -> 
 
 
 def _spill(history: History, settlement: Settlement) -> str:
-    if settlement.lines[-1][0] != "settled":
+    if type(settlement.lines[-1]) is not Settled:
         raise SpillRefused("a grant that is handed back has no items")
 
     def made(state: State) -> spill.Spill:
@@ -177,7 +184,7 @@ def _append(history: History, one: spill.Spill) -> None:
 
     history.store.hold(one.grant, one.secret)
 
-    def lines(now: State) -> list[Line]:
+    def lines(now: State) -> list[Event]:
         grant = now.grants.get(one.grant)
         if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
             return []  # another process was faster with the same file

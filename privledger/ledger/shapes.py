@@ -14,6 +14,7 @@ from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger.caps import Cap, window_name
+from privledger.ledger.codec import encode
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.filters import KINDS as FILTERS
 from privledger.ledger.filters import MOST_ORDER
@@ -215,15 +216,16 @@ class EntriesAreWhole:
     def __init__(self) -> None:
         self._format = FORMAT
         for kind in SHAPES:
-            setattr(self, f"on_{kind}", self._look)
+            setattr(self, f"on_{kind}", self.look)
 
     def idle(self, line: Line) -> bool:
         """Names and counts that were cut out are plain texts and whole numbers."""
         return True
 
-    def _look(self, line: Line, state: State | None) -> list[Finding]:
+    def look(self, line: Line, state: State | None) -> list[Finding]:
+        """What is wrong with one entry: one finding, or none."""
         try:
-            self._check(line.kind, line.body)
+            self._check(line.event.kind, encode(line.event))
         except (PrivledgerError, ValueError, TypeError, KeyError) as error:
             return [Finding(self.name, line.position, str(error) or "malformed")]
         return []

@@ -15,14 +15,15 @@ import stat
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from attrs import field, frozen
 
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Meter, canonical, from_json
+from privledger.ledger.codec import decode, encode, given, without, written
 from privledger.ledger.entries import Entry, parse_body
+from privledger.ledger.events import Event, Released, Settled
 from privledger.ledger.limits import check_text
 from privledger.ledger.lines import Line as Whole
 from privledger.ledger.log import read_node
@@ -41,7 +42,6 @@ MOST_NAMES = 100_000
 _MOST_OTHERS = 100_000  # lists and objects that are no items
 _COMPARED = 200_000  # entries of a history that is read through for a grant that is over
 
-Line = tuple[str, dict[str, Any]]
 _RELEASED = {"grant", "first", "questions", "nodes", "items", "noise"}
 _SETTLED = {"grant", "time", "touched", "releases"}
 
@@ -59,7 +59,7 @@ class Spill:
         grant: name of the grant.
         granted: sha256 of the canonical body of the grant's entry.
         position, head: the last entry that whoever wrote it knew.
-        lines: the `released` entries in order, then one `settled`.
+        lines: `Released` in order, then one `Settled`.
         secret: what the place of the ledger asks for before it believes them; empty if nothing.
     """
 
@@ -68,14 +68,14 @@ class Spill:
     granted: str
     position: int
     head: str
-    lines: tuple[Line, ...]
+    lines: tuple[Event, ...]
     secret: str = field(default="", repr=False)
 
     def text(self) -> str:
         """Canonical JSON, with its own hash in it."""
         body = {"format": 1, "ledger": self.ledger, "grant": self.grant, "granted": self.granted,
                 "position": self.position, "head": self.head,
-                "lines": [list(line) for line in self.lines]}
+                "lines": [[event.kind, encode(event)] for event in self.lines]}
         if self.secret:
             body["secret"] = self.secret
         return canonical(body | {"sha256": _digest(canonical(body))})
@@ -85,12 +85,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def spill_of(state: State, grant: GrantState, lines: Sequence[Line], secret: str = "") -> Spill:
+def spill_of(state: State, grant: GrantState, lines: Sequence[Event], secret: str = "") -> Spill:
     """The spill of a settlement that could not be written. Vectors stay behind: without them
     every record counts as having paid the most its plan allows."""
-    kept = tuple((kind, {name: value for name, value in body.items()
-                         if name not in ("vector", "cap")}) for kind, body in lines)
-    return Spill(state.uuid, grant.grant, _digest(canonical(grant.body)), state.position,
+    kept = tuple(without(event, "vector", "cap") for event in lines)
+    return Spill(state.uuid, grant.grant, _digest(written(grant.event)), state.position,
                  state.head, kept, secret)
 
 
@@ -108,7 +107,7 @@ def read_spill(text: str) -> Spill:
             raise ValueError
         said, lines = body.pop("sha256"), body["lines"]
         found = Spill(body["ledger"], body["grant"], body["granted"], body["position"],
-                      body["head"], tuple((kind, dict(line)) for kind, line in lines),
+                      body["head"], tuple(decode(kind, dict(line)) for kind, line in lines),
                       body.get("secret", ""))
         texts = (found.ledger, found.grant, found.granted, found.head, said, found.secret)
         if not all(type(one) is str for one in texts) or type(found.position) is not int:
@@ -132,7 +131,7 @@ def check_spill(spill: Spill, state: State) -> None:
         raise SpillRefused("it belongs to another ledger")
     if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
         raise SpillRefused("its grant is not one that is open or crashed")
-    if spill.granted != _digest(canonical(grant.body)) or not (
+    if spill.granted != _digest(written(grant.event)) or not (
             grant.position <= spill.position <= state.position):
         raise SpillRefused("its grant is another one than the one of this name")
     try:
@@ -146,31 +145,33 @@ def check_spill(spill: Spill, state: State) -> None:
 
 def _check_lines(spill: Spill, grant: GrantState, state: State) -> None:
     whole = EntriesAreWhole()
-    for kind, body in spill.lines:  # what is appended is in the history for ever
-        _must(kind in ("released", "settled"))
-        _must(not getattr(whole, f"on_{kind}")(Whole(-1, kind, body, None), state))
-        _must(not check_text(kind, canonical(body)))
-    *released, (last, settled) = spill.lines
-    _must(last == "settled" and {kind for kind, _ in released} <= {"released"})
-    count = sum(len(body["items"]) for _, body in released)
+    for event in spill.lines:  # what is appended is in the history for ever
+        _must(type(event) in (Released, Settled))
+        _must(not whole.look(Whole(-1, event, None), state))
+        _must(not check_text(event.kind, written(event)))
+    releases = [event for event in spill.lines if isinstance(event, Released)]
+    ends = [event for event in spill.lines if isinstance(event, Settled)]
+    _must(len(ends) == 1 and ends[0] is spill.lines[-1])
+    settled = ends[0]
+    count = sum(len(event.items) for event in releases)
     _must(count <= MOST_ITEMS)
-    meter, first, asked = Meter(from_json(grant.body["plan"])), 0, set[str]()
-    for _, body in released:
-        _must(set(body) == _RELEASED and body["grant"] == grant.grant and body["first"] == first)
-        _must(_is_text(body["noise"]) and body["noise"] == state.created["noise"])
-        nodes = [read_node(node) for node in body["nodes"]]
-        _must(all(_is_text(text) for text in body["questions"]))
-        for node, question, cells in body["items"]:
+    meter, first, asked = Meter(from_json(grant.event.plan)), 0, set[str]()
+    for event in releases:
+        _must(given(event) == _RELEASED and event.grant == grant.grant and event.first == first)
+        _must(_is_text(event.noise) and event.noise == state.creation.noise)
+        nodes = [read_node(node) for node in event.nodes]
+        _must(all(_is_text(text) for text in event.questions))
+        for node, question, cells in event.items:
             _must(all(type(one) is int and one >= 0 for one in (node, question, cells)))
-            asked.add(body["questions"][question])
+            asked.add(event.questions[question])
             meter.admit(*nodes[node])
-        first += len(body["items"])
-    extra = set(settled) - _SETTLED
-    _must(not _SETTLED - set(settled) and extra in (set(), {"error", "failed"}))
-    _must(settled["grant"] == grant.grant and settled["releases"] == count)
-    _must(type(settled["touched"]) is bool and settled["touched"] >= (count > 0))
-    _must(_is_text(settled["time"]) and _is_text(settled.get("error", "")))
-    _must(settled.get("failed", True) is True)
+        first += len(event.items)
+    said = given(settled)
+    _must(said >= _SETTLED and said - _SETTLED in (set(), {"error", "failed"}))
+    _must(settled.grant == grant.grant and settled.releases == count)
+    _must(type(settled.touched) is bool and settled.touched >= (count > 0))
+    _must(_is_text(settled.time) and _is_text(settled.error or ""))
+    _must(settled.failed is ("failed" in said))
     asserted = tuple(sorted(text for text in asked if text.startswith("asserted:")))
     _must(state.policy is None or not list(
         origin_findings(Origins(asserted=asserted), state.policy)))
@@ -185,17 +186,15 @@ def _is_text(value: object) -> bool:
     return type(value) is str and len(value) <= 4000
 
 
-def same_lines(entries: Sequence[Entry], grant: str, lines: Sequence[Line]) -> bool:
+def same_lines(entries: Sequence[Entry], grant: str, lines: Sequence[Event]) -> bool:
     """Whether the history says the same of a grant that is over; a vector may be missing."""
-    there = [(entry.kind, entry.body) for entry in entries
-             if entry.kind in ("released", "settled", "aborted")
-             and entry.body.get("grant") == grant]
+    there = [entry.event for entry in entries if isinstance(entry.event, Released | Settled)
+             and entry.event.grant == grant]
     return _bare(there) == _bare(lines)
 
 
-def _bare(lines: Sequence[Line]) -> list[str]:
-    return [canonical([kind, {name: value for name, value in body.items()
-                              if name not in ("vector", "cap", "time")}]) for kind, body in lines]
+def _bare(events: Sequence[Event]) -> list[tuple[str, str]]:
+    return [(event.kind, written(without(event, "vector", "cap", "time"))) for event in events]
 
 
 @frozen

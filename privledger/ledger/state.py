@@ -7,24 +7,31 @@ wants to see every grant folds a full one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import FORMAT, GENESIS, Entry, chain_hash
+from privledger.ledger.codec import encode
+from privledger.ledger.entries import FORMAT, GENESIS, Entry, is_whole
 from privledger.ledger.events import (
+    Aborted,
     Corrected,
     Crashed,
     Created,
+    FilterFixed,
     Granted,
+    Plan,
     Protected,
+    Refused,
+    Released,
     ScopeOpened,
     Settled,
+    Unreadable,
+    WindowOpened,
 )
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.policy import Policy
@@ -40,74 +47,82 @@ class GrantIsClosed(LedgerError):
 
 @define
 class GrantState:
-    """One grant and what became of it."""
+    """One grant and what became of it.
+
+    Attributes:
+        position: of the entry that granted it.
+        event: what was granted.
+        status: `granted` (open), `settled`, `aborted` (handed back) or `crashed`.
+        releases: how many were written down.
+        touched: False only if it said so when it was handed back.
+        end: how it ended (`Aborted` where it was handed back); None while it is open.
+        crash: that its holder was found gone; it may have ended since.
+        corrected: what was added to its charge since, in order.
+    """
 
     grant: str
     position: int
-    body: dict[str, Any]
-    status: str = "granted"  # settled | aborted | crashed
+    event: Granted
+    status: str = "granted"
     releases: int = 0
     touched: bool = True
-    settled: dict[str, Any] = field(factory=dict)
-    crashed: dict[str, Any] = field(factory=dict)
-    corrections: list[dict[str, Any]] = field(factory=list)
+    end: Settled | None = None
+    crash: Crashed | None = None
+    corrected: list[Corrected] = field(factory=list)
 
     @property
-    def event(self) -> Granted:
-        """What was granted."""
-        return cast(Granted, decode("granted", self.body))
+    def body(self) -> Any:
+        return encode(self.event)
 
     @property
-    def end(self) -> Settled | None:
-        """How it ended (`Aborted` where it was handed back); None while it is open."""
-        kind = "aborted" if self.status == "aborted" else "settled"
-        return cast(Settled, decode(kind, self.settled)) if self.settled else None
+    def settled(self) -> dict[str, Any]:
+        return {} if self.end is None else encode(self.end)
 
     @property
-    def crash(self) -> Crashed | None:
-        """That its holder was found gone; it may have ended since."""
-        return cast(Crashed, decode("crashed", self.crashed)) if self.crashed else None
+    def crashed(self) -> dict[str, Any]:
+        return {} if self.crash is None else encode(self.crash)
 
     @property
-    def corrected(self) -> list[Corrected]:
-        """What was added to its charge since, in order."""
-        return [cast(Corrected, decode("corrected", one)) for one in self.corrections]
+    def corrections(self) -> list[dict[str, Any]]:
+        return [encode(one) for one in self.corrected]
 
     @property
     def charged(self) -> tuple[int, int]:
         """Units and delta units, with every correction."""
-        parts = [self.body, *self.corrections]
-        return (sum(int(part["units"]) for part in parts),
-                sum(int(part["delta_units"]) for part in parts))
+        parts: list[Granted | Corrected] = [self.event, *self.corrected]
+        return (sum(int(part.units) for part in parts),
+                sum(int(part.delta_units) for part in parts))
 
     @property
     def counted(self) -> tuple[int, int]:
         """What the totals hold of it: `charged`, less what was handed back."""
         units, delta_units = self.charged
         if self.status == "aborted" and not self.touched and not self.releases:
-            return units - int(self.body["units"]), delta_units - int(self.body["delta_units"])
+            return units - int(self.event.units), delta_units - int(self.event.delta_units)
         return units, delta_units
 
     @property
-    def plan(self) -> dict[str, Any] | None:
+    def plan(self) -> Plan | None:
         """The plan as corrected last; None where nothing is promised any more."""
-        found: dict[str, Any] | None = (self.corrections[-1] if self.corrections
-                                        else self.body)["plan"]
-        return found
+        return self.corrected[-1].plan if self.corrected else self.event.plan
 
 
 @frozen
 class ScopeState:
-    """One individual filter scope, paid for once."""
+    """One individual filter scope, paid for once.
+
+    Attributes:
+        position: of the entry that paid for it.
+        event: what was paid for.
+    """
 
     scope: str
     position: int
-    body: dict[str, Any]
+    event: ScopeOpened
 
     @property
-    def event(self) -> ScopeOpened:
-        """What was paid for."""
-        return cast(ScopeOpened, decode("scope", self.body))
+    def body(self) -> Any:
+        return encode(self.event)
 
 
 @define
@@ -116,12 +131,12 @@ class State:
 
     Attributes:
         compact: keep names only of grants that are over.
-        created: body of the first entry.
+        tables: as they were protected last, by name; none in a compact state.
         closed: names of grants that are over and drew on no scope, in the order they ended.
     """
 
     compact: bool = False
-    created: dict[str, Any] = field(factory=dict)
+    _creation: Created | None = None
     uuid: str = ""
     budget: Budget | None = None
     relation: str = ""
@@ -134,7 +149,7 @@ class State:
     head: str = GENESIS
     grants: dict[str, GrantState] = field(factory=dict)
     scopes: dict[str, ScopeState] = field(factory=dict)
-    data: dict[str, dict[str, Any]] = field(factory=dict)
+    tables: dict[str, Protected] = field(factory=dict)
     refusals: int = 0
     caps: tuple[Cap, ...] = ()
     cap_spent: list[tuple[int, int]] = field(factory=list)
@@ -149,13 +164,17 @@ class State:
     @property
     def creation(self) -> Created:
         """The promise, as the first entry says it."""
-        return cast(Created, decode("created", self.created))
+        if self._creation is None:
+            raise LedgerCorrupt("the history is empty: not a ledger")
+        return self._creation
 
     @property
-    def tables(self) -> dict[str, Protected]:
-        """Tables by name, as they were protected last; none in a compact state."""
-        return {name: cast(Protected, decode("protected", body))
-                for name, body in self.data.items()}
+    def created(self) -> Any:
+        return encode(self.creation)
+
+    @property
+    def data(self) -> dict[str, dict[str, Any]]:
+        return {name: encode(event) for name, event in self.tables.items()}
 
     @property
     def broken(self) -> str:
@@ -166,18 +185,19 @@ class State:
                 or self.delta_units > self.rule.delta_cap_units)
         if not over:
             return ""
-        reasons = [f"{name}: {entry['why']}" for name, grant in self.grants.items()
-                   for entry in grant.corrections]
+        reasons = [f"{name}: {event.why}" for name, grant in self.grants.items()
+                   for event in grant.corrected]
         return "the budget is overspent after corrections (" + "; ".join(reasons)[:500] + ")"
 
-    def charge(self, units: int, delta_units: int, body: dict[str, Any]) -> None:
-        """Add to the totals and to every cap that the grant with `body` falls under."""
+    def charge(self, units: int, delta_units: int, paid: Granted | ScopeOpened) -> None:
+        """Add to the totals and to every cap that what was paid for falls under."""
         self.charges += 1
         self.units += units
         self.delta_units += delta_units
-        earlier = self.totals_of(body.get("window"))
+        earlier = self.totals_of(paid.window)
+        request = paid if isinstance(paid, Granted) else None
         for place, cap in enumerate(self.caps):
-            if cap.matches(body):
+            if cap.matches(paid.window, request):
                 totals = earlier if cap.per_window else self.cap_spent
                 spent = totals[place]
                 totals[place] = spent[0] + units, spent[1] + delta_units
@@ -204,31 +224,32 @@ class State:
         """Fold one entry in, or raise `LedgerCorrupt` if it cannot follow."""
         if entry.position != self.position + 1 or entry.previous != self.head:
             raise LedgerCorrupt(f"entry {entry.position} does not follow the one before")
-        if chain_hash(entry.position, entry.kind, entry.body, entry.previous) != entry.hash:
+        if not is_whole(entry):
             raise LedgerCorrupt(f"entry {entry.position} was edited: its hash does not match")
         self.take(entry)
 
     def take(self, entry: Entry) -> None:
         """As `apply`, for an entry of which place and hash are right."""
-        handler = _HANDLERS.get(entry.kind)
+        handler = _HANDLERS.get(type(entry.event))
         if handler is None:
             raise LedgerCorrupt(f"entry {entry.position} is of an unknown kind")
         if entry.position and not self.uuid:
             raise LedgerCorrupt("the history does not begin with its creation")
         try:
-            handler(self, entry)
-        except LedgerError:
-            raise
-        except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
-            raise LedgerCorrupt(f"entry {entry.position} ({entry.kind}) is malformed") from None
+            handler(self, entry.position, entry.event)
+        except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, LedgerError) and not isinstance(error, Unreadable):
+                raise
+            wrong = f"entry {entry.position} ({entry.event.kind}) is malformed"
+            raise LedgerCorrupt(wrong) from None
         self.position, self.head = entry.position, entry.hash
 
     def fork(self) -> State:
-        """A copy that can be folded on by itself. Bodies are shared: nobody changes them."""
+        """A copy that can be folded on by itself. Events are shared: they never change."""
         return evolve(
-            self, grants={name: evolve(grant, corrections=list(grant.corrections))
+            self, grants={name: evolve(grant, corrected=list(grant.corrected))
                           for name, grant in self.grants.items()},
-            scopes=dict(self.scopes), data=dict(self.data), cap_spent=list(self.cap_spent),
+            scopes=dict(self.scopes), tables=dict(self.tables), cap_spent=list(self.cap_spent),
             windows={name: list(totals) for name, totals in self.windows.items()},
             closed=list(self.closed), closed_names=set(self.closed_names))
 
@@ -238,11 +259,11 @@ class State:
 
     def close(self, grant: GrantState) -> None:
         """Note that a grant is over."""
-        if grant.body.get("scope"):
+        if grant.event.scope:
             return  # what it took from the scope is added up for as long as there is a scope
         self.closed.append(grant.grant)
         self.closed_names.add(grant.grant)
-        if self.compact and not grant.corrections:
+        if self.compact and not grant.corrected:
             del self.grants[grant.grant]
 
 
@@ -250,141 +271,135 @@ def folded(entries: Sequence[Entry]) -> State:
     """The state of entries that an audit found no fault in: no hash is computed again."""
     state = State()
     for entry in entries:
-        _HANDLERS[entry.kind](state, entry)
+        _HANDLERS[type(entry.event)](state, entry.position, entry.event)
         state.position, state.head = entry.position, entry.hash
     return state
 
 
-def _created(state: State, entry: Entry) -> None:
-    body = entry.body
-    if entry.position != 0:
+def _created(state: State, position: int, event: Created) -> None:
+    if position != 0:
         raise LedgerCorrupt("a second creation in one history")
-    if int(body["format"]) > FORMAT:
+    if int(event.format) > FORMAT:
         raise LedgerTooNew(
-            f"the ledger has format {body['format']}, this version reads up to {FORMAT}"
+            f"the ledger has format {event.format}, this version reads up to {FORMAT}"
         )
-    state.created = body
-    state.uuid, state.relation, state.mode = body["uuid"], body["relation"], body["mode"]
-    state.budget = Budget(body["budget"]["epsilon"], body["budget"]["delta"])
-    state.filter_asked, state.format = body["filter"], int(body["format"])
-    state.caps = tuple(Cap.from_dict(cap) for cap in body.get("caps", ()))
+    state._creation, state.format = event, int(event.format)
+    state.uuid, state.relation, state.mode = event.uuid, event.relation, event.mode
+    state.budget, state.filter_asked = event.budget, event.filter
+    state.caps, state.policy = event.caps, event.policy
     state.cap_spent = [(0, 0)] * len(state.caps)
-    if body.get("policy") is not None:
-        state.policy = Policy.from_dict({"policy": body["policy"]})
 
 
-def _filter(state: State, entry: Entry) -> None:
+def _filter(state: State, position: int, event: FilterFixed) -> None:
     if state.rule is not None or state.budget is None:
         raise LedgerCorrupt("the filter was fixed twice")
     if state.grants or state.scopes or state.closed:
         raise LedgerCorrupt("the filter was fixed after a grant")
-    body = entry.body
-    fresh = fixed_filter(body["kind"], state.budget,
-                         body["order"] if body["kind"] == "rdp" else None)
+    fresh = fixed_filter(event.rule, state.budget, event.order if event.rule == "rdp" else None)
     # A little more room, as for prices: another machine may have rounded otherwise.
-    if (body["cap_units"] > fresh.cap_units + fresh.cap_units // 10**9
-            or body["delta_cap_units"] > fresh.delta_cap_units):
-        raise LedgerCorrupt(f"entry {entry.position}: the cap is larger than the budget's")
-    state.rule = FilterRule(body["kind"], body["order"], state.budget, int(body["cap_units"]),
-                            int(body["delta_cap_units"]))
+    if (event.cap_units > fresh.cap_units + fresh.cap_units // 10**9
+            or event.delta_cap_units > fresh.delta_cap_units):
+        raise LedgerCorrupt(f"entry {position}: the cap is larger than the budget's")
+    state.rule = FilterRule(event.rule, event.order, state.budget, int(event.cap_units),
+                            int(event.delta_cap_units))
 
 
-def _protected(state: State, entry: Entry) -> None:
-    name, body = entry.body["data"], entry.body
+def _protected(state: State, position: int, event: Protected) -> None:
+    name = event.data
     if not state.compact:
-        state.data[name] = body
+        state.tables[name] = event
 
 
-def _charge(state: State, entry: Entry, body: dict[str, Any]) -> None:
-    units, delta_units = entry.body["units"], entry.body["delta_units"]
+def _charge(state: State, position: int, event: Granted | ScopeOpened | Corrected,
+            paid: Granted | ScopeOpened) -> None:
+    units, delta_units = event.units, event.delta_units
     if type(units) is not int or type(delta_units) is not int:
-        raise LedgerCorrupt(f"entry {entry.position} charges what is no whole number")
+        raise LedgerCorrupt(f"entry {position} charges what is no whole number")
     if state.rule is None:
-        raise LedgerCorrupt(f"entry {entry.position} charges before a filter was fixed")
+        raise LedgerCorrupt(f"entry {position} charges before a filter was fixed")
     if units < 0 or delta_units < 0:
-        raise LedgerCorrupt(f"entry {entry.position} charges less than nothing")
-    if entry.kind != "corrected" and entry.body.get("window") != state.window:
-        raise LedgerCorrupt(f"entry {entry.position} charges another window than the open one")
-    state.charge(units, delta_units, body)
+        raise LedgerCorrupt(f"entry {position} charges less than nothing")
+    if event is paid and paid.window != state.window:
+        raise LedgerCorrupt(f"entry {position} charges another window than the open one")
+    state.charge(units, delta_units, paid)
 
 
-def _scope(state: State, entry: Entry) -> None:
-    name = entry.body["scope"]
+def _scope(state: State, position: int, event: ScopeOpened) -> None:
+    name = event.scope
     if name in state.scopes:
-        raise LedgerCorrupt(f"scope opened twice at entry {entry.position}")
-    # No name of a grant, table or label keeps it from the caps: a scope falls under all of them.
-    _charge(state, entry, {"window": entry.body.get("window")})
-    state.scopes[name] = ScopeState(name, entry.position, entry.body)
+        raise LedgerCorrupt(f"scope opened twice at entry {position}")
+    _charge(state, position, event, event)
+    state.scopes[name] = ScopeState(name, position, event)
 
 
-def _granted(state: State, entry: Entry) -> None:
-    name = entry.body["grant"]
+def _granted(state: State, position: int, event: Granted) -> None:
+    name = event.grant
     if state.knows(name):
-        raise LedgerCorrupt(f"granted twice at entry {entry.position}")
-    _charge(state, entry, entry.body)
-    state.grants[name] = GrantState(name, entry.position, entry.body)
+        raise LedgerCorrupt(f"granted twice at entry {position}")
+    _charge(state, position, event, event)
+    state.grants[name] = GrantState(name, position, event)
 
 
-def _refused(state: State, entry: Entry) -> None:
+def _refused(state: State, position: int, event: Refused) -> None:
     state.refusals += 1
 
 
-def _open_grant(state: State, entry: Entry) -> GrantState:
-    grant = state.grants.get(entry.body["grant"])
+def _open_grant(state: State, position: int, event: Released | Settled | Crashed) -> GrantState:
+    grant = state.grants.get(event.grant)
     if grant is None or grant.status not in ("granted", "crashed"):
-        raise LedgerCorrupt(f"entry {entry.position} ({entry.kind}) has no open grant")
+        raise LedgerCorrupt(f"entry {position} ({event.kind}) has no open grant")
     return grant
 
 
-def _released(state: State, entry: Entry) -> None:
-    _open_grant(state, entry).releases += len(entry.body["items"])
+def _released(state: State, position: int, event: Released) -> None:
+    _open_grant(state, position, event).releases += len(event.items)
 
 
-def _settled(state: State, entry: Entry) -> None:
-    grant = _open_grant(state, entry)
-    grant.status, grant.settled = "settled", entry.body
+def _settled(state: State, position: int, event: Settled) -> None:
+    grant = _open_grant(state, position, event)
+    grant.status, grant.end = "settled", event
     state.close(grant)
 
 
-def _aborted(state: State, entry: Entry) -> None:
-    grant = _open_grant(state, entry)
-    grant.status, grant.settled = "aborted", entry.body
-    grant.touched = bool(entry.body["touched"])
+def _aborted(state: State, position: int, event: Aborted) -> None:
+    grant = _open_grant(state, position, event)
+    grant.status, grant.end = "aborted", event
+    grant.touched = bool(event.touched)
     if not grant.touched and not grant.releases:
-        state.charge(-int(grant.body["units"]), -int(grant.body["delta_units"]), grant.body)
+        granted = grant.event
+        state.charge(-int(granted.units), -int(granted.delta_units), granted)
     state.close(grant)
 
 
-def _crashed(state: State, entry: Entry) -> None:
-    grant = _open_grant(state, entry)
-    grant.status, grant.crashed = "crashed", entry.body
+def _crashed(state: State, position: int, event: Crashed) -> None:
+    grant = _open_grant(state, position, event)
+    grant.status, grant.crash = "crashed", event
 
 
-def _corrected(state: State, entry: Entry) -> None:
-    name = entry.body["grant"]
+def _corrected(state: State, position: int, event: Corrected) -> None:
+    name = event.grant
     grant = state.grants.get(name)
     if grant is None and name in state.closed_names:
         raise GrantIsClosed(name)
-    if grant is None or grant.body.get("scope"):
-        raise LedgerCorrupt(f"entry {entry.position} corrects what was never charged")
-    _charge(state, entry, grant.body)
-    grant.corrections.append(entry.body)
+    if grant is None or grant.event.scope:
+        raise LedgerCorrupt(f"entry {position} corrects what was never charged")
+    _charge(state, position, event, grant.event)
+    grant.corrected.append(event)
 
 
-def _window(state: State, entry: Entry) -> None:
-    name = window_name(entry.body["window"])
+def _window(state: State, position: int, event: WindowOpened) -> None:
+    name = window_name(event.window)
     wrong = state.window_entry(name)
     if wrong is not None:
-        raise LedgerCorrupt(f"entry {entry.position} opens a window: it must be {wrong}")
+        raise LedgerCorrupt(f"entry {position} opens a window: it must be {wrong}")
     state.windows[state.window or ""] = list(state.cap_spent)
     state.cap_spent = [(0, 0) if cap.per_window else spent
                        for cap, spent in zip(state.caps, state.cap_spent, strict=True)]
     state.window = name
 
 
-_HANDLERS = {
-    "created": _created, "filter": _filter, "protected": _protected, "scope": _scope,
-    "granted": _granted, "refused": _refused, "released": _released, "settled": _settled,
-    "aborted": _aborted, "crashed": _crashed,
-    "corrected": _corrected, "window": _window,
+_HANDLERS: dict[type[Any], Callable[[State, int, Any], None]] = {
+    Created: _created, FilterFixed: _filter, Protected: _protected, ScopeOpened: _scope,
+    Granted: _granted, Refused: _refused, Released: _released, Settled: _settled,
+    Aborted: _aborted, Crashed: _crashed, Corrected: _corrected, WindowOpened: _window,
 }

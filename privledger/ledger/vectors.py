@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidPlan, LedgerCorrupt
+from privledger.ledger.events import VectorNote
 from privledger.ledger.limits import MOST_PACKED, MOST_RECORDS, MOST_TOTAL_RECORDS, ROOM
 
 _HEAD, _EACH = 8, 12  # bytes: the number of records; units and rounds of each
@@ -79,6 +79,6 @@ def check_vectors(records: int, before: int) -> None:
                           "ledger together. Begin another ledger")
 
 
-def vector_note(name: str, data: bytes) -> dict[str, Any]:
+def vector_note(name: str, data: bytes) -> VectorNote:
     """What the settlement says about a vector, so that an edited one is found."""
-    return {"name": name, "sha256": sha256(data).hexdigest()}
+    return VectorNote(name, sha256(data).hexdigest())

@@ -1,17 +1,15 @@
 """What may be asked of guarded records: one file per kind, with the sensitivity that follows."""
 
+from privledger.facts.bins import Bins
 from privledger.questions.blocks import (
     ClassIs,
     ColumnValue,
     CustomValue,
     Ones,
     TargetShares,
-    clipped,
 )
 from privledger.questions.cells import (
     CategoryCells,
-    Cells,
-    CoinCells,
     CrossCells,
     IndexCells,
     IntervalCells,
@@ -22,23 +20,20 @@ from privledger.questions.feature_choice import CustomScores, FeatureChoice, Vot
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
-from privledger.questions.score import Gradient, Hessian, ResidualCells, Score, probabilities
+from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.tree_cells import Test, TreeCells
 
 __all__ = [
+    "Bins",
     "CategoryCells",
-    "Cells",
     "Choice",
     "ClassIs",
-    "CoinCells",
     "ColumnValue",
     "CrossCells",
     "CustomScores",
     "CustomValue",
     "FeatureChoice",
-    "Gradient",
     "GrownCells",
-    "Hessian",
     "IndexCells",
     "IntervalCells",
     "LabelChoice",
@@ -53,6 +48,5 @@ __all__ = [
     "Test",
     "TreeCells",
     "Votes",
-    "clipped",
     "probabilities",
 ]

@@ -10,6 +10,7 @@ from attrs import frozen
 from privledger.accounting import check_relation
 from privledger.graph import Node, Repeat, cost_of
 from privledger.ledger import FilterRule, State
+from privledger.numerals import many
 from privledger.rounding import downward, upward
 
 _SAFE = 1 + 1e-9  # covers the rounding of a price that is asked for afresh
@@ -37,7 +38,7 @@ class Fit:
             return "nothing fits"
         parts = [f"epsilon {downward(self.epsilon, 4)}"]
         if self.rounds:
-            parts.append(f"{self.rounds} rounds of the same noise")
+            parts.append(f"{many(self.rounds, 'round')} of the same noise")
         if self.noise is not None and self.noise > 1:
             parts.append(f"{upward(self.noise, 4)} times the noise")
         return "would fit: " + ", or ".join(parts)

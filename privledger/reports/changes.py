@@ -11,8 +11,9 @@ from attrs import frozen
 from privledger.accounting import promise
 from privledger.graph import Node
 from privledger.ledger import GrantState, State
+from privledger.ledger.view_plans import plan_or_none
+from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
-from privledger.reports.plans import plan_or_none
 from privledger.reports.released import total_delta
 from privledger.rounding import upward
 
@@ -106,10 +107,10 @@ def _grants(state: State) -> dict[str, str]:
 
 def _grant(state: State, grant: GrantState) -> str:
     spent = state.rule.epsilon_of(grant.charged[0]) if state.rule else 0.0
-    corrected = f", corrected {len(grant.corrections)} times" if grant.corrections else ""
+    corrected = f", corrected {many(len(grant.corrections), 'time')}" if grant.corrections else ""
     return (f"{grant.status}, {grant.body.get('learner') or 'nobody named'} on "
-            f"{grant.body.get('data', '')}, epsilon {upward(spent, 4)}, {grant.releases} releases"
-            f"{corrected}")
+            f"{grant.body.get('data', '')}, epsilon {upward(spent, 4)}, "
+            f"{many(grant.releases, 'release')}{corrected}")
 
 
 def _nodes(state: State) -> Counter[str]:

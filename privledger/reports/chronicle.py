@@ -14,6 +14,7 @@ from privledger.ledger import Entry, FilterRule, State, asserted_kinds
 from privledger.ledger.entries import parse_body
 from privledger.ledger.origins import recorded_kinds
 from privledger.ledger.store import Row
+from privledger.numerals import many
 from privledger.rounding import downward, exact, upward
 
 MOST_QUESTIONS = 3
@@ -117,12 +118,12 @@ def _released(body: dict[str, Any], rule: FilterRule | None) -> str:
     asked = list(dict.fromkeys(str(body["questions"][question])
                                for _, question, _ in body["items"]))
     more = f" and {len(asked) - MOST_QUESTIONS} more" if len(asked) > MOST_QUESTIONS else ""
-    return f"{len(body['items'])} releases: {', '.join(asked[:MOST_QUESTIONS])}{more}"
+    return f"{many(len(body['items']), 'release')}: {', '.join(asked[:MOST_QUESTIONS])}{more}"
 
 
 def _settled(body: dict[str, Any], rule: FilterRule | None) -> str:
     failed = "; failed after it touched data" if body.get("failed") else ""
-    return f"{body['releases']} releases in all{failed}"
+    return f"{many(body['releases'], 'release')} in all{failed}"
 
 
 def _aborted(body: dict[str, Any], rule: FilterRule | None) -> str:

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from privledger.findings import Finding
 from privledger.ledger.store import Row
+from privledger.numerals import many
 
 RULE = "one-ledger-one-history"
 
@@ -39,9 +40,9 @@ class Copies:
         """One sentence."""
         if self.fork:
             return (f"FORK: {self.first} and {self.second} are one ledger with two histories. "
-                    f"They agree on {self.position} entries and differ from entry {self.position} "
-                    f"on ({self.entries[0]} and {self.entries[1]} entries): the budget was spent "
-                    "twice, and neither account holds")
+                    f"They agree on {many(self.position, 'entry', 'entries')} and differ from "
+                    f"entry {self.position} on ({self.entries[0]} and {self.entries[1]} "
+                    "entries): the budget was spent twice, and neither account holds")
         older, newer = ((self.first, self.second) if self.entries[0] < self.entries[1]
                         else (self.second, self.first))
         return (f"OLDER COPY: {older} is {newer} as it was before entry {self.position}. Whoever "

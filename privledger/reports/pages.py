@@ -9,7 +9,8 @@ from typing import Any
 from privledger.accounting import promise
 from privledger.graph import from_json
 from privledger.ledger import GrantState, State
-from privledger.reports.comparison import comparison
+from privledger.ledger.view_compared import comparison
+from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
 from privledger.reports.plain import clean
 from privledger.reports.released import total_delta
@@ -56,12 +57,14 @@ def totals_page(state: State, location: str, findings: int | None, token: str) -
         ("mode", text(state.mode) if state.mode == "private"
          else '<span class="bad">simulation, NOT PRIVATE</span>'),
         ("grants", str(len(state.grants))), ("refused", str(state.refusals)),
-        ("history", f"{state.position + 1} entries, head {text(state.head[:16])}"),
+        ("history", f"{many(state.position + 1, 'entry', 'entries')}, head "
+                    f"{text(state.head[:16])}"),
     ]
     verdict = {None: "<p>not verified here: run privledger verify</p>",
                0: '<p class="good">every entry re-read and re-priced</p>'
                   f"<p>{text(comparison().text)}</p>"}.get(
-        findings, f'<p class="bad">NOT TRUSTED: {findings} findings; nothing here is certain</p>')
+        findings, f'<p class="bad">NOT TRUSTED: {many(findings or 0, "finding")}; nothing here is '
+                  "certain</p>")
     form = (f'<form action="/record" method="get"><input type="hidden" name="token" '
             f'value="{text(token)}"><label>record (CONFIDENTIAL) <input name="row" size="9" '
             f'inputmode="numeric"></label> <label>of table <select name="data">'
@@ -148,10 +151,10 @@ def _nodes(line: Outline, out: list[str]) -> None:
         out.append("<p>... and more</p>")
         out.append("")
         return
-    many = f"{line.members} x " if line.members > 1 else ""
-    times = f" ({line.times} times in all)" if line.times > 1 and not line.children else ""
+    members = f"{line.members} x " if line.members > 1 else ""
+    times = f" ({many(line.times, 'time')} in all)" if line.times > 1 and not line.children else ""
     mark = ' class="bad"' if line.kind.startswith("Asserted") else ""
-    out.append(f"<ul><li{mark}>{many}{text(line.label)}{times}")
+    out.append(f"<ul><li{mark}>{members}{text(line.label)}{times}")
     for child in line.children:
         _nodes(child, out)
     out.append("</li></ul>")

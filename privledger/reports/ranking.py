@@ -11,8 +11,8 @@ from attrs import frozen
 from privledger.errors import DataError
 from privledger.guard import data_spend
 from privledger.ledger import GrantState, State, Store, asserted_kinds
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.outline import leaves
-from privledger.reports.plans import plan_or_none
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
 

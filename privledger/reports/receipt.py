@@ -11,6 +11,7 @@ from attrs import define
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Entry
+from privledger.numerals import many
 from privledger.reading import load_json
 
 RULE = "receipt-is-in-history"
@@ -89,7 +90,7 @@ class Past:
             yield Finding(RULE, 0, "the receipt is of another ledger")
         elif self.entries < self.at:
             yield Finding(RULE, self.entries - 1,
-                          f"{self.entries} entries, the receipt saw {self.at}: "
+                          f"{many(self.entries, 'entry', 'entries')}, the receipt saw {self.at}: "
                           "a tail was cut off, or this is an old copy")
         elif self.hash_at != receipt["head"]:
             yield Finding(RULE, self.at - 1,

@@ -10,11 +10,12 @@ from attrs import field, frozen
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
+from privledger.ledger.events import Holder
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.outline import Outline, leaves, outline
 from privledger.reports.per_table import TableSpend, table_spends
-from privledger.reports.plans import plan_or_none
 from privledger.reports.released import NOT_PRIVATE, ReleaseLine, lines_of, total_delta
 from privledger.reports.steps import Counted, Steps, silent
 from privledger.storage.rows import entries_of
@@ -230,14 +231,14 @@ def _scope_report(state: State, name: str) -> GrantReport:
 
 def _status(grant: GrantState) -> tuple[str, str]:
     """The status, and what it means for the budget."""
-    who = _holder(grant.body.get("holder"))
+    who = _holder(grant.event.holder)
     if grant.status == "crashed":
         why = str(grant.crashed.get("why") or "the process that held it is gone")
         return "crashed", f"{DEAD}; {why} ({who}), recorded {grant.crashed.get('time', '?')}"
     if grant.status == "granted":
-        if _gone(grant.body.get("holder")):
+        if _gone(grant.event.holder):
             return "crashed", f"{DEAD}; the process that held it is gone ({who}), not recorded yet"
-        if lease_is_over(grant.body, now()):
+        if lease_is_over(grant.event, now()):
             return "unfinished", f"{OVERDUE}; the reservation stays spent ({who})"
         return "unfinished", "unfinished: holder still running"
     if grant.status == "aborted" and not grant.touched:
@@ -250,14 +251,13 @@ def _status(grant: GrantState) -> tuple[str, str]:
     return grant.status, late
 
 
-def _holder(holder: Any) -> str:
+def _holder(holder: Holder | None) -> str:
     """Process and host, as the grant names them."""
-    known = holder if isinstance(holder, dict) else {}
-    return f"process {known.get('pid', '?')} on {known.get('host', '?')}"
+    return "process ? on ?" if holder is None else f"process {holder.pid} on {holder.host}"
 
 
-def _gone(holder: Any) -> bool:
+def _gone(holder: Holder | None) -> bool:
     try:
         return is_gone(holder)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (TypeError, ValueError, IndexError):
         return False

@@ -8,7 +8,8 @@ from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import AsReplaceOne, Group, Node, Sequential, certify
 from privledger.ledger import State
-from privledger.reports.plans import plan_of
+from privledger.ledger.view_plans import plan_of
+from privledger.numerals import many
 
 
 @frozen
@@ -66,7 +67,7 @@ def group_price(state: State, rows: int) -> OtherPrice:
     """What one person with so many rows is promised."""
     assert state.budget is not None
     whole = Sequential([node for _, node in paid_plans(state)])
-    return _priced(f"for {rows} rows of one person", Group(rows, whole), state.relation,
+    return _priced(f"for {many(rows, 'row')} of one person", Group(rows, whole), state.relation,
                    state.budget.delta)
 
 

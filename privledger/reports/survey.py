@@ -11,10 +11,10 @@ from privledger.findings import Finding
 from privledger.ledger import Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
 from privledger.ledger.history import receipt_of
-from privledger.ledger.lines import Asked, Line
+from privledger.ledger.lines import Asked, Line, asked
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.outline import leaves
 from privledger.reports.per_table import TableSpend, spends
-from privledger.reports.plans import plan_or_none
 from privledger.reports.receipt import Past
 from privledger.reports.released import NOT_PRIVATE, lines_of, total_delta
 
@@ -154,10 +154,10 @@ class _Watch:
                 int(body["delta_units"]))
 
     def on_released(self, line: Line, state: State | None) -> tuple[()]:
-        asked = line.asked()
-        if asked is None or asked not in self._known:
-            if asked is not None:
-                self._known.add(asked)
+        named = asked(line)
+        if named is None or named not in self._known:
+            if named is not None:
+                self._known.add(named)
             self._noise(line.body)
             lines, kinds = lines_of([line.body])
             self.released |= dict.fromkeys(sorted(kinds))

@@ -2501,13 +2501,18 @@ NEVER = (
 )
 
 
+def many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
 def compared(receipt: Any) -> str:
     """What the history was compared with, and what therefore cannot have been seen."""
     if receipt is None:
         return ("compared with no receipt: a tail that was cut off, an older copy put back, or a "
                 "history rewritten from its beginning cannot be seen")
     date, entries = receipt.get("time") or "undated", receipt["entries"]
-    return (f"compared with the receipt of {inert(date)}, {entries} entries, head "
+    seen = many(entries, "entry", "entries")
+    return (f"compared with the receipt of {inert(date)}, {seen}, head "
             f"{inert(receipt['head'])[:12]}: what was cut off or rewritten after entry {entries} "
             "cannot be seen")
 
@@ -2595,8 +2600,8 @@ def spent(book: Book) -> str:
 
 def report(book: Book, receipt: Any = None) -> None:
     print(compared(receipt))
-    print(f"NOT TRUSTED: {len(book.faults)} findings" if book.faults
-          else f"clean: {len(book.hashes)} entries re-read")
+    print(f"NOT TRUSTED: {many(len(book.faults), 'finding', 'findings')}" if book.faults
+          else f"clean: {many(len(book.hashes), 'entry', 'entries')} re-read")
     for position, text in book.faults[:50]:
         print(f"  entry {position}: {inert(text)}")
     print(f"ledger   {inert(book.uuid)}, {inert(book.relation)}, filter {inert(book.filter)}"
@@ -2605,7 +2610,7 @@ def report(book: Book, receipt: Any = None) -> None:
         print("promise  LABELS ONLY: features are public; nothing is promised about whole records")
     print(f"budget   epsilon {book.epsilon:.9g} at delta {book.delta:.9g}")
     print(f"spent    epsilon {spent(book)}, reservations included")
-    print(f"entries  {len(book.hashes)}, {len(book.grants)} grants")
+    print(f"entries  {len(book.hashes)}, {many(len(book.grants), 'grant', 'grants')}")
     print(f"head     {inert(book.hashes[-1] if book.hashes else '')}")
     for text, position in book.notes.items():
         print(f"{inert(text)} (entry {position})")

@@ -13,11 +13,12 @@ from collections import OrderedDict
 from hashlib import sha256
 
 from privledger.ledger.entries import Entry
+from privledger.ledger.events import Corrected, Crashed, Granted, Released, Settled
 
 MOST = 100_000
 """Grants that are remembered; settled ones are for corrections only, the oldest go first."""
 
-_GIVEN = ("released", "settled", "aborted", "crashed", "corrected")
+_GIVEN = (Released, Settled, Crashed, Corrected)
 
 
 class Held:
@@ -29,16 +30,16 @@ class Held:
     def proof(self, entry: Entry) -> bytes | None:
         """What the database asks for beside an entry: the digest for a grant that begins, the
         secret for one that goes on, None where nothing is asked or known."""
-        name = entry.body.get("grant") if isinstance(entry.body, dict) else None
+        name = getattr(entry.event, "grant", None)
         if not isinstance(name, str):
             return None
-        if entry.kind == "granted":
+        if isinstance(entry.event, Granted):
             if name not in self._secrets:
                 self._secrets[name] = secrets.token_bytes(32)
                 if len(self._secrets) > MOST:
                     self._secrets.popitem(last=False)
             return sha256(self._secrets[name]).digest()
-        return self._secrets.get(name) if entry.kind in _GIVEN else None
+        return self._secrets.get(name) if isinstance(entry.event, _GIVEN) else None
 
     def secret(self, grant: str) -> str:
         """For whoever must settle later, perhaps in another process; empty if it is not known.

@@ -81,7 +81,8 @@ def _content(first: Sequence[Entry]) -> bytes:
         for statement in (*TABLES, *TRIGGERS):
             connection.execute(statement)
         connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", [
-            (one.position, one.kind, body_text(one), one.previous, one.hash) for one in first])
+            (one.position, one.event.kind, body_text(one), one.previous, one.hash)
+            for one in first])
         made = connection.serialize()
     finally:
         connection.close()

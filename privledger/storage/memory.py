@@ -75,7 +75,7 @@ class MemoryStore:
 
 
 def _row(entry: Entry) -> Row:
-    return entry.position, entry.kind, body_text(entry), entry.previous, entry.hash
+    return entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash
 
 
 class _MemoryTransaction:

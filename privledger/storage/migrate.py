@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from privledger.errors import LedgerError, LedgerMissing, LedgerTooNew, PrivledgerError
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import parse_body
+from privledger.ledger.events import Created, FilterFixed
 from privledger.storage.postgres_errors import driver
 from privledger.storage.rooms import rooms
 
@@ -85,8 +86,8 @@ def migrate(connection: Connection, location: str, seconds: float, *, create: bo
             connection.execute("ROLLBACK")
 
 
-def allow(connection: Connection, ledger: int, created: Mapping[str, Any],
-          fixed: Mapping[str, Any] | None) -> None:
+def allow(connection: Connection, ledger: int, created: Created,
+          fixed: FilterFixed | None) -> None:
     """Tell the database how much fits into a ledger and its caps, under every filter."""
     connection.execute("SELECT privledger.allow(%s, %s::jsonb)",
                        (ledger, json.dumps(rooms(created, fixed))))
@@ -94,7 +95,8 @@ def allow(connection: Connection, ledger: int, created: Mapping[str, Any],
 
 def _allow_old(connection: Connection, ledger: int, created: str, fixed: str | None) -> None:
     try:
-        bodies = parse_body(created), None if fixed is None else parse_body(fixed)
-        allow(connection, ledger, *bodies)
+        first = decode("created", parse_body(created))
+        rule = None if fixed is None else decode("filter", parse_body(fixed))
+        allow(connection, ledger, cast(Created, first), cast(FilterFixed | None, rule))
     except (PrivledgerError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # no history that anybody can open; it gets no room

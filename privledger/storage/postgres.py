@@ -22,6 +22,7 @@ from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, body_text
+from privledger.ledger.events import Created, FilterFixed
 from privledger.ledger.store import Row
 from privledger.mutex import Mutex
 from privledger.storage import catalog
@@ -426,12 +427,13 @@ class _PostgresTransaction:
         if not fresh:
             return
         store = self._store
-        if fresh[0].kind == "created":
-            fixed = next((one.body for one in fresh if one.kind == "filter"), None)
-            allow(self._connection, self.ledger, fresh[0].body, fixed)
+        first = fresh[0].event
+        if isinstance(first, Created):
+            fixed = next((one.event for one in fresh if isinstance(one.event, FilterFixed)), None)
+            allow(self._connection, self.ledger, first, fixed)
         self._connection.execute(
             _WRITE if store._owns else _APPEND,
-            (self.ledger, self._position, self._head, [one.kind for one in fresh],
+            (self.ledger, self._position, self._head, [one.event.kind for one in fresh],
              [body_text(one) for one in fresh], [one.hash for one in fresh],
              [store.held.proof(one) for one in fresh]))
         self._sent = len(self.entries)

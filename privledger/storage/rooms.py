@@ -6,42 +6,37 @@ creates a ledger writes down, for each filter that its budget allows, how much f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from privledger.accounting import DEFAULT_ORDERS
 from privledger.errors import InvalidValue
 from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap
+from privledger.ledger.events import Created, FilterFixed
 from privledger.ledger.filters import KINDS, FilterRule, fixed_filter
 
 Room = tuple[str, float, int, int, int]
 """Kind and order of a filter, place (-1 for the ledger, else a cap's), units, delta units."""
 
 
-def rooms(created: Mapping[str, Any], fixed: Mapping[str, Any] | None) -> list[Room]:
-    """Rooms of the ledger and its caps, from the bodies of its first entries.
+def rooms(created: Created, fixed: FilterFixed | None) -> list[Room]:
+    """Rooms of the ledger and its caps.
 
     Args:
-        created: of the first entry.
-        fixed: of the `filter` entry, if there is one.
+        created: the first entry.
+        fixed: the one that fixes the filter, if it is fixed.
     """
-    budget = Budget(created["budget"]["epsilon"], created["budget"]["delta"])
-    caps = [Cap.from_dict(cap) for cap in created.get("caps", ())]
     found: list[Room] = []
-    for rule in _rules(created["filter"], budget, fixed):
+    for rule in _rules(created.filter, created.budget, fixed):
         found.append((rule.kind, rule.order, -1, rule.cap_units, rule.delta_cap_units))
-        for place, cap in enumerate(caps):
+        for place, cap in enumerate(created.caps):
             own = cap.rule(rule)
             found.append((rule.kind, rule.order, place, own.cap_units, own.delta_cap_units))
     return found
 
 
-def _rules(asked: str, budget: Budget, fixed: Mapping[str, Any] | None) -> list[FilterRule]:
+def _rules(asked: str, budget: Budget, fixed: FilterFixed | None) -> list[FilterRule]:
     """The filter that is fixed, or all that a first request may fix."""
     if fixed is not None:
-        return [FilterRule(fixed["kind"], fixed["order"], budget, int(fixed["cap_units"]),
-                           int(fixed["delta_cap_units"]))]
+        return [FilterRule(fixed.rule, fixed.order, budget, int(fixed.cap_units),
+                           int(fixed.delta_cap_units))]
     candidates = [(kind, order) for kind in (KINDS if asked == "auto" else (asked,))
                   for order in (DEFAULT_ORDERS if kind == "rdp" else (None,))]
     found = []

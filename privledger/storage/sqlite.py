@@ -378,7 +378,7 @@ class _SQLiteTransaction:
         self._next += 1
         self._connection.execute(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
-            (entry.position, entry.kind, body_text(entry), entry.previous, entry.hash),
+            (entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash),
         )
 
     def put_vector(self, name: str, data: bytes) -> None:

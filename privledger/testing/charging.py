@@ -155,11 +155,11 @@ def check_same_plan_for_neighbouring_tables(learner: Any, example: Example | Non
         for name, table in tables.items():
             ledger = ledger_for(learner)
             fresh(learner).fit(protect(ledger, table))
-            plans[name] = [grant.body["plan"] for grant in ledger.state.grants.values()]
+            plans[name] = [grant.event.plan for grant in ledger.state.grants.values()]
             for way in plain_ways(learner):
                 with recording() as asked:
                     way.fit(table)
-                if [grant.body["plan"] for grant in asked.grants] != plans["itself"]:
+                if [grant.event.plan for grant in asked.grants] != plans["itself"]:
                     fail("same-plan-for-neighbouring-tables",
                          f"another reservation on a plain table: {name}")
         for name, plan in plans.items():

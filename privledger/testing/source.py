@@ -33,6 +33,7 @@ _GENERATORS = frozenset({"rng", "random", "generator", "random_state", "prng", "
 _INSIDES = frozenset({"_vault", "_history", "_source", "_meter", "_spends", "_state", "_touched",
                       "_log", "_request", "_filters", "_samples", "_Vault__rows"})
 _OTHERS = frozenset({"privledger", "sklearn", "builtins", "abc", "typing"})
+FACES = frozenset({"errors", "nodes", "plugins", "questions", "testing"})  # modules to import from
 
 
 def modules_of(learner: Any) -> tuple[ModuleType, ...]:
@@ -115,31 +116,39 @@ def _is_sampler(path: tuple[str, ...]) -> bool:
 def inside_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and name of every use of what privledger does not offer."""
     # The package itself is there already; importing it here would turn the layers around.
-    public = {*sys.modules["privledger"].__all__, "__version__", "testing"}
+    public = {*sys.modules["privledger"].__all__, "__version__"}
     ours = {"privledger"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 ours |= {alias.asname} if alias.name == "privledger" and alias.asname else set()
-                if alias.name.startswith("privledger.") and not _testing(alias.name):
+                if alias.name.startswith("privledger.") and _face(alias.name) is None:
                     yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom) and node.module:
-            if node.module.startswith("privledger.") and not _testing(node.module):
+            names = public if node.module == "privledger" else _face(node.module)
+            if names is None and node.module.startswith("privledger."):
                 yield node.lineno, node.module
-            elif node.module == "privledger":
+            elif names is not None:
                 yield from ((node.lineno, alias.name) for alias in node.names
-                            if alias.name not in public)
+                            if alias.name not in names)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
             continue
         if node.attr in _INSIDES and _dotted(node.value)[:1] != ("self",):
             yield node.lineno, node.attr
-        if isinstance(node.value, ast.Name) and node.value.id in ours and node.attr not in public:
-            yield node.lineno, f"{node.value.id}.{node.attr}"
+        path = _dotted(node)
+        if len(path) == 2 and path[0] in ours and path[1] not in public:
+            yield node.lineno, ".".join(path)
+        names = _face(f"privledger.{path[1]}") if len(path) == 3 and path[0] in ours else None
+        if names is not None and path[2] not in names:
+            yield node.lineno, ".".join(path)
 
 
-def _testing(module: str) -> bool:
-    return module == "privledger.testing" or module.startswith("privledger.testing.")
+def _face(module: str) -> frozenset[str] | None:
+    """What one of the public modules offers; None for an inside of the package."""
+    if module.removeprefix("privledger.") not in FACES:
+        return None
+    return frozenset(importlib.import_module(module).__all__)
 
 
 def _scan(rule: str, learner: Any, look: Any, what: str) -> None:

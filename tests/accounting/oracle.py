@@ -216,7 +216,7 @@ World = tuple[Block, ...]
 def worlds(node: pl.Node, relation: Relation = "add_remove") -> list[World]:
     """Some of the situations that `node` allows; each gives a lower bound of its own."""
     match node:
-        case pl.PostProcess() | pl.Public():
+        case pl.nodes.PostProcess() | pl.nodes.Public():
             return [()]
         case pl.Sequential(nodes=nodes):
             return _together([worlds(child, relation) for child in nodes])
@@ -230,7 +230,7 @@ def worlds(node: pl.Node, relation: Relation = "add_remove") -> list[World]:
                     for law, inner in _on_one_sample(world)] or [()]
         case pl.IndividualFilter(kind=kind, cap=cap, order=order):
             return [(Block(GaussianLaw(math.sqrt(cap if kind == "gdp" else 2 * cap / order))),)]
-        case pl.Group(rows=rows, node=child):
+        case pl.nodes.Group(rows=rows, node=child):
             return [tuple(replace(block, law=_for_group(block.law, rows)) for block in world)
                     for world in worlds(child, relation)]
         case _:

@@ -84,7 +84,7 @@ def plan(values: dict[str, Any]) -> pl.Node:
 def around(node: pl.Node, values: dict[str, Any]) -> pl.Node:
     """`node` sampled and repeated as a case says."""
     if "sample_size" in values:
-        node = pl.FixedSizeSample(values["sample_size"], values["source_dataset_size"], node)
+        node = pl.nodes.FixedSizeSample(values["sample_size"], values["source_dataset_size"], node)
     elif "q" in values:
         node = pl.PoissonSample(values["q"], node)
     return pl.Repeat(node, values["T"]) if values.get("T", 1) > 1 else node

@@ -92,7 +92,7 @@ def sampled(depth, between=lambda node: node, rate=0.9):
 @pytest.mark.parametrize("between", [
     lambda node: node,
     lambda node: pl.Repeat(node, 1),
-    lambda node: pl.Sequential([node, pl.PostProcess("nothing")]),
+    lambda node: pl.Sequential([node, pl.nodes.PostProcess("nothing")]),
 ], ids=["directly", "repeated once", "beside nothing"])
 def test_samples_of_samples_are_one_sample_at_any_depth(between):
     """As filed: the time doubled with every level."""
@@ -105,10 +105,10 @@ def test_samples_of_samples_are_one_sample_at_any_depth(between):
 
 
 def test_samples_of_fixed_sizes_are_one_sample_too():
-    node = pl.FixedSizeSample(40, 60, pl.Laplace(1.0))
-    node = pl.FixedSizeSample(60, 80, pl.Repeat(node, 1))
+    node = pl.nodes.FixedSizeSample(40, 60, pl.Laplace(1.0))
+    node = pl.nodes.FixedSizeSample(60, 80, pl.Repeat(node, 1))
     found = pl.epsilon(node, 1e-5, "replace_one")
-    whole = pl.epsilon(pl.FixedSizeSample(40, 80, pl.Laplace(1.0)), 1e-5, "replace_one")
+    whole = pl.epsilon(pl.nodes.FixedSizeSample(40, 80, pl.Laplace(1.0)), 1e-5, "replace_one")
     assert whole * (1 - 1e-9) <= found <= whole * (1 + 1e-6)
 
 
@@ -120,7 +120,7 @@ def test_too_deep_a_plan_is_a_typed_refusal():
             node = pl.Sequential([node])
         return node
 
-    with pytest.raises(pl.InvalidPlan, match="deep"):
+    with pytest.raises(pl.errors.InvalidPlan, match="deep"):
         nested(1000)
     assert pl.epsilon(nested(99), 1e-5) == pl.epsilon(pl.Gaussian(1.0), 1e-5)
 
@@ -150,7 +150,7 @@ def test_delta_far_beyond_every_loss_is_zero_at_once(leaf):
 
 
 def test_no_warning_where_an_order_times_a_loss_is_beyond_the_floats():
-    node = pl.OneOf([pl.Asserted(1.7e308, "x"), pl.Gaussian(1.0)])
+    node = pl.nodes.OneOf([pl.Asserted(1.7e308, "x"), pl.Gaussian(1.0)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pl.delta(node, epsilon=700.0, accountant="rdp") <= 1.0

@@ -163,7 +163,7 @@ def price(node: pl.Node, delta: float, relation: Relation, accountant: str) -> f
     """Epsilon, or infinity where this accountant proves nothing."""
     try:
         return pl.epsilon(node, delta, relation, accountant)
-    except pl.UnsupportedNode:
+    except pl.errors.UnsupportedNode:
         assert accountant in MAY_DECLINE
         return math.inf
 
@@ -220,7 +220,7 @@ def test_losses_too_large_for_exp(
 
 @pytest.mark.parametrize("node", [
     pl.IndividualFilter("gdp", 0.7), pl.IndividualFilter("renyi", 0.4, 12.0),
-    pl.Group(3, pl.Gaussian(4.0)), pl.Group(3, pl.Laplace(4.0)),
+    pl.nodes.Group(3, pl.Gaussian(4.0)), pl.nodes.Group(3, pl.Laplace(4.0)),
     pl.PoissonSample(0.1, pl.Repeat(pl.Gaussian(2.0), 3)),
     pl.PoissonSample(0.1, pl.Repeat(pl.Exponential(0.3), 3)),
     pl.PoissonSample(0.1, pl.Sequential([pl.Gaussian(2.0), pl.Laplace(1.0)])),
@@ -245,7 +245,7 @@ def test_delta_of_one_sampled_round(
     exact = max(single_delta(law, rate, direction, epsilon) for direction in DIRECTIONS)
     try:
         found = pl.delta(plan(kind, noise, rate, 1), epsilon, accountant=accountant)
-    except pl.UnsupportedNode:
+    except pl.errors.UnsupportedNode:
         assert accountant in MAY_DECLINE
         return
     assert found >= exact * (1 - mp.mpf(10) ** -12)
@@ -331,14 +331,14 @@ def test_a_replacement_costs_at_least_a_removal(node: pl.Node, accountant: str) 
 
 @pytest.mark.parametrize("node", PIECES)
 def test_what_only_reads_releases_is_free(node: pl.Node, accountant: str) -> None:
-    padded = pl.Sequential([pl.Public("size"), node, pl.PostProcess("mean")])
+    padded = pl.Sequential([pl.nodes.Public("size"), node, pl.nodes.PostProcess("mean")])
     assert total(padded, accountant) == pytest.approx(total(node, accountant), rel=SLACK)
-    assert total(pl.Parallel([pl.PostProcess(), node]), accountant) == pytest.approx(
+    assert total(pl.Parallel([pl.nodes.PostProcess(), node]), accountant) == pytest.approx(
         total(node, accountant), rel=SLACK)
 
 
 def test_nothing_is_free_to_lower_bounds_either() -> None:
-    assert worlds(pl.Sequential([pl.PostProcess(), pl.Public()])) == [()]
-    assert lower_bound(pl.PostProcess(), 1e-6) == 0
+    assert worlds(pl.Sequential([pl.nodes.PostProcess(), pl.nodes.Public()])) == [()]
+    assert lower_bound(pl.nodes.PostProcess(), 1e-6) == 0
     with pytest.raises(TypeError):
         lower_bound("a node", 1e-6)  # type: ignore[arg-type]

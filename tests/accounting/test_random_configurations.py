@@ -100,7 +100,7 @@ def check(seed: int, accountant: str) -> None:
     node, delta, relation = configuration(seed)
     try:
         found = pl.epsilon(node, delta, relation, accountant)
-    except pl.UnsupportedNode:
+    except pl.errors.UnsupportedNode:
         # Losses may be too many for one accountant, but "best" has an answer to all of these.
         assert accountant == "pld"
         return

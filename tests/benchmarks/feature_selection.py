@@ -58,7 +58,7 @@ def load(folder: Path, name: str) -> tuple[pl.Schema, np.ndarray, np.ndarray, np
     return schema, X, y, np.argsort(-np.abs(weights), kind="stable")
 
 
-def chosen(learner: Any, data: pl.Dataset, choice: pl.FeatureChoice) -> set[int]:
+def chosen(learner: Any, data: pl.Dataset, choice: pl.questions.FeatureChoice) -> set[int]:
     """What `fit` does, for a question that is kept: its scores are computed once."""
     plan = learner.plan(data.schema)
     with data.ledger.request(plan, data) as session:
@@ -71,7 +71,7 @@ def chosen(learner: Any, data: pl.Dataset, choice: pl.FeatureChoice) -> set[int]
 
 
 def accuracies(learner: Any, data: pl.Dataset, truth: np.ndarray,
-               choices: list[pl.FeatureChoice]) -> list[float]:
+               choices: list[pl.questions.FeatureChoice]) -> list[float]:
     """One trial per question."""
     best = set(truth[: learner.k].tolist())
     return [len(best & chosen(learner, data, choice)) / learner.k for choice in choices]
@@ -91,7 +91,7 @@ def quality(folder: Path) -> str:
         default, rank_ = ([data.features_by(one)] * TRIALS for one in (order, "rank"))
         for k in (5, int(np.log(X.shape[1]))):
             # Fresh coins in every trial.
-            votes = [data.features_by(pl.Votes(10, k)) for _ in range(TRIALS)]
+            votes = [data.features_by(pl.questions.Votes(10, k)) for _ in range(TRIALS)]
             for epsilon in EPSILONS:
                 ours, rank, other = (
                     accuracies(learner, data, truth, choices) for learner, choices in (

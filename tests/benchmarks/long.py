@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from attrs import asdict
 from measure import spread, table
 from page import lived
 from throughput import _noise, fill
@@ -18,7 +19,7 @@ from throughput import _noise, fill
 import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger.holder import this_process
-from privledger.ledger.log import node_body
+from privledger.ledger.log import released_node
 
 FITS = 333_333
 RUNS = 3
@@ -47,13 +48,14 @@ def _fit(source: random.Random, number: int, nodes: list[pl.Node],
     return [
         ("granted", {
             "grant": name, "time": moment, "learner": f"learner-{source.randrange(LEARNERS)}",
-            "data": f"table-{source.randrange(TABLES)}", "plan": pl.to_json(nodes[which]),
-            "delta": 0.0, "holder": {**this_process(), "pid": source.randrange(30_000)},
+            "data": f"table-{source.randrange(TABLES)}", "plan": pl.nodes.to_json(nodes[which]),
+            "delta": 0.0, "holder": {**asdict(this_process()), "pid": source.randrange(30_000)},
             "scope": None, "labels": {}, "lease": None, "units": units[which],
             "delta_units": 0}),
         ("released", {
             "grant": name, "first": 0, "questions": ["count"],
-            "items": [[0, 0, source.randrange(1, 100)]], "nodes": [node_body((), nodes[which])],
+            "items": [[0, 0, source.randrange(1, 100)]],
+            "nodes": [asdict(released_node((), nodes[which]))],
             "noise": "operating-system entropy"}),
         ("settled", {"grant": name, "time": moment, "touched": True, "releases": 1}),
     ]

@@ -41,7 +41,7 @@ def _excess(case: tuple[str, float | None, float | None]) -> tuple[float, float]
     """Smallest and largest of bound / exact - 1 on a sample of shares, all orders."""
     source = np.random.default_rng(7)
     shares = np.concatenate((source.random(SAMPLE // 2), 10 ** source.uniform(-5, 0, SAMPLE // 2)))
-    found = pl.rdp_per_record(_node(*case), shares, ORDERS)
+    found = pl.nodes.rdp_per_record(_node(*case), shares, ORDERS)
     exact = np.array([pl.rdp(_node(*case, share), ORDERS) for share in shares.tolist()])
     ratio = found / exact - 1
     return float(ratio.min()), float(ratio.max())
@@ -55,7 +55,7 @@ def report(_: object = None) -> str:
 
         def run(which: np.ndarray, node: pl.Node = node) -> None:
             _forget()
-            pl.rdp_per_record(node, which, ORDERS)
+            pl.nodes.rdp_per_record(node, which, ORDERS)
 
         run(shares)
         whole = [1e3 * t for t in times(lambda run=run: run(shares), 7)]

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import asdict
 from measure import fsync_rate, spread, status_megabytes, table
 
 import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger import audit
 from privledger.ledger.holder import this_process
-from privledger.ledger.log import ReleaseLog, node_body
+from privledger.ledger.log import ReleaseLog, released_node
 from privledger.reports import survey
 from privledger.storage import store_at
 
@@ -223,7 +224,7 @@ def fill(place: str, fits: int) -> None:
     """Entries as fits of one release leave them, many in one transaction."""
     node = _noise(fits * 2)
     with pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp") as ledger:
-        rule, holder, left = ledger.state.rule, this_process(), fits
+        rule, holder, left = ledger.state.rule, asdict(this_process()), fits
         assert rule is not None
         units = rule.price(cost_of(node, "add_remove", rule.orders), 0.0)[0]
         while left:
@@ -237,10 +238,11 @@ def _fit(node: pl.Node, units: int, holder: dict[str, Any]) -> list[tuple[str, d
     name, moment = f"grant-{secrets.token_hex(6)}", "2026-01-01T00:00:00+00:00"
     return [
         ("granted", {"grant": name, "time": moment, "learner": "benchmark", "data": "rows",
-                     "plan": pl.to_json(node), "delta": 0.0, "holder": holder, "scope": None,
+                     "plan": pl.nodes.to_json(node), "delta": 0.0, "holder": holder, "scope": None,
                      "labels": {}, "lease": None, "units": units, "delta_units": 0}),
         ("released", {"grant": name, "first": 0, "questions": ["count"], "items": [[0, 0, 1]],
-                      "nodes": [node_body((), node)], "noise": "operating-system entropy"}),
+                      "nodes": [asdict(released_node((), node))],
+                      "noise": "operating-system entropy"}),
         ("settled", {"grant": name, "time": moment, "touched": True, "releases": 1}),
     ]
 
@@ -328,7 +330,7 @@ def _command(code: str) -> str:
 def start_rows(folder: str, nodes: int = 10_000) -> list[list[str]]:
     """What commands cost before they read anything, and on a plan of many different nodes."""
     plan, place = Path(folder) / "plan.json", Path(folder) / "small.ledger"
-    plan.write_text(json.dumps(pl.to_json(
+    plan.write_text(json.dumps(pl.nodes.to_json(
         pl.Sequential([pl.Gaussian(1000.0 + number) for number in range(nodes)]))),
         encoding="utf-8")
     _create(str(place))

@@ -36,7 +36,7 @@ def start(monkeypatch):
             learner = RemoteLearner.start(point(name), {"epsilon": 1.0, "delta": 1e-6} | params,
                                           schema, relation, private=private, patience=patience,
                                           labels=labels, limits=limits)
-        except pl.IsolationUnavailable as error:
+        except pl.errors.IsolationUnavailable as error:
             if "not available here" in str(error) and BROKEN not in str(error):
                 pytest.skip(str(error))
             raise

@@ -77,7 +77,7 @@ def test_s_gbdt_is_the_same_model(options):
 def remote(params, schema):
     try:
         return RemoteLearner.start(find_learner("sgbdt-regressor"), params, schema, "add_remove")
-    except pl.IsolationUnavailable as error:
+    except pl.errors.IsolationUnavailable as error:
         assert BROKEN not in str(error)
         pytest.skip(str(error))
 
@@ -210,12 +210,12 @@ def test_a_learner_in_a_package_beside_the_data(tmp_path, monkeypatch):
     try:
         learner = RemoteLearner.start(point, {}, schema, "add_remove",
                                       private=(tmp_path / "rows.csv",))
-    except pl.IsolationUnavailable as error:
+    except pl.errors.IsolationUnavailable as error:
         assert BROKEN not in str(error)
         pytest.skip(str(error))
     assert "beside" not in sys.modules
-    with pytest.raises(pl.IsolationError, match="Permission denied"):
+    with pytest.raises(pl.errors.IsolationError, match="Permission denied"):
         learner.predict({"size": [0.5]})  # it may not even list the folder
     learner.close()
-    with pytest.raises(pl.IsolationUnavailable, match="move it elsewhere"):
+    with pytest.raises(pl.errors.IsolationUnavailable, match="move it elsewhere"):
         RemoteLearner.start(point, {}, schema, "add_remove", private=(package / "rows.csv",))

@@ -132,7 +132,7 @@ def test_a_broken_conversation_keeps_the_charge(start, tiny, what):
     learner = start("Breaking", what=what)
     if what == "silence":
         learner._channel.patience = 1.0
-    with pytest.raises(pl.IsolationError):
+    with pytest.raises(pl.errors.IsolationError):
         learner.fit(data)
     assert learner._process.poll() is not None
     (grant,) = ledger.state.grants.values()
@@ -159,12 +159,12 @@ def test_only_fit_may_ask(start, tiny):
 
 
 def test_a_parameter_that_it_does_not_know_is_refused_by_name(start):
-    with pytest.raises(pl.InvalidPlan, match="unknown"):
+    with pytest.raises(pl.errors.InvalidPlan, match="unknown"):
         start("Plain", unknown=3)
 
 
 def test_a_learner_that_is_not_there(start):
-    with pytest.raises(pl.IsolationError, match="Missing"):
+    with pytest.raises(pl.errors.IsolationError, match="Missing"):
         start("Missing")
 
 
@@ -173,15 +173,15 @@ def test_predictions_are_labels_one_for_each_row(start, tiny, what):
     learner = start("Careless", what=what).fit(tiny[1])
     (grant,) = tiny[0].state.grants.values()
     assert (grant.status, grant.releases) == ("settled", 1)  # though it was left open
-    with pytest.raises(pl.IsolationError):
+    with pytest.raises(pl.errors.IsolationError):
         learner.predict({"x": [0.5, 0.25]})
 
 
 def test_a_private_file_below_readable_folders_is_refused_before_anything_starts(start, tmp_path):
     inside = Path(pl.__file__).parent / "private.csv"
-    with pytest.raises(pl.IsolationUnavailable, match="move it elsewhere"):
+    with pytest.raises(pl.errors.IsolationUnavailable, match="move it elsewhere"):
         start("Plain", private=(inside,))
     link = tmp_path / "link.csv"
     link.symlink_to(inside)
-    with pytest.raises(pl.IsolationUnavailable, match="move it elsewhere"):
+    with pytest.raises(pl.errors.IsolationUnavailable, match="move it elsewhere"):
         start("Plain", private=(link,))

@@ -37,7 +37,7 @@ def remote(name, more, **options):
         return RemoteLearner.start(
             find_learner(name), {"epsilon": 5.0, "delta": delta} | params | more, schema,
             relation, patience=120.0, **options), relation
-    except pl.IsolationUnavailable as error:
+    except pl.errors.IsolationUnavailable as error:
         assert BROKEN not in str(error)
         pytest.skip(str(error))
 
@@ -98,14 +98,16 @@ def test_labels_are_answered_as_in_the_owners_process():
 def test_a_model_larger_than_its_limit_is_not_kept(start, tiny):
     learner = start("BigModel", limits=Limits(model_mb=1))
     learner.fit(tiny[1])
-    with pytest.raises(pl.IsolationLimit, match="model_mb"):
+    with pytest.raises(pl.errors.IsolationLimit, match="model_mb"):
         learner.keep(Facts("big", tiny[1].schema, "add_remove"))
     assert learner._process.poll() is not None
 
 
 @pytest.mark.parametrize(("what", "error"), [
-    ("code", pl.ModelError), ("nothing", pl.ModelError), ("bytes", pl.ModelError),
-    ("truncated", pl.IsolationError), ("long", pl.IsolationError), ("object", pl.ModelError)])
+    ("code", pl.errors.ModelError), ("nothing", pl.errors.ModelError),
+    ("bytes", pl.errors.ModelError),
+    ("truncated", pl.errors.IsolationError), ("long", pl.errors.IsolationError),
+    ("object", pl.errors.ModelError)])
 def test_a_hostile_model_is_refused(start, tiny, what, error):
     """Whatever a learner's process sends is read by the same closed reader."""
     learner = start("OddModel", what=what)
@@ -130,6 +132,6 @@ def test_a_kept_model_is_built_by_the_registered_class_only(tmp_path):
     learner = pl.load_learner(name)(epsilon=5.0, delta=1e-6, schema=schema, n_trees=2)
     pl.save_model(learner.fit(*table(schema)), tmp_path / "m")
     made = read_model(tmp_path / "m")
-    with pytest.raises(pl.ModelError):
+    with pytest.raises(pl.errors.ModelError):
         revived(made, pl.load_learner("dpboost-regressor"))
     assert CLASSES.task == "classification"

@@ -55,7 +55,7 @@ def test_passing_a_limit_ends_the_learner_and_keeps_the_charge(start, tiny, name
 
 
 def test_a_message_that_grows_when_it_is_read_is_refused(start, tiny):
-    with pytest.raises(pl.IsolationError, match="values"):
+    with pytest.raises(pl.errors.IsolationError, match="values"):
         start("Wasteful", what="values").fit(tiny[1])
 
 
@@ -68,7 +68,7 @@ def test_every_limit_is_stated_and_checked(name):
 
 
 def test_an_unknown_limit_is_refused_by_name():
-    with pytest.raises(pl.InvalidPlan, match="one of silence_seconds"):
+    with pytest.raises(pl.errors.InvalidPlan, match="one of silence_seconds"):
         Limits.of({"cpu": 5})
 
 
@@ -95,12 +95,14 @@ def test_an_answer_that_no_message_carries_is_not_worked_out(tiny):
     _, data = tiny
     server = Server(data, "x")
     plan = pl.Gaussian(50.0)
-    opened = server.answer({"ask": "request", "plan": pl.to_json(plan), "data": 0, "delta": 0.0,
+    opened = server.answer({"ask": "request", "plan": pl.nodes.to_json(plan), "data": 0,
+                            "delta": 0.0,
                             "define": []})
     assert opened["session"] == 0
     coins = [{"id": place, "is": "CoinCells", "count": 31_623, "weights": []} for place in (1, 2)]
     with pytest.raises(IsolationLimit) as caught:
-        server.answer({"ask": "release", "session": 0, "mechanism": pl.to_json(plan), "rollover": 0,
+        server.answer({"ask": "release", "session": 0, "mechanism": pl.nodes.to_json(plan),
+                       "rollover": 0,
                        "define": [*coins, {"id": 3, "is": "CrossCells", "first": 1, "second": 2}],
                        "query": {"data": 0, "blocks": [{"is": "Ones"}], "cells": 3, "what": "q"}})
     assert caught.value.limit == "message_mb"
@@ -136,7 +138,7 @@ def test_the_owners_labels_are_on_every_grant(start):
 def test_what_the_owner_says_cannot_be_said_by_a_learner(message):
     ledger, data = team_ledger()
     server = Server(data, "x", {"team": "a"})
-    ask = {"ask": "request", "define": [], "plan": pl.to_json(pl.Gaussian(50.0)), "data": 0,
+    ask = {"ask": "request", "define": [], "plan": pl.nodes.to_json(pl.Gaussian(50.0)), "data": 0,
            "delta": 0.0, "scope": None, "learner": "y", "isolation": "guarded"}
     assert server.answer(ask | message)["error"] in ("NotGranted", "InvalidValue")
     assert ledger.state.grants == {}

@@ -62,7 +62,7 @@ def test_an_error_arrives_with_its_class_and_text(name):
         error = kind(asked=1.0, spent=2.0, left=float("inf"), fits="nothing")
     elif issubclass(kind, pl.InvalidValue):
         error = kind("a", 3, "b")
-    elif issubclass(kind, pl.PolicyViolation):
+    elif issubclass(kind, pl.errors.PolicyViolation):
         error = kind((("rule", "what it says"),))
     else:
         error = kind("what happened")
@@ -109,14 +109,14 @@ def test_a_handle_behind_another_grants_filter_is_refused(guarded):
     """Same caps, same data, same learner: still another grant's filter."""
     ledger, data = guarded
     server, leaf = Server(data, "anybody"), pl.Gaussian(50.0)
-    plan = pl.to_json(pl.IndividualFilter("gdp", 0.01, node=leaf))
+    plan = pl.nodes.to_json(pl.IndividualFilter("gdp", 0.01, node=leaf))
     ask = {"define": [], "plan": plan, "data": 0, "delta": 0.0, "scope": None, "labels": {}}
     for _ in range(2):
         assert "grant" in server.answer({"ask": "request"} | ask)
-    node = pl.to_json(pl.IndividualFilter("gdp", 0.01))
+    node = pl.nodes.to_json(pl.IndividualFilter("gdp", 0.01))
     assert server.answer({"ask": "filtered", "define": [], "session": 0, "id": 5,
                           "node": node}) == {}
-    release = {"ask": "release", "define": [], "mechanism": pl.to_json(leaf), "rollover": 0,
+    release = {"ask": "release", "define": [], "mechanism": pl.nodes.to_json(leaf), "rollover": 0,
                "query": {"is": "Query", "data": 5, "blocks": [{"is": "Ones"}], "what": "x",
                          "cells": None}}
     assert server.answer(release | {"session": 1})["error"] == "NotGranted"
@@ -149,7 +149,7 @@ def test_messages_of_any_size_arrive(pair):
 
 
 def test_who_does_not_read_is_given_up(pair):
-    with pytest.raises(pl.IsolationError, match="said nothing"):
+    with pytest.raises(pl.errors.IsolationError, match="said nothing"):
         pair[0].send({"text": "x" * 3_000_000})
 
 
@@ -158,7 +158,7 @@ def test_who_does_not_read_is_given_up(pair):
     b"\0\0\0\x08{\"a\":NaN", b"\0\0\0\x02\x80\x04", b"\0\0\0\x09{\"a\":1}"])
 def test_a_message_that_breaks_the_rules_ends_the_conversation(pair, data):
     os.write(pair[1].output, data)
-    with pytest.raises(pl.IsolationError):
+    with pytest.raises(pl.errors.IsolationError):
         pair[0].receive()
 
 
@@ -266,16 +266,17 @@ def test_choices_arrive_as_they_were_described():
     tree = child.root(child.bins(8)).grow([0], [3])
     running = child.score("logistic", [0.0])
     for asked in (
-        child.choose(tree, "squared_error", among="both", labels=pl.CategoryCells("", 2)),
+        child.choose(tree, "squared_error", among="both", labels=pl.questions.CategoryCells("", 2)),
         child.choose(tree, "rank", features=[0, -1], what="a median"),
-        child.choose(tree, "squared_error", among="features", labels=pl.CategoryCells("", 2),
+        child.choose(tree, "squared_error", among="features",
+                     labels=pl.questions.CategoryCells("", 2),
                      allowed=np.array([[True, False], [True, True]])),
         child.choose(tree, "gain", among="features", gradient=running.gradient(0.5), penalty=2.0),
     ):
         sent = json.loads(json.dumps(describer.query(asked)))
         reader.learn(json.loads(json.dumps(describer.new())))
         found = reader.query(sent)
-        assert type(found) is pl.Choice
+        assert type(found) is pl.questions.Choice
         assert (found.score, found.among, found.penalty, found.what) == (
             asked.score, asked.among, asked.penalty, asked.what)
         assert found.data.seal is owner._vault
@@ -296,8 +297,9 @@ def test_every_field_of_a_block_arrives():
     describer, reader = Describer(vault, schema), Reader(pl.Dataset(schema, vault))
     running = child.score("softmax", [0.1, 0.2, 0.3])
     for block in (running.gradient(0.5), running.gradient(0.5, filtered=True, coordinate=2),
-                  running.hessian(), running.hessian(0.25), pl.ClassIs(2), pl.TargetShares(),
-                  pl.ColumnValue("x", 0.5, 0.25, 0.125), pl.Ones()):
+                  running.hessian(), running.hessian(0.25), pl.questions.ClassIs(2),
+                  pl.questions.TargetShares(),
+                  pl.questions.ColumnValue("x", 0.5, 0.25, 0.125), pl.questions.Ones()):
         sent = json.loads(json.dumps(describer.query(child.query((block,)))))
         reader.learn(json.loads(json.dumps(describer.new())))
         (found,) = reader.query(sent).blocks
@@ -315,11 +317,12 @@ def test_label_choices_arrive_as_they_were_described():
     vault = Elsewhere("s", schema)
     child = pl.Dataset(schema, vault)
     describer, reader = Describer(vault, schema), Reader(owner)
-    asked = child.choose_label(child.root(child.bins(8)).grow([0], [3]), pl.CategoryCells("", 2))
+    asked = child.choose_label(child.root(child.bins(8)).grow([0], [3]),
+                               pl.questions.CategoryCells("", 2))
     sent = json.loads(json.dumps(describer.query(asked)))
     reader.learn(json.loads(json.dumps(describer.new())))
     found = reader.query(sent)
-    assert type(found) is pl.LabelChoice
+    assert type(found) is pl.questions.LabelChoice
     sharp = pl.Exponential(1e3, (0, 1))
     with ledger.request(sharp, owner) as session:
         assert session.release(sharp, found).tolist() == [0, 1]

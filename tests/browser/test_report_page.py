@@ -135,7 +135,8 @@ def test_hostile_texts_do_nothing(visit, tmp_path):
             data = ledger.protect({"stay": [1.0, 60.0, 30.0]}, SCHEMA, name=text)
             with ledger.request(FILTER, data, learner=text[:200],
                                 labels={text[:200]: text[:200]}) as session:
-                session.release(ROUND, session.filtered(FILTER).query((pl.Ones(),), None, text))
+                session.release(ROUND,
+                                session.filtered(FILTER).query((pl.questions.Ones(),), None, text))
     page = visit(written(path, "--include-records"))
     for place in range(len(SHORT)):
         page.locator("#tree > ul > li > details > summary").nth(place).click()

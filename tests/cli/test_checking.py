@@ -256,7 +256,7 @@ def test_a_run_that_cannot_be_priced_is_refused(call, run_file, policy, monkeypa
     from privledger.cli import prepared
 
     def unpriced(node, *rest, **more):
-        raise pl.UnsupportedNode("no proof")
+        raise pl.errors.UnsupportedNode("no proof")
 
     monkeypatch.setattr(prepared, "price_plan", unpriced)
     page = call("check", run_file, "--policy", policy, "--new-ledger")

@@ -106,7 +106,7 @@ def test_without_isolation_if_the_owner_says_so(stranger):
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_where_the_kernel_cannot_it_is_refused(stranger, monkeypatch, command):
     def start(*_, **__):
-        raise pl.IsolationUnavailable("isolation is not available here: no namespaces")
+        raise pl.errors.IsolationUnavailable("isolation is not available here: no namespaces")
 
     monkeypatch.setattr(RemoteLearner, "start", start)
     done = call(command, stranger / "run.toml")

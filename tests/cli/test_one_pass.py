@@ -10,6 +10,7 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import History, audit, folded
+from privledger.ledger.codec import decode
 from privledger.ledger.folding import fold_rows
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
@@ -178,8 +179,9 @@ def test_opening_without_a_checkpoint_names_the_fault(tmp_path):
     ledger, _ = ledger_with_everything(tmp_path / "all.ledger")
     store = MemoryStore()
     store._entries = ledger._history.store.read()
-    store._entries[3] = attrs.evolve(store._entries[3], body={"edited": True}, text="")
-    with pytest.raises(pl.LedgerCorrupt, match="entry 3 was edited"):
+    edited = decode(store._entries[3].event.kind, {"edited": True})
+    store._entries[3] = attrs.evolve(store._entries[3], event=edited, text="")
+    with pytest.raises(pl.errors.LedgerCorrupt, match="entry 3 was edited"):
         History(store).refresh()
     again = store_at(tmp_path / "all.ledger", read_only=True)
     assert History(again, writable=False).refresh().position == ledger.receipt.entries - 1

@@ -123,7 +123,7 @@ def test_diff_of_plans(as_json, call, run_file, tmp_path, two):
         "parameter rounds"] == (3, 5)
     assert [change["after"] for change in found["nodes"]] == [None, 5]
     for name, node in (("a.json", pl.Gaussian(5.0)), ("b.json", pl.Repeat(pl.Gaussian(5.0), 2))):
-        (tmp_path / name).write_text(json.dumps(pl.to_json(node)))
+        (tmp_path / name).write_text(json.dumps(pl.nodes.to_json(node)))
     found = as_json("diff", tmp_path / "a.json", tmp_path / "b.json")["changes"]
     assert found["nodes"] == [{"what": "Gaussian(noise_multiplier=5)", "before": 1, "after": 2}]
     assert call("diff", run_file, two[0]).exit_code == 2
@@ -158,7 +158,7 @@ def test_replace_one_costs_more_and_never_the_raw_price(as_json, call, two):
     with pl.Ledger.open(two[0], read_only=True) as ledger:
         plans = ledger.graph()
     assert own == pytest.approx(pl.epsilon(plans, 1e-6))
-    assert replaced == pytest.approx(pl.epsilon(pl.AsReplaceOne(plans), 1e-6, "replace_one"))
+    assert replaced == pytest.approx(pl.epsilon(pl.nodes.AsReplaceOne(plans), 1e-6, "replace_one"))
     assert replaced > 1.9 * own and rows > 1.9 * own
     assert call("whatif", two[0], "--relation", "replace_label").exit_code == 1
 
@@ -179,7 +179,7 @@ def test_explain_names_a_grant_and_a_node(as_json, call, two):
 
 def test_explain_says_what_is_vouched_for(call, tmp_path):
     place = tmp_path / "node.json"
-    place.write_text(json.dumps(pl.to_json(pl.Asserted(0.5, "trust [red]me\x1b[2J"))))
+    place.write_text(json.dumps(pl.nodes.to_json(pl.Asserted(0.5, "trust [red]me\x1b[2J"))))
     page = call("explain", place, "--delta", "0").stdout
     assert "ASSERTED, not proved" in page and "\x1b" not in page
 

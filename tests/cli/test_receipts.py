@@ -55,7 +55,7 @@ def test_a_signature_covers_every_field():
     signed = sign_receipt(receipt, b"k" * 16)
     check_signature(signed, b"k" * 16)
     for field in receipt:
-        with pytest.raises(pl.InvalidPlan):
+        with pytest.raises(pl.errors.InvalidPlan):
             check_signature({**signed, field: "changed"}, b"k" * 16)
-    with pytest.raises(pl.InvalidPlan):
+    with pytest.raises(pl.errors.InvalidPlan):
         check_signature({**signed, "more": 1}, b"k" * 16)

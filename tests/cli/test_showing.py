@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from attrs import asdict
 
 import privledger as pl
 from privledger.ledger import History
@@ -75,21 +76,22 @@ def open_grant(path: Path, holder: dict) -> None:
     """A grant that nobody settled."""
     store = SQLiteStore(path)
     body = {"grant": "grant-x", "time": "", "learner": "late", "data": "people",
-            "plan": pl.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder, "scope": None,
+            "plan": pl.nodes.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder,
+            "scope": None,
             "units": 1 << 54, "delta_units": 0}
     History(store).commit(lambda state: [("granted", body)])
     store.close()
 
 
 def test_an_open_grant_of_a_dead_process_has_crashed(call, ledger_file):
-    open_grant(ledger_file, this_process() | {"started": "long ago"})
+    open_grant(ledger_file, asdict(this_process()) | {"started": "long ago"})
     assert "crashed: the whole reservation stays spent" in call("show", ledger_file).stdout
     with pl.Ledger.open(ledger_file, read_only=True) as ledger:
         assert ledger.state.grants["grant-x"].status == "granted"  # show wrote nothing
 
 
 def test_an_open_grant_of_a_living_process_is_unfinished(call, as_json, ledger_file):
-    open_grant(ledger_file, this_process())
+    open_grant(ledger_file, asdict(this_process()))
     assert "unfinished: holder still running" in call("show", ledger_file).stdout
     assert as_json("show", ledger_file)["grants"][1]["status"] == "unfinished"
 

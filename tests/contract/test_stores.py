@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import privledger as pl
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import store_at
 
@@ -47,7 +48,8 @@ def bench(request):
 def entries(number, start=0, head=GENESIS):
     found = []
     for position in range(start, start + number):
-        found.append(make_entry(position, "kind", {"n": position, "text": "ü\n\u2028"}, head))
+        found.append(make_entry(
+            position, decode("kind", {"n": position, "text": "ü\n\u2028"}), head))
         head = found[-1].hash
     return found
 

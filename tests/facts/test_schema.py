@@ -102,7 +102,7 @@ def test_missing_bounds(lacking, role):
 @pytest.mark.parametrize("key", ["provenance", "bounds_from"])
 def test_bounds_read_off_the_data_are_refused(word, key):
     for build in (lambda: read(NUMBER | {key: word}), lambda: read(NUMBER, **{key: word})):
-        with pytest.raises(pl.DataDerived):
+        with pytest.raises(pl.errors.DataDerived):
             build()
 
 
@@ -115,9 +115,9 @@ def test_provenance_is_a_word(word):
 def test_one_public_word_does_not_hide_another():
     for both in ({"provenance": "public", "bounds_from": "data"},
                  {"provenance": "data", "bounds_from": "public"}):
-        with pytest.raises(pl.DataDerived):
+        with pytest.raises(pl.errors.DataDerived):
             read(NUMBER | both)
-        with pytest.raises(pl.DataDerived):
+        with pytest.raises(pl.errors.DataDerived):
             read(NUMBER, **both)
 
 

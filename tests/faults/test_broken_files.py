@@ -63,7 +63,7 @@ def check(path, acks, before):
     created = before or any(ack["ack"] == "created" for ack in acks)
     try:
         ledger = pl.Ledger.open(path)
-    except pl.LedgerMissing:
+    except pl.errors.LedgerMissing:
         assert not created  # there is a whole ledger or none, at every moment
         return "none"
     with ledger:

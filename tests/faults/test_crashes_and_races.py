@@ -256,8 +256,9 @@ class Broken:
 @pytest.mark.parametrize("word", ["BEGIN", "INSERT", "COMMIT", "SELECT position"])
 @pytest.mark.parametrize(("message", "kind"), [
     ("database or disk is full", pl.LedgerError), ("disk I/O error", pl.LedgerError),
-    ("database is locked", pl.LedgerBusy), ("attempt to write a readonly database", pl.LedgerError),
-    ("database disk image is malformed", pl.LedgerCorrupt),
+    ("database is locked", pl.errors.LedgerBusy),
+    ("attempt to write a readonly database", pl.LedgerError),
+    ("database disk image is malformed", pl.errors.LedgerCorrupt),
 ])
 def test_a_failing_store_grants_nothing(path, word, message, kind):
     ledger = pl.Ledger.open(path)
@@ -296,7 +297,7 @@ def test_a_lock_held_elsewhere_is_busy_and_grants_nothing(path, monkeypatch):
     holder.execute("BEGIN IMMEDIATE")
     ledger = pl.Ledger.open(path)
     data, started = guard(ledger), time.monotonic()
-    with pytest.raises(pl.LedgerBusy):
+    with pytest.raises(pl.errors.LedgerBusy):
         ledger.request(G, data)
     assert time.monotonic() - started < 5 and data._vault.opened == 0
     holder.execute("ROLLBACK")
@@ -346,7 +347,7 @@ def test_a_failed_release_counts_as_a_touch(make_ledger):
     def bad(columns):
         raise Oops("secret 0.123456")
 
-    with pytest.raises(pl.DataError), ledger.request(PLAN, data) as session:
+    with pytest.raises(pl.errors.DataError), ledger.request(PLAN, data) as session:
         session.release(G, data.custom(bad, 1.0, "why"))
     assert ledger.spent > 0
     assert next(iter(ledger.state.grants.values())).touched

@@ -66,7 +66,7 @@ def whole_or_nothing(path):
     """Whether there is a ledger; if there is, it is whole, and goes on."""
     try:
         ledger = pl.Ledger.open(path)
-    except pl.LedgerMissing:
+    except pl.errors.LedgerMissing:
         create(path).close()  # and the name is free
         ledger = pl.Ledger.open(path)
         there = False

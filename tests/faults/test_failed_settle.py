@@ -58,7 +58,7 @@ def opened(place, answers=MANY):
     ledger._history.store = Failing(ledger._history.store)
     data = guard(ledger)
     session = ledger.request(pl.Repeat(G, answers + 5), data)
-    query = pl.Query(data, (pl.Ones(),), what="count")
+    query = pl.questions.Query(data, (pl.questions.Ones(),), what="count")
     for _ in range(answers):
         session.release(G, query)
     return ledger, session
@@ -84,7 +84,7 @@ def spills(place):
 
 
 def fails(session):
-    with pytest.raises(pl.NotSettled) as caught:
+    with pytest.raises(pl.errors.NotSettled) as caught:
         session.close()
     return caught.value
 
@@ -150,7 +150,7 @@ def test_where_nothing_can_be_kept_the_error_says_so_and_closing_still_works(pla
         error = fails(session)
         assert error.spill is None and "No space left" in str(error)
         assert "only this process knows it" in str(error)
-        with pytest.raises(pl.NotSettled):
+        with pytest.raises(pl.errors.NotSettled):
             ledger.close()
     heal(ledger)
     session.close()
@@ -244,7 +244,7 @@ def test_a_filter_grant_counts_in_full_without_its_vector(place):
     ledger._history.store = Failing(ledger._history.store)
     session = ledger.request(node, guard(ledger), scope=scope)
     data = session.filtered()
-    session.release(pl.Gaussian(50.0), pl.Query(data, (pl.Ones(),)))
+    session.release(pl.Gaussian(50.0), pl.questions.Query(data, (pl.questions.Ones(),)))
     fail(ledger)
     error = fails(session)
     with open(error.spill, encoding="ascii") as file:

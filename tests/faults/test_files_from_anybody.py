@@ -199,10 +199,10 @@ def book():
 
 def test_a_plan_that_takes_too_long_to_price_again_is_refused(book):
     ledger, data = book
-    plan = pl.from_json(anybody.sampled(900))
-    with pytest.raises(pl.InvalidPlan, match="priced in at most about 1250 ms"):
+    plan = pl.nodes.from_json(anybody.sampled(900))
+    with pytest.raises(pl.errors.InvalidPlan, match="priced in at most about 1250 ms"):
         ledger.request(plan, data)
-    with pytest.raises(pl.InvalidPlan):
+    with pytest.raises(pl.errors.InvalidPlan):
         ledger.correct("any", plan, "an audit")
     assert ledger.state.grants == {}
 
@@ -217,7 +217,7 @@ def test_small_plans_that_differ_add_up_and_repeats_do_not(book, monkeypatch):
             for _ in range(3):
                 ledger.request(plan, data).close()
 
-    with pytest.raises(pl.InvalidPlan, match="Begin another ledger"):
+    with pytest.raises(pl.errors.InvalidPlan, match="Begin another ledger"):
         ask_for_all()
     assert len(ledger.state.grants) == 12
     ledger.request(plans[0], data).close()
@@ -246,7 +246,7 @@ def test_a_vector_over_more_rows_than_one_may_have_is_refused(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(f"privledger.ledger.vectors.{name}", most)
             session = ledger.request(node, data)
-            with pytest.raises(pl.InvalidPlan) as caught:
+            with pytest.raises(pl.errors.InvalidPlan) as caught:
                 session.release(pl.Gaussian(300.0), session.filtered(node).sum("x"))
             assert "5" not in str(caught.value)
             session.close()

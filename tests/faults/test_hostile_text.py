@@ -31,7 +31,7 @@ def lived(place, text):
         data = ledger.protect(TABLE, schema, name=text)
         labels = {text[:200]: text[:200]}
         with ledger.request(G, data, learner=text, labels=labels) as session:
-            session.release(G, data.query((pl.Ones(),), None, text))
+            session.release(G, data.query((pl.questions.Ones(),), None, text))
         scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.01), name=text)
         with ledger.request(pl.IndividualFilter("gdp", 0.01, node=G), data, scope=scope) as session:
             session.release(G, session.filtered().count())
@@ -122,9 +122,9 @@ def test_assertions_labels_and_graphs(text):
     """`why` texts in a plan, in JSON and in GraphML."""
     if not text.strip():
         return
-    node = pl.Sequential([pl.Asserted(1.0, f"{text}w"), pl.Public(f"{text}p")])
-    assert pl.from_json(json.loads(json.dumps(pl.to_json(node)))) == node
-    Tree.fromstring(pl.graphml(node).encode("utf-8"))
+    node = pl.Sequential([pl.Asserted(1.0, f"{text}w"), pl.nodes.Public(f"{text}p")])
+    assert pl.nodes.from_json(json.loads(json.dumps(pl.nodes.to_json(node)))) == node
+    Tree.fromstring(pl.nodes.graphml(node).encode("utf-8"))
 
 
 @pytest.mark.parametrize("text", [*SHORT.values()], ids=[*SHORT])
@@ -163,7 +163,7 @@ def test_file_names_are_only_names(tmp_path, monkeypatch):
 SECRET = "4711.25"
 
 
-class Quoting(pl.DataError):
+class Quoting(pl.errors.DataError):
     pass
 
 
@@ -173,7 +173,7 @@ def named():
 
 ERRORS = {
     "text": lambda: RuntimeError(f"the value is {SECRET}"), "name": lambda: named()("x"),
-    "ours": lambda: pl.DataError(f"the value is {SECRET}"),
+    "ours": lambda: pl.errors.DataError(f"the value is {SECRET}"),
     "refusal": lambda: pl.BudgetExceeded(asked=1.0, spent=0.0, left=0.0, fits=SECRET),
     "value": lambda: pl.InvalidValue("x", SECRET, "another"),
     "rule": lambda: pl.InvalidValue(SECRET, 1.0, SECRET), "subclass": lambda: Quoting(SECRET),
@@ -208,7 +208,7 @@ def test_an_error_that_quotes_a_value_leaves_no_trace_in_the_ledger(tmp_path, na
 
 
 def test_names_of_exceptions():
-    assert public_name(KeyError) == "KeyError" and public_name(pl.DataError) == "DataError"
+    assert public_name(KeyError) == "KeyError" and public_name(pl.errors.DataError) == "DataError"
     assert public_name(named()) == "RuntimeError" and public_name(Quoting) == "DataError"
     forged = type("Forged_4711", (ValueError,), {"__module__": "builtins"})
     assert public_name(forged) == "ValueError"

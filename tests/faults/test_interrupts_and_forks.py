@@ -26,7 +26,7 @@ SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 path = sys.argv[1]
 ledger = pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp")
 data = ledger.protect({"x": np.linspace(0, 1, 50)}, SCHEMA, name="rows")
-query = pl.Query(data, (pl.Ones(),))
+query = pl.questions.Query(data, (pl.questions.Ones(),))
 G = pl.Gaussian(400.0)
 stop = threading.Event()
 
@@ -324,4 +324,4 @@ def test_a_fit_goes_on_where_the_lock_of_the_noise_was_lost(tmp_path):
     ledger._source._pool._lock.acquire()
     data = guard(ledger)
     with ledger.request(pl.Gaussian(5.0), data) as session:
-        session.release(pl.Gaussian(5.0), pl.Query(data, (pl.Ones(),)))
+        session.release(pl.Gaussian(5.0), pl.questions.Query(data, (pl.questions.Ones(),)))

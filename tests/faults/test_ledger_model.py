@@ -31,6 +31,7 @@ from hypothesis.stateful import (
 import privledger as pl
 from privledger.cli.export import entry_line
 from privledger.guard import Ledger
+from privledger.ledger.events import Holder
 from privledger.ledger.history import now
 from privledger.reports import receipt_is_in_history
 from privledger.rounding import from_units
@@ -41,7 +42,7 @@ CAPS = {"data": pl.Cap(SMALL, data="a"), "label": pl.Cap(SMALL, labels={"team": 
 SCOPE = pl.IndividualFilter("gdp", 1 / 64)
 NOISES = (4.0, 8.0, 16.0)  # powers of two: a price is a fraction without rounding
 CLOSE = 1e-12
-GONE = {"host": platform.node(), "pid": 2**22 + 1, "started": "a process that is gone"}
+GONE = Holder(platform.node(), 2**22 + 1, "a process that is gone")
 
 _spec = importlib.util.spec_from_file_location(
     "verify_history", Path(pl.__file__).parent / "standalone" / "verify_history.py")
@@ -191,7 +192,7 @@ class Model(RuleBasedStateMachine):
                         line.mortal or (line.scoped and grant not in self.held)):
                     line.status = "crashed"
         if any(grant in self.held for grant in unsettled):
-            with pytest.raises(pl.ScopeBusy):
+            with pytest.raises(pl.errors.ScopeBusy):
                 self.ledger.request(plan, self.data[name], scope=self.scope)
             return None
         lost = sum(line.status == "crashed" for _, line in drawn) * 2 / 256

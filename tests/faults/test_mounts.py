@@ -39,7 +39,7 @@ try:
         pass
     print(granted, flush=True)
     sys.stdin.readline()
-except pl.LedgerMisplaced as error:
+except pl.errors.LedgerMisplaced as error:
     print("refused:", error, flush=True)
 """
 FITS = 27
@@ -97,7 +97,7 @@ def test_without_seeing_the_mount_the_lock_works_in_both_directions(names):
     path, other = names
     first = Spender(f"mount --bind '{path}' '{other}'", other, "blind", 10)
     assert first.said == "10"
-    with pytest.raises(pl.LedgerMisplaced, match="another log"):
+    with pytest.raises(pl.errors.LedgerMisplaced, match="another log"):
         pl.Ledger.open(path)
     first.end()
     second = Spender("true", path, "seeing")
@@ -130,7 +130,7 @@ for kilobytes in (4, 8, 12, 16, 20, 24, 36, 52, 60, 68, 84):
         assert ledger.verify() == []
         ledger.close()
         said += " whole"
-    except pl.LedgerMissing:
+    except pl.errors.LedgerMissing:
         assert os.listdir("disk") == [], os.listdir("disk")
         pl.Ledger.create("disk/l.db", budget=pl.Budget(1.0, 1e-6)).close()
         said += " none"

@@ -157,7 +157,7 @@ def test_a_lock_held_elsewhere_is_busy_and_grants_nothing(postgres, url, monkeyp
     with postgres.connect() as holder:
         holder.execute("BEGIN; SELECT * FROM privledger.ledgers FOR UPDATE")
         started = time.monotonic()
-        with pytest.raises(pl.LedgerBusy, match="lock"):
+        with pytest.raises(pl.errors.LedgerBusy, match="lock"):
             ledger.request(G, data)
         assert time.monotonic() - started < 5 and data._vault.opened == 0
         assert ledger.spent == 0  # reading needs no lock

@@ -18,7 +18,7 @@ def sessions(url, number):
     data = guard(ledger)
     made = [ledger.request(pl.Repeat(G, 3), data) for _ in range(number)]
     for session in made:
-        session.release(G, pl.Query(data, (pl.Ones(),)))
+        session.release(G, pl.questions.Query(data, (pl.questions.Ones(),)))
     return ledger, made
 
 
@@ -43,7 +43,7 @@ def test_a_server_that_comes_back_is_waited_for(postgres, monkeypatch):
     def close(session):
         try:
             session.close()
-        except pl.NotSettled as error:
+        except pl.errors.NotSettled as error:
             errors.append(error)
 
     threads = [threading.Thread(target=close, args=(session,)) for session in made]
@@ -64,7 +64,7 @@ def test_a_server_that_stays_away_leaves_spills_that_the_next_opening_takes_up(
     postgres.stop()
     try:
         for session in made:
-            with pytest.raises(pl.NotSettled) as caught:
+            with pytest.raises(pl.errors.NotSettled) as caught:
                 session.close()
             assert caught.value.spill.startswith(str(tmp_path / "state" / "privledger"))
     finally:

@@ -13,6 +13,7 @@ from privledger.graph.depth import MAX_DEPTH, MOST_NODES, check_depth
 from privledger.graph.meter import Meter
 from privledger.graph.nodes import COMPOSITE_TYPES
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage.memory import MemoryStore
 
@@ -21,14 +22,14 @@ WRAPS = {
     "Sequential": lambda node: pl.Sequential([node]),
     "Repeat": lambda node: pl.Repeat(node, 1),
     "Parallel": lambda node: pl.Parallel([node]),
-    "OneOf": lambda node: pl.OneOf([node]),
+    "OneOf": lambda node: pl.nodes.OneOf([node]),
     "PoissonSample": lambda node: pl.PoissonSample(0.5, node),
     "IndividualFilter": lambda node: pl.IndividualFilter("gdp", 0.5, node=node),
-    "Group": lambda node: pl.Group(1, node),
-    "FixedSizeSample": lambda node: pl.FixedSizeSample(1, 2, node),
-    "AsReplaceOne": pl.AsReplaceOne,
-    "LabelOnly": pl.LabelOnly,
-    "Tuning": lambda node: pl.Tuning(node, success=0.5),
+    "Group": lambda node: pl.nodes.Group(1, node),
+    "FixedSizeSample": lambda node: pl.nodes.FixedSizeSample(1, 2, node),
+    "AsReplaceOne": pl.nodes.AsReplaceOne,
+    "LabelOnly": pl.nodes.LabelOnly,
+    "Tuning": lambda node: pl.nodes.Tuning(node, success=0.5),
 }
 JSON = {"node": "Gaussian", "noise_multiplier": 30.0}
 
@@ -54,7 +55,7 @@ def test_every_composite_is_tried():
 @pytest.mark.parametrize("name", WRAPS)
 def test_the_deepest_plan_goes_there_and_back(name):
     plan = nested(WRAPS[name], MAX_DEPTH)
-    assert from_json(pl.to_json(plan)) == plan
+    assert from_json(pl.nodes.to_json(plan)) == plan
     assert hash(plan) == hash(nested(WRAPS[name], MAX_DEPTH))
     assert pickle.loads(pickle.dumps(plan)) == plan
     repr(plan)
@@ -63,14 +64,14 @@ def test_the_deepest_plan_goes_there_and_back(name):
 @pytest.mark.parametrize("name", WRAPS)
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 200, 5000])
 def test_a_deeper_one_is_refused_by_name(name, depth):
-    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
-        pl.to_json(nested(WRAPS[name], depth))
+    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
+        pl.nodes.to_json(nested(WRAPS[name], depth))
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 200, 100_000])
 @pytest.mark.parametrize("name", ["Sequential", "Repeat"])
 def test_json_that_is_too_deep_is_refused(name, depth):
-    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
         from_json(nested_json(depth, name))
 
 
@@ -79,7 +80,7 @@ def test_lists_of_lists_are_refused(field):
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(pl.InvalidPlan, match="list of lists"):
+    with pytest.raises(pl.errors.InvalidPlan, match="list of lists"):
         from_json(JSON | {field: deep})
 
 
@@ -101,7 +102,7 @@ def test_the_deepest_plan_is_granted_and_verified():
     with ledger.request(nested(WRAPS["Sequential"], MAX_DEPTH), data, delta=1e-6) as session:
         session.release(G, data.count())
     assert ledger.verify() == []
-    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
         ledger.request(nested(WRAPS["Sequential"], MAX_DEPTH + 1), data)
     assert data._vault.opened == 1
 
@@ -111,18 +112,18 @@ def test_a_depth_that_was_written_over_is_not_believed():
     for _ in range(5000):
         plan = pl.Repeat(plan, 1)
         object.__setattr__(plan, "_depth", 1)
-    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
-        pl.to_json(plan)
+    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
+        pl.nodes.to_json(plan)
 
 
 def test_a_plan_that_holds_itself_is_refused():
     plan = pl.Repeat(G, 1)
     object.__setattr__(plan, "node", plan)
-    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
         check_depth(plan)
     table = {"node": "Repeat", "count": 1}
     table["inner"] = table
-    with pytest.raises(pl.InvalidPlan, match="at most 100 deep"):
+    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
         from_json(table)
 
 
@@ -131,8 +132,8 @@ def test_a_plan_that_unfolds_without_end_is_refused():
     plan = G
     for _ in range(60):
         plan = pl.Sequential([plan, plan])
-    with pytest.raises(pl.InvalidPlan, match=str(MOST_NODES)):
-        pl.to_json(plan)
+    with pytest.raises(pl.errors.InvalidPlan, match=str(MOST_NODES)):
+        pl.nodes.to_json(plan)
 
 
 def test_events_are_read_within_the_same_limits():
@@ -143,8 +144,8 @@ def test_events_are_read_within_the_same_limits():
         event = dp_event.GaussianDpEvent(30.0)
         for _ in range(5000):
             event = make(event)
-        with pytest.raises(pl.InvalidPlan, match="DpEvent .*at most 100 deep"):
-            pl.from_dp_event(event)
+        with pytest.raises(pl.errors.InvalidPlan, match="DpEvent .*at most 100 deep"):
+            pl.nodes.from_dp_event(event)
 
 
 def stored(depth):
@@ -157,7 +158,7 @@ def stored(depth):
     with store.transaction() as transaction:
         for position, old in enumerate(ledger._history.store.read()):
             body = old.body | ({"plan": nested_json(depth)} if old.kind == "granted" else {})
-            entry = make_entry(position, old.kind, body, head)
+            entry = make_entry(position, decode(old.kind, body), head)
             head = entry.hash
             transaction.append(entry)
     return store

@@ -48,16 +48,16 @@ READ = [
     (dp_event.ComposedDpEvent([EG, EG]), "add_remove", pl.Sequential([G, G])),
     (dp_event.PoissonSampledDpEvent(0.1, EG), "add_remove", pl.PoissonSample(0.1, G)),
     (dp_event.SampledWithoutReplacementDpEvent(100, 5, EG), "replace_one",
-     pl.FixedSizeSample(5, 100, pl.AsReplaceOne(G))),
+     pl.nodes.FixedSizeSample(5, 100, pl.nodes.AsReplaceOne(G))),
     (dp_event.RepeatAndSelectDpEvent(EG, 3.0, math.inf), "add_remove",
-     pl.Tuning(G, "poisson", mean=3.0)),
+     pl.nodes.Tuning(G, "poisson", mean=3.0)),
     (dp_event.RepeatAndSelectDpEvent(EG, 1.0, 0.5), "add_remove", G),
     (dp_event.ZCDpEvent(0.25), "add_remove", pl.AssertedZCDP(0.25, dp_events.WHY)),
     (dp_event.ZCDpEvent(0.0, 0.5), "add_remove", pl.Asserted(0.5, dp_events.WHY)),
     (dp_event.ZCDpEvent(0.0), "add_remove", pl.Sequential([])),
-    (EG, "replace_one", pl.AsReplaceOne(G)),
+    (EG, "replace_one", pl.nodes.AsReplaceOne(G)),
     (dp_event.PoissonSampledDpEvent(0.1, EG), "replace_one",
-     pl.AsReplaceOne(pl.PoissonSample(0.1, G))),
+     pl.nodes.AsReplaceOne(pl.PoissonSample(0.1, G))),
 ]
 REFUSED = [
     dp_event.NonPrivateDpEvent(), dp_event.UnsupportedDpEvent(),
@@ -71,14 +71,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("event", "relation", "node"), READ, ids=str)
 def test_an_event_is_read(event, relation, node):
-    assert pl.from_dp_event(event, relation) == node
+    assert pl.nodes.from_dp_event(event, relation) == node
 
 
 @pytest.mark.parametrize("event", REFUSED, ids=str)
 def test_an_event_without_a_node_is_refused(event):
     for wrapped in (event, dp_event.ComposedDpEvent([EG, event])):
-        with pytest.raises(pl.UnsupportedNode, match=type(event).__name__):
-            pl.from_dp_event(wrapped)
+        with pytest.raises(pl.errors.UnsupportedNode, match=type(event).__name__):
+            pl.nodes.from_dp_event(wrapped)
 
 
 def test_every_event_class_is_read_or_refused():
@@ -86,8 +86,8 @@ def test_every_event_class_is_read_or_refused():
                if issubclass(kind, dp_event.DpEvent)}
     seen = {type(event) for event, *_ in READ} | {type(event) for event in REFUSED}
     for kind in classes - seen:  # the base class, and what later versions bring
-        with pytest.raises(pl.UnsupportedNode):
-            pl.from_dp_event(object.__new__(kind))
+        with pytest.raises(pl.errors.UnsupportedNode):
+            pl.nodes.from_dp_event(object.__new__(kind))
     assert seen <= classes
 
 
@@ -96,8 +96,8 @@ def test_a_subclass_or_a_stranger_is_refused():
         pass
 
     for stranger in (GaussianDpEvent(1.0), None, 3, "GaussianDpEvent", dp_event):
-        with pytest.raises(pl.UnsupportedNode):
-            pl.from_dp_event(stranger)
+        with pytest.raises(pl.errors.UnsupportedNode):
+            pl.nodes.from_dp_event(stranger)
 
 
 @pytest.mark.parametrize(("event", "relation"), [
@@ -105,8 +105,8 @@ def test_a_subclass_or_a_stranger_is_refused():
     (dp_event.SampledWithoutReplacementDpEvent(100, 5, EG), "add_remove"),
 ])
 def test_the_other_relation_is_refused(event, relation):
-    with pytest.raises(pl.RelationMismatch):
-        pl.from_dp_event(event, relation)
+    with pytest.raises(pl.errors.RelationMismatch):
+        pl.nodes.from_dp_event(event, relation)
 
 
 NAN = math.nan
@@ -129,7 +129,7 @@ NAN = math.nan
 ], ids=str)
 def test_an_impossible_number_is_refused(event):
     with pytest.raises(pl.InvalidValue):
-        pl.from_dp_event(event)
+        pl.nodes.from_dp_event(event)
 
 
 @pytest.mark.parametrize("event", [
@@ -140,7 +140,7 @@ def test_an_impossible_number_is_refused(event):
 ], ids=str)
 def test_an_impossible_number_is_refused_for_replace_one(event):
     with pytest.raises(pl.InvalidValue):
-        pl.from_dp_event(event, "replace_one")
+        pl.nodes.from_dp_event(event, "replace_one")
 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch):
@@ -148,8 +148,8 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(dp_events.importlib, "import_module", missing)
-    for call in (lambda: pl.from_dp_event(EG), lambda: pl.to_dp_event(G)):
-        with pytest.raises(pl.UnsupportedNode, match="pip install dp-accounting"):
+    for call in (lambda: pl.nodes.from_dp_event(EG), lambda: pl.nodes.to_dp_event(G)):
+        with pytest.raises(pl.errors.UnsupportedNode, match="pip install dp-accounting"):
             call()
 
 
@@ -166,7 +166,7 @@ samples = st.builds(
     pl.PoissonSample, st.floats(0.01, 1.0),
     st.builds(pl.Gaussian, noises) | st.builds(pl.Repeat, st.builds(pl.Gaussian, noises),
                                                st.integers(1, 9)))
-tunings = st.builds(pl.Tuning, leaves | samples, st.just("negative_binomial"),
+tunings = st.builds(pl.nodes.Tuning, leaves | samples, st.just("negative_binomial"),
                     st.sampled_from([0.0, 0.5, 1.0, 3.0]), st.floats(0.01, 0.9))
 
 
@@ -179,16 +179,16 @@ plain = st.recursive(leaves | samples, composed, max_leaves=6)
 any_tree = st.recursive(leaves | samples | tunings, composed, max_leaves=6)
 unpriced = st.recursive(leaves | st.builds(pl.DiscreteLaplace, noises, st.integers(1, 3)),
                         lambda inner: st.one_of(composed(inner), st.builds(
-                            pl.Tuning, inner, st.just("poisson"), mean=st.floats(1, 9))),
+                            pl.nodes.Tuning, inner, st.just("poisson"), mean=st.floats(1, 9))),
                         max_leaves=4)
 
 
 @QUICK
 @given(plain | unpriced)
 def test_a_node_comes_back(node):
-    event = pl.to_dp_event(node)
-    assert pl.from_dp_event(event) == node
-    assert pl.to_dp_event(pl.from_dp_event(event)) == event
+    event = pl.nodes.to_dp_event(node)
+    assert pl.nodes.from_dp_event(event) == node
+    assert pl.nodes.to_dp_event(pl.nodes.from_dp_event(event)) == event
 
 
 @QUICK
@@ -196,7 +196,7 @@ def test_a_node_comes_back(node):
 def test_their_price_is_not_below_ours(node):
     # Theirs is a logarithm of a number near 1, so small sampled costs lose digits.
     slack = 1e-6 if holds(node, pl.PoissonSample) else 1e-9
-    assert np.all(theirs(pl.to_dp_event(node)) >= pl.rdp(node, ORDERS) * (1 - slack))
+    assert np.all(theirs(pl.nodes.to_dp_event(node)) >= pl.rdp(node, ORDERS) * (1 - slack))
 
 
 exact_both = st.recursive(
@@ -210,7 +210,8 @@ exact_both = st.recursive(
 @given(exact_both)
 def test_exact_prices_agree(node):
     slack = 1e-6 if holds(node, pl.PoissonSample) else 1e-9
-    np.testing.assert_allclose(theirs(pl.to_dp_event(node), orders=WHOLE), pl.rdp(node, WHOLE),
+    np.testing.assert_allclose(theirs(pl.nodes.to_dp_event(node), orders=WHOLE),
+                               pl.rdp(node, WHOLE),
                                rtol=slack)
 
 
@@ -218,9 +219,9 @@ def test_exact_prices_agree(node):
 @given(noises, st.floats(1.0, 1e6), st.sampled_from([0.0, 1e-3, 0.5, 1.0, 2.5, 40.0]))
 def test_a_random_number_of_runs_comes_back(noise, mean, shape):
     event = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(noise), mean, shape)
-    node = pl.from_dp_event(event)
+    node = pl.nodes.from_dp_event(event)
     if mean > 1:
-        again = pl.to_dp_event(node)
+        again = pl.nodes.to_dp_event(node)
         assert again.shape == shape
         assert mean <= again.mean <= mean * (1 + 1e-12)
     assert np.all(theirs(event) >= pl.rdp(node, ORDERS) * (1 - 1e-9))
@@ -229,18 +230,18 @@ def test_a_random_number_of_runs_comes_back(noise, mean, shape):
 @QUICK
 @given(st.sampled_from([0.0, 1e-3, 0.5, 1.0, 2.5, 40.0]), st.floats(1e-6, 0.999))
 def test_the_success_of_a_tuning_comes_back_rounded_down(shape, success):
-    node = pl.Tuning(G, shape=shape, success=success)
-    again = pl.from_dp_event(pl.to_dp_event(node))
+    node = pl.nodes.Tuning(G, shape=shape, success=success)
+    again = pl.nodes.from_dp_event(pl.nodes.to_dp_event(node))
     assert success * (1 - 1e-9) <= again.success <= success
 
 
 def test_noise_is_rounded_down_and_always_a_float():
     for scale, sensitivity in ((1.0, 3.0), (0.7, 0.1), (2, 7)):
-        event = pl.to_dp_event(pl.Laplace(scale, sensitivity))
+        event = pl.nodes.to_dp_event(pl.Laplace(scale, sensitivity))
         assert event.noise_multiplier <= scale / sensitivity
         assert event.noise_multiplier == pytest.approx(scale / sensitivity)
     # dp_accounting counts one of several Gaussians on a sample if the noise is an integer.
-    event = pl.to_dp_event(pl.PoissonSample(0.1, pl.Repeat(pl.Gaussian(1), 4)))
+    event = pl.nodes.to_dp_event(pl.PoissonSample(0.1, pl.Repeat(pl.Gaussian(1), 4)))
     assert type(event.event.event.noise_multiplier) is float
 
 
@@ -252,95 +253,96 @@ INEXACT = [
     (pl.Exponential(0.5, (0, 1)), "add_remove"), (pl.PermuteAndFlip(0.5), "add_remove"),
     (pl.ReportNoisyMax(0.5), "add_remove"), (pl.ReportNoisyMax(0.5, "gumbel"), "add_remove"),
     (pl.TopK(3, 0.5), "replace_one"), (pl.TopK(3, 0.5, "gumbel"), "add_remove"),
-    (pl.SparseVector(4.0, 8.0, 2), "add_remove"), (pl.Group(3, G), "add_remove"),
-    (pl.Group(3, L), "add_remove"), (pl.IndividualFilter("gdp", 0.5), "add_remove"),
-    (P([L, pl.Laplace(8.0)]), "add_remove"), (pl.OneOf([L, pl.Laplace(8.0)]), "add_remove"),
+    (pl.SparseVector(4.0, 8.0, 2), "add_remove"), (pl.nodes.Group(3, G), "add_remove"),
+    (pl.nodes.Group(3, L), "add_remove"), (pl.IndividualFilter("gdp", 0.5), "add_remove"),
+    (P([L, pl.Laplace(8.0)]), "add_remove"), (pl.nodes.OneOf([L, pl.Laplace(8.0)]), "add_remove"),
     (P([L, L]), "replace_one"), (G, "replace_one"), (L, "replace_one"),
-    (P([G, G], "index"), "replace_one"), (pl.AsReplaceOne(G), "replace_one"),
-    (pl.AsReplaceOne(L), "replace_one"),
-    (pl.FixedSizeSample(5, 100, G), "replace_one"),
-    (pl.FixedSizeSample(5, 100, pl.AsReplaceOne(G)), "replace_one"),
-    (pl.Sequential([pl.TopK(2, 0.1), pl.Group(2, G), G]), "add_remove"),
-    (pl.Tuning(pl.Exponential(0.5), success=0.1), "add_remove"),
+    (P([G, G], "index"), "replace_one"), (pl.nodes.AsReplaceOne(G), "replace_one"),
+    (pl.nodes.AsReplaceOne(L), "replace_one"),
+    (pl.nodes.FixedSizeSample(5, 100, G), "replace_one"),
+    (pl.nodes.FixedSizeSample(5, 100, pl.nodes.AsReplaceOne(G)), "replace_one"),
+    (pl.Sequential([pl.TopK(2, 0.1), pl.nodes.Group(2, G), G]), "add_remove"),
+    (pl.nodes.Tuning(pl.Exponential(0.5), success=0.1), "add_remove"),
 ]
 
 
 @pytest.mark.parametrize(("node", "relation"), INEXACT, ids=str)
 def test_an_inexact_export_is_asked_for_and_dominates(node, relation):
-    with pytest.raises(pl.UnsupportedNode, match="exact=False"):
-        pl.to_dp_event(node, relation)
-    event = pl.to_dp_event(node, relation, exact=False)
+    with pytest.raises(pl.errors.UnsupportedNode, match="exact=False"):
+        pl.nodes.to_dp_event(node, relation)
+    event = pl.nodes.to_dp_event(node, relation, exact=False)
     assert np.all(theirs(event, relation) >= pl.rdp(node, ORDERS, relation) * (1 - 1e-9))
-    back = pl.rdp(pl.from_dp_event(event, relation), ORDERS, relation)
+    back = pl.rdp(pl.nodes.from_dp_event(event, relation), ORDERS, relation)
     assert np.all(back >= pl.rdp(node, ORDERS, relation) * (1 - 1e-9))
 
 
 @pytest.mark.parametrize(("node", "relation"), [
     (pl.Asserted(1.0, "w", 1e-6), "add_remove"),
-    (pl.Tuning(G, shape=-0.5, success=0.1), "add_remove"),
-    (pl.Tuning(G, "poisson", mean=0.5), "add_remove"),
+    (pl.nodes.Tuning(G, shape=-0.5, success=0.1), "add_remove"),
+    (pl.nodes.Tuning(G, "poisson", mean=0.5), "add_remove"),
     (pl.IndividualFilter("renyi", 0.5, 8.0), "add_remove"),
-    (pl.AsReplaceOne(pl.PoissonSample(0.1, G)), "replace_one"),
+    (pl.nodes.AsReplaceOne(pl.PoissonSample(0.1, G)), "replace_one"),
     # No price here, so no event either.
-    (pl.PoissonSample(0.1, pl.Group(2, G)), "add_remove"),
+    (pl.PoissonSample(0.1, pl.nodes.Group(2, G)), "add_remove"),
     (pl.PoissonSample(0.1, G), "replace_one"),
-    (pl.RandomizedResponse(0.5, 4), "add_remove"), (pl.FixedSizeSample(5, 9, L), "add_remove"),
-    (pl.AsReplaceOne(G), "add_remove"), (P([G, G], "index"), "add_remove"),
+    (pl.RandomizedResponse(0.5, 4), "add_remove"),
+    (pl.nodes.FixedSizeSample(5, 9, L), "add_remove"),
+    (pl.nodes.AsReplaceOne(G), "add_remove"), (P([G, G], "index"), "add_remove"),
 ], ids=str)
 def test_what_no_event_bounds_is_refused(node, relation):
     for exact in (True, False):
-        with pytest.raises(pl.UnsupportedNode):
-            pl.to_dp_event(node, relation, exact=exact)
+        with pytest.raises(pl.errors.UnsupportedNode):
+            pl.nodes.to_dp_event(node, relation, exact=exact)
 
 
 def test_events_speak_about_whole_records_only():
     """Outside, a label-only epsilon would read as a promise about whole records."""
     for exact in (True, False):
-        for node in (pl.LabelOnly(L), pl.Public("nothing")):
-            with pytest.raises(pl.RelationMismatch, match="whole records"):
-                pl.to_dp_event(node, "replace_label", exact=exact)
-        with pytest.raises(pl.RelationMismatch):
-            pl.to_dp_event(pl.LabelOnly(L), "replace_one", exact=exact)
-    with pytest.raises(pl.RelationMismatch, match="whole records"):
-        pl.from_dp_event(EG, "replace_label")
+        for node in (pl.nodes.LabelOnly(L), pl.nodes.Public("nothing")):
+            with pytest.raises(pl.errors.RelationMismatch, match="whole records"):
+                pl.nodes.to_dp_event(node, "replace_label", exact=exact)
+        with pytest.raises(pl.errors.RelationMismatch):
+            pl.nodes.to_dp_event(pl.nodes.LabelOnly(L), "replace_one", exact=exact)
+    with pytest.raises(pl.errors.RelationMismatch, match="whole records"):
+        pl.nodes.from_dp_event(EG, "replace_label")
 
 
 def test_every_node_type_is_written_or_refused():
     seen = {type(node) for node, _ in INEXACT}
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
-             pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.PostProcess, pl.Public,
-             pl.LabelOnly}
+             pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.nodes.PostProcess, pl.nodes.Public,
+             pl.nodes.LabelOnly}
     assert seen == set(NODE_TYPES)
 
 
 def test_free_nodes_are_no_ops():
-    for node in (pl.Public("the schema"), pl.PostProcess("argmax"), pl.Sequential([])):
-        assert pl.to_dp_event(node) == dp_event.NoOpDpEvent()
-    free = pl.Group(2, pl.Public(""))
-    assert pl.to_dp_event(free, exact=False) == dp_event.NoOpDpEvent()
+    for node in (pl.nodes.Public("the schema"), pl.nodes.PostProcess("argmax"), pl.Sequential([])):
+        assert pl.nodes.to_dp_event(node) == dp_event.NoOpDpEvent()
+    free = pl.nodes.Group(2, pl.nodes.Public(""))
+    assert pl.nodes.to_dp_event(free, exact=False) == dp_event.NoOpDpEvent()
 
 
 def test_equal_parts_are_one_part():
-    assert pl.to_dp_event(P([G, G, G])) == EG
+    assert pl.nodes.to_dp_event(P([G, G, G])) == EG
     response = pl.RandomizedResponse(0.5, 4)
     event = dp_event.RandomizedResponseDpEvent(0.5, 4)
-    assert pl.to_dp_event(P([response] * 3, "index"), "replace_one") == event
-    with pytest.raises(pl.UnsupportedNode):
-        pl.to_dp_event(P([response] * 3), "replace_one")
-    assert pl.to_dp_event(response, "replace_one") == event
+    assert pl.nodes.to_dp_event(P([response] * 3, "index"), "replace_one") == event
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.nodes.to_dp_event(P([response] * 3), "replace_one")
+    assert pl.nodes.to_dp_event(response, "replace_one") == event
 
 
 @pytest.mark.parametrize("node", [G, pl.Repeat(G, 5)], ids=str)
 def test_their_two_accountants_disagree_about_a_replacement(node):
     """Why additive noise is not exported exactly for replace_one: one doubles, one does not."""
-    event = pl.to_dp_event(node, "replace_one", exact=False)
+    event = pl.nodes.to_dp_event(node, "replace_one", exact=False)
     ours = pl.epsilon(node, 1e-6, "replace_one")
     found = [kind(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE).compose(event)
              .get_epsilon(1e-6) for kind in (RdpAccountant, dp.pld.PLDAccountant)]
     assert min(found) >= ours * (1 - 1e-6)
     assert found[1] > 1.5 * found[0]
     # And the reading of their docstring, which is the safe one, doubles.
-    read = pl.epsilon(pl.from_dp_event(event, "replace_one"), 1e-6, "replace_one")
+    read = pl.epsilon(pl.nodes.from_dp_event(event, "replace_one"), 1e-6, "replace_one")
     assert read == pytest.approx(found[1], rel=1e-3)
 
 

@@ -30,12 +30,13 @@ def test_parts_cost_two_under_replace_one():
 
 def test_certificates():
     assert np.all(bounds(pl.Parallel([G, G], "index"), "replace_one") == bounds(G, "replace_one"))
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         bounds(pl.Parallel([G, G], "index"))
 
 
 def test_free_nodes_are_free():
-    free = pl.Sequential([pl.PostProcess("argmax"), pl.Public("schema"), pl.Sequential([])])
+    free = pl.Sequential([pl.nodes.PostProcess("argmax"), pl.nodes.Public("schema"),
+                          pl.Sequential([])])
     assert pl.epsilon(free) == 0 and not bounds(free).any()
     assert np.all(bounds(pl.Sequential([G, free])) <= bounds(G) * (1 + 1e-12))
 
@@ -76,15 +77,15 @@ def test_many_releases_on_one_sample_cost_more_than_on_many_samples():
     (pl.RandomizedResponse(0.5), "add_remove"),
     (pl.PoissonSample(0.1, pl.IndividualFilter("gdp", 1.0)), "add_remove"),
     (pl.PoissonSample(0.1, pl.Repeat(pl.IndividualFilter("renyi", 1.0, 4.0), 2)), "add_remove"),
-    (pl.PoissonSample(0.1, pl.Group(2, G)), "add_remove"),
-    (pl.Group(2, pl.IndividualFilter("renyi", 1.0, 4.0)), "add_remove"),
-    (pl.FixedSizeSample(1, 10, G), "add_remove"), (pl.AsReplaceOne(G), "add_remove"),
-    (pl.FixedSizeSample(1, 10, pl.Group(2, G)), "replace_one"),
-    (pl.AsReplaceOne(pl.IndividualFilter("gdp", 1.0)), "replace_one"),
-    (pl.Tuning(pl.Asserted(1.0, "why", 1e-6), success=0.1), "add_remove"),
+    (pl.PoissonSample(0.1, pl.nodes.Group(2, G)), "add_remove"),
+    (pl.nodes.Group(2, pl.IndividualFilter("renyi", 1.0, 4.0)), "add_remove"),
+    (pl.nodes.FixedSizeSample(1, 10, G), "add_remove"), (pl.nodes.AsReplaceOne(G), "add_remove"),
+    (pl.nodes.FixedSizeSample(1, 10, pl.nodes.Group(2, G)), "replace_one"),
+    (pl.nodes.AsReplaceOne(pl.IndividualFilter("gdp", 1.0)), "replace_one"),
+    (pl.nodes.Tuning(pl.Asserted(1.0, "why", 1e-6), success=0.1), "add_remove"),
 ])
 def test_no_proof_means_refused(node, relation):
-    with pytest.raises(pl.UnsupportedNode):
+    with pytest.raises(pl.errors.UnsupportedNode):
         pl.epsilon(node, 1e-6, relation)
 
 
@@ -98,10 +99,11 @@ def test_filters_cost_their_cap_whatever_runs_inside():
 
 
 def test_group_prices():
-    assert pl.epsilon(pl.Group(3, L)) == pytest.approx(3.0)
-    assert pl.epsilon(pl.Group(3, G), 1e-6) == pytest.approx(
+    assert pl.epsilon(pl.nodes.Group(3, L)) == pytest.approx(3.0)
+    assert pl.epsilon(pl.nodes.Group(3, G), 1e-6) == pytest.approx(
         pl.epsilon(pl.Gaussian(1 / 3), 1e-6), rel=1e-9)
-    assert pl.Group(1, G) != G and pl.epsilon(pl.Group(1, G), 1e-6) == pl.epsilon(G, 1e-6)
+    assert pl.nodes.Group(1, G) != G and pl.epsilon(pl.nodes.Group(1, G), 1e-6) == pl.epsilon(G,
+                                                                                              1e-6)
 
 
 @pytest.mark.parametrize("accountant", ["prv", "exact", "", None, 1])
@@ -130,10 +132,10 @@ def test_a_huge_plan_is_priced_without_unrolling_it():
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_one_of_costs_its_dearest_member(relation):
-    node = pl.OneOf([pl.Repeat(pl.Laplace(8.0), 3), pl.Gaussian(4.0), pl.Laplace(2.0)])
+    node = pl.nodes.OneOf([pl.Repeat(pl.Laplace(8.0), 3), pl.Gaussian(4.0), pl.Laplace(2.0)])
     assert np.all(bounds(node, relation) == np.maximum.reduce(
         [bounds(member, relation) for member in node.nodes]))
-    laplaces = pl.OneOf([pl.Repeat(pl.Laplace(8.0), 3), pl.Laplace(2.0)])
+    laplaces = pl.nodes.OneOf([pl.Repeat(pl.Laplace(8.0), 3), pl.Laplace(2.0)])
     assert pl.epsilon(laplaces, relation=relation) == pytest.approx(0.5)
     for delta in (1e-3, 1e-6):
         worst = max(pl.epsilon(member, delta, relation) for member in node.nodes)

@@ -15,14 +15,14 @@ from privledger.mechanisms import leaf_cost
 G, L, R = pl.Gaussian(2.0), pl.Laplace(4.0, 2.0), pl.RandomizedResponse(0.5, 3)
 LABEL = "replace_label"
 INSIDE = [
-    G, L, R, pl.Repeat(R, 3), pl.Sequential([L, R]), pl.Group(2, L),
+    G, L, R, pl.Repeat(R, 3), pl.Sequential([L, R]), pl.nodes.Group(2, L),
     pl.Parallel([L, pl.Laplace(1.0)], "index"), pl.Parallel([L, L]),
-    pl.AsReplaceOne(pl.PoissonSample(0.1, G)),
-    pl.Tuning(L, success=0.1),
+    pl.nodes.AsReplaceOne(pl.PoissonSample(0.1, G)),
+    pl.nodes.Tuning(L, success=0.1),
 ]
 
 
-@pytest.mark.parametrize("node", INSIDE, ids=pl.label)
+@pytest.mark.parametrize("node", INSIDE, ids=pl.nodes.label)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_label_costs_what_a_replaced_record_costs(node, delta):
     """A changed label is a replaced record, so no accountant may say less than it proves."""
@@ -30,53 +30,55 @@ def test_a_label_costs_what_a_replaced_record_costs(node, delta):
         expected = pl.epsilon(node, delta, "replace_one")
     except pl.PrivledgerError as error:
         with pytest.raises(type(error)):
-            pl.epsilon(pl.LabelOnly(node), delta, LABEL)
+            pl.epsilon(pl.nodes.LabelOnly(node), delta, LABEL)
         return
-    assert pl.epsilon(pl.LabelOnly(node), delta, LABEL) == expected
+    assert pl.epsilon(pl.nodes.LabelOnly(node), delta, LABEL) == expected
 
 
-@pytest.mark.parametrize("node", [*INSIDE, pl.Repeat(G, 2)], ids=pl.label)
+@pytest.mark.parametrize("node", [*INSIDE, pl.Repeat(G, 2)], ids=pl.nodes.label)
 def test_relations_never_mix(node):
     for relation in ("add_remove", "replace_one"):
-        with pytest.raises(pl.RelationMismatch, match="whole records"):
-            pl.epsilon(pl.LabelOnly(node), 1e-6, relation)
-    with pytest.raises(pl.RelationMismatch):
+        with pytest.raises(pl.errors.RelationMismatch, match="whole records"):
+            pl.epsilon(pl.nodes.LabelOnly(node), 1e-6, relation)
+    with pytest.raises(pl.errors.RelationMismatch):
         pl.epsilon(node, 1e-6, LABEL)
-    with pytest.raises(pl.RelationMismatch):
-        pl.epsilon(pl.LabelOnly(pl.LabelOnly(node)), 1e-6, LABEL)
-    with pytest.raises(pl.RelationMismatch):
-        pl.epsilon(pl.Sequential([pl.LabelOnly(node), node]), 1e-6, LABEL)
-    with pytest.raises(pl.RelationMismatch, match="LabelOnly around"):
-        pl.epsilon(pl.Parallel([pl.LabelOnly(node)] * 2), 1e-6, LABEL)
+    with pytest.raises(pl.errors.RelationMismatch):
+        pl.epsilon(pl.nodes.LabelOnly(pl.nodes.LabelOnly(node)), 1e-6, LABEL)
+    with pytest.raises(pl.errors.RelationMismatch):
+        pl.epsilon(pl.Sequential([pl.nodes.LabelOnly(node), node]), 1e-6, LABEL)
+    with pytest.raises(pl.errors.RelationMismatch, match="LabelOnly around"):
+        pl.epsilon(pl.Parallel([pl.nodes.LabelOnly(node)] * 2), 1e-6, LABEL)
 
 
 @pytest.mark.parametrize("node", [pl.PoissonSample(0.1, G), pl.IndividualFilter("gdp", 1.0)],
-                         ids=pl.label)
+                         ids=pl.nodes.label)
 def test_what_has_no_replace_one_proof_has_none_for_labels(node):
-    for tried in (pl.LabelOnly(node), node, pl.IndividualFilter("gdp", 1.0, node=pl.LabelOnly(G)),
-                  pl.PoissonSample(0.1, pl.LabelOnly(G))):
-        with pytest.raises(pl.RelationMismatch):
+    for tried in (pl.nodes.LabelOnly(node), node,
+                  pl.IndividualFilter("gdp", 1.0, node=pl.nodes.LabelOnly(G)),
+                  pl.PoissonSample(0.1, pl.nodes.LabelOnly(G))):
+        with pytest.raises(pl.errors.RelationMismatch):
             pl.epsilon(tried, 1e-6, LABEL)
 
 
 def test_a_sample_of_fixed_size_swaps_whole_records():
     """A label may move a query by 1 where a record moves it by 2: the proof does not carry over."""
-    sample = pl.FixedSizeSample(5, 100, G)
+    sample = pl.nodes.FixedSizeSample(5, 100, G)
     for node in (sample, pl.Repeat(sample, 2)):
-        with pytest.raises(pl.UnsupportedNode, match="fixed size"):
-            pl.epsilon(pl.LabelOnly(node), 1e-6, LABEL)
-    with pytest.raises(pl.RelationMismatch):
-        pl.epsilon(pl.FixedSizeSample(5, 100, pl.LabelOnly(G)), 1e-6, LABEL)
+        with pytest.raises(pl.errors.UnsupportedNode, match="fixed size"):
+            pl.epsilon(pl.nodes.LabelOnly(node), 1e-6, LABEL)
+    with pytest.raises(pl.errors.RelationMismatch):
+        pl.epsilon(pl.nodes.FixedSizeSample(5, 100, pl.nodes.LabelOnly(G)), 1e-6, LABEL)
 
 
 def test_composition_outside_is_composition_inside():
-    one = pl.LabelOnly(L)
+    one = pl.nodes.LabelOnly(L)
     assert pl.epsilon(pl.Repeat(one, 4), 0.0, LABEL) == pl.epsilon(
-        pl.LabelOnly(pl.Repeat(L, 4)), 0.0, LABEL)
-    assert pl.epsilon(pl.Parallel([one, pl.LabelOnly(pl.Laplace(1.0))], "index"), 0.0,
+        pl.nodes.LabelOnly(pl.Repeat(L, 4)), 0.0, LABEL)
+    assert pl.epsilon(pl.Parallel([one, pl.nodes.LabelOnly(pl.Laplace(1.0))], "index"), 0.0,
                       LABEL) == pl.epsilon(pl.Laplace(1.0))
-    assert pl.epsilon(pl.Group(3, one), 0.0, LABEL) == pytest.approx(3 * pl.epsilon(L))
-    assert pl.epsilon(pl.Sequential([pl.Public("x"), pl.PostProcess("y")]), 0.0, LABEL) == 0
+    assert pl.epsilon(pl.nodes.Group(3, one), 0.0, LABEL) == pytest.approx(3 * pl.epsilon(L))
+    assert pl.epsilon(pl.Sequential([pl.nodes.Public("x"), pl.nodes.PostProcess("y")]), 0.0,
+                      LABEL) == 0
     assert cost_of(one, LABEL).relation == LABEL
 
 
@@ -84,21 +86,22 @@ def test_composition_outside_is_composition_inside():
 @settings(max_examples=40, deadline=None)
 def test_randomised_response_is_priced_as_under_replace_one(noise, buckets, delta):
     node = pl.RandomizedResponse(noise, buckets)
-    assert pl.epsilon(pl.LabelOnly(node), delta, LABEL) == pl.epsilon(node, delta, "replace_one")
-    assert cost_of(pl.LabelOnly(node), LABEL).pure == leaf_cost(
+    assert pl.epsilon(pl.nodes.LabelOnly(node), delta, LABEL) == pl.epsilon(node, delta,
+                                                                            "replace_one")
+    assert cost_of(pl.nodes.LabelOnly(node), LABEL).pure == leaf_cost(
         node, "replace_one", (2.0,)).pure
 
 
 def test_nothing_is_priced_per_record():
-    for node in (G, pl.LabelOnly(G)):
-        with pytest.raises(pl.RelationMismatch):
-            pl.rdp_per_record(node, np.array([0.5]), [2.0], LABEL)
+    for node in (G, pl.nodes.LabelOnly(G)):
+        with pytest.raises(pl.errors.RelationMismatch):
+            pl.nodes.rdp_per_record(node, np.array([0.5]), [2.0], LABEL)
 
 
 def test_every_reader_is_told_that_it_is_labels_only():
-    assert LABELS_ONLY in str(pl.explain(pl.LabelOnly(L), 0.0, LABEL)).splitlines()[0]
+    assert LABELS_ONLY in str(pl.explain(pl.nodes.LabelOnly(L), 0.0, LABEL)).splitlines()[0]
     assert LABELS_ONLY not in str(pl.explain(L, 0.0, "replace_one"))
     assert "LABELS ONLY" in promise(LABEL)
-    assert pl.label(pl.LabelOnly(L)).startswith("LabelOnly")
+    assert pl.nodes.label(pl.nodes.LabelOnly(L)).startswith("LabelOnly")
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), relation=LABEL)
     assert LABELS_ONLY in repr(ledger)

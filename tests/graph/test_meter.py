@@ -34,7 +34,7 @@ def refused(meter, chain, leaf):
 
 
 def test_counts_down_to_nothing():
-    meter = Meter(pl.Sequential([pl.Repeat(G, 2), L, pl.PostProcess("x")]))
+    meter = Meter(pl.Sequential([pl.Repeat(G, 2), L, pl.nodes.PostProcess("x")]))
     for leaf in (G, L, G):
         meter.admit((), leaf)
     assert meter.left() == {}
@@ -148,19 +148,19 @@ def test_a_filter_without_inside_lets_its_caps_do_the_guarding():
 
 
 def test_a_group_admits_what_it_holds():
-    meter = Meter(pl.Group(3, pl.Sequential([G, L])))
+    meter = Meter(pl.nodes.Group(3, pl.Sequential([G, L])))
     meter.admit((), L)
     meter.admit((), G)
     refused(meter, (), G)
 
 
 def test_an_empty_plan_admits_nothing():
-    for plan in (pl.Sequential([]), pl.PostProcess("x"), pl.Public("y")):
+    for plan in (pl.Sequential([]), pl.nodes.PostProcess("x"), pl.nodes.Public("y")):
         refused(Meter(plan), (), G)
 
 
 def test_one_member_of_one_of_runs_and_no_other():
-    meter = Meter(pl.OneOf([pl.Repeat(G, 2), pl.Sequential([L, L, L])]))
+    meter = Meter(pl.nodes.OneOf([pl.Repeat(G, 2), pl.Sequential([L, L, L])]))
     meter.admit((), L)
     refused(meter, (), G)
     meter.admit((), L)
@@ -169,19 +169,19 @@ def test_one_member_of_one_of_runs_and_no_other():
 
 
 def test_members_stay_possible_while_they_explain_everything():
-    meter = Meter(pl.OneOf([pl.Sequential([G, G]), pl.Sequential([G, L])]))
+    meter = Meter(pl.nodes.OneOf([pl.Sequential([G, G]), pl.Sequential([G, L])]))
     meter.admit((), G)
     meter.admit((), L)
     refused(meter, (), G)
-    twice = Meter(pl.Repeat(pl.OneOf([G, L]), 2))
+    twice = Meter(pl.Repeat(pl.nodes.OneOf([G, L]), 2))
     twice.admit((), G)
     twice.admit((), L)
     refused(twice, (), L)
 
 
 def test_a_sample_of_one_of_is_never_a_fresh_one_elsewhere():
-    plan = pl.Sequential([pl.OneOf([pl.PoissonSample(0.1, G)]), pl.PoissonSample(0.1, L),
-                          pl.OneOf([pl.PoissonSample(0.1, L), G])])
+    plan = pl.Sequential([pl.nodes.OneOf([pl.PoissonSample(0.1, G)]), pl.PoissonSample(0.1, L),
+                          pl.nodes.OneOf([pl.PoissonSample(0.1, L), G])])
     step = Context("poisson", "one", rate=0.1)
     meter = Meter(plan)
     meter.admit((step,), G)

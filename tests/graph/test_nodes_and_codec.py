@@ -15,17 +15,22 @@ G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
 EVERY = [
     G, L, pl.Gaussian(2.0, (0.25, 0.75)), pl.DiscreteLaplace(0.5, 3), pl.DiscreteGaussian(2.0, 2),
     pl.Exponential(0.5), pl.RandomizedResponse(0.5, 4), pl.Asserted(0.1, "seen by hand"),
-    pl.PostProcess("argmax"), pl.Public("the schema"), pl.Sequential([]), pl.Sequential([G, L]),
-    pl.Repeat(G, 7), pl.Parallel([G, L]), pl.Parallel([G], "iid_per_record"), pl.OneOf([G, L]),
+    pl.nodes.PostProcess("argmax"), pl.nodes.Public("the schema"), pl.Sequential([]),
+    pl.Sequential([G, L]),
+    pl.Repeat(G, 7), pl.Parallel([G, L]), pl.Parallel([G], "iid_per_record"),
+    pl.nodes.OneOf([G, L]),
     pl.PoissonSample(0.1, G), pl.IndividualFilter("gdp", 0.5),
     pl.IndividualFilter("renyi", 0.5, 8.0, pl.Repeat(pl.PoissonSample(0.1, G), 3)),
-    pl.Group(3, G), pl.Exponential(0.5, (0, 1)), pl.PermuteAndFlip(0.5), pl.ReportNoisyMax(0.5),
+    pl.nodes.Group(3, G), pl.Exponential(0.5, (0, 1)), pl.PermuteAndFlip(0.5),
+    pl.ReportNoisyMax(0.5),
     pl.ReportNoisyMax(0.5, "gumbel"), pl.TopK(3, 0.5), pl.TopK(3, 0.5, "gumbel"),
     pl.SparseVector(4.0, 8.0), pl.SparseVector(4.0, 8.0, 3, 2.0, True),
     pl.Asserted(0.1, "with a delta", 1e-6), pl.AssertedZCDP(0.1, "seen by hand"),
-    pl.FixedSizeSample(5, 100, pl.Repeat(G, 3)), pl.AsReplaceOne(pl.PoissonSample(0.1, L)),
-    pl.Tuning(G, success=0.1), pl.Tuning(pl.Sequential([G, L]), shape=-0.5, success=0.25),
-    pl.Tuning(L, "poisson", mean=3.0), pl.LabelOnly(pl.Repeat(L, 2)),
+    pl.nodes.FixedSizeSample(5, 100, pl.Repeat(G, 3)),
+    pl.nodes.AsReplaceOne(pl.PoissonSample(0.1, L)),
+    pl.nodes.Tuning(G, success=0.1),
+    pl.nodes.Tuning(pl.Sequential([G, L]), shape=-0.5, success=0.25),
+    pl.nodes.Tuning(L, "poisson", mean=3.0), pl.nodes.LabelOnly(pl.Repeat(L, 2)),
 ]
 
 
@@ -33,11 +38,11 @@ def test_every_node_type_is_among_them():
     assert {type(node) for node in EVERY} == set(NODE_TYPES)
 
 
-@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.label(node)[:30])
+@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])
 def test_json_round_trip(node):
-    text = canonical(pl.to_json(node))
-    assert pl.from_json(json.loads(text)) == node
-    assert canonical(pl.to_json(pl.from_json(json.loads(text)))) == text
+    text = canonical(pl.nodes.to_json(node))
+    assert pl.nodes.from_json(json.loads(text)) == node
+    assert canonical(pl.nodes.to_json(pl.nodes.from_json(json.loads(text)))) == text
 
 
 def test_canonical_json_is_canonical():
@@ -87,13 +92,13 @@ def test_canonical_json_is_canonical():
 ])
 def test_malformed_json_is_an_invalid_value(value):
     with pytest.raises(pl.InvalidValue):
-        pl.from_json(value)
+        pl.nodes.from_json(value)
 
 
 @pytest.mark.parametrize("build", [
     lambda: pl.Sequential([G, 3]), lambda: pl.Sequential(["x"]), lambda: pl.Repeat(None, 2),
     lambda: pl.Parallel([]), lambda: pl.Parallel([G], "balanced"), lambda: pl.Parallel([None]),
-    lambda: pl.PoissonSample(0.1, "G"), lambda: pl.Group(2, 5),
+    lambda: pl.PoissonSample(0.1, "G"), lambda: pl.nodes.Group(2, 5),
     lambda: pl.IndividualFilter("pure", 1.0), lambda: pl.IndividualFilter("gdp", 1.0, 2.0),
     lambda: pl.IndividualFilter("renyi", 1.0), lambda: pl.IndividualFilter("gdp", 1.0, node=3),
     lambda: pl.epsilon("G", 1e-6), lambda: pl.epsilon(None, 1e-6),
@@ -112,12 +117,12 @@ def test_lists_become_tuples():
 
 def test_equal_trees_hash_alike():
     for node in EVERY:
-        twin = pl.from_json(pl.to_json(node))
+        twin = pl.nodes.from_json(pl.nodes.to_json(node))
         assert hash(twin) == hash(node)
 
 
 def test_view_has_one_vertex_per_node_and_counts_repeats():
-    tree = pl.view(pl.Repeat(pl.Sequential([G, pl.PoissonSample(0.1, pl.Repeat(L, 2))]), 5))
+    tree = pl.nodes.view(pl.Repeat(pl.Sequential([G, pl.PoissonSample(0.1, pl.Repeat(L, 2))]), 5))
     kinds = {path: data["kind"] for path, data in tree.nodes(data=True)}
     assert kinds == {"0": "Repeat", "0.0": "Sequential", "0.0.0": "Gaussian",
                      "0.0.1": "PoissonSample", "0.0.1.0": "Repeat", "0.0.1.0.0": "Laplace"}
@@ -127,7 +132,7 @@ def test_view_has_one_vertex_per_node_and_counts_repeats():
         tree.add_node("new")
 
 
-@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.label(node)[:30])
+@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])
 def test_label_and_graphml_name_the_type(node):
-    assert pl.label(node).startswith(type(node).__name__)
-    assert type(node).__name__ in pl.graphml(node)
+    assert pl.nodes.label(node).startswith(type(node).__name__)
+    assert type(node).__name__ in pl.nodes.graphml(node)

@@ -13,20 +13,20 @@ ORDERS = [1.5, 2.0, 4.0, 16.0, 64.0]
 G, L = pl.Gaussian(1.3), pl.Laplace(2.0, 1.5)
 SAMPLED_LAPLACE = [  # priced by their amplified pure epsilon, which is looser
     pl.PoissonSample(0.05, L), pl.PoissonSample(0.1, pl.Sequential([L, pl.Repeat(L, 2)])),
-    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, L), pl.Repeat(L, 2), pl.Public("n")]), 5),
+    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, L), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5),
 ]
 NODES = [
     G, L, pl.Gaussian(2.0, (0.25, 0.75)), pl.PoissonSample(0.05, G),
     pl.PoissonSample(1.0, G), pl.PoissonSample(0.1, pl.Repeat(G, 3)),
-    pl.PoissonSample(0.1, pl.Sequential([G, pl.PostProcess("mean")])),
+    pl.PoissonSample(0.1, pl.Sequential([G, pl.nodes.PostProcess("mean")])),
     pl.Repeat(G, 7), pl.Repeat(pl.PoissonSample(0.05, G), 100), pl.Sequential([G, L, G]),
-    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, G), pl.Repeat(L, 2), pl.Public("n")]), 5),
+    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, G), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5),
 ]
 
 
-@pytest.mark.parametrize("node", NODES, ids=pl.label)
+@pytest.mark.parametrize("node", NODES, ids=pl.nodes.label)
 def test_the_full_share_costs_what_the_node_costs(node):
-    found = pl.rdp_per_record(node, np.array([1.0, 0.0]), ORDERS)
+    found = pl.nodes.rdp_per_record(node, np.array([1.0, 0.0]), ORDERS)
     assert found[0] == pytest.approx(pl.rdp(node, ORDERS), rel=1e-12)
     assert not found[1].any()
 
@@ -46,19 +46,19 @@ def shrunk(node, share):
     return node
 
 
-@pytest.mark.parametrize("node", NODES, ids=pl.label)
+@pytest.mark.parametrize("node", NODES, ids=pl.nodes.label)
 def test_a_share_costs_what_the_node_of_smaller_sensitivity_costs(node):
     shares = np.concatenate((np.random.default_rng(3).random(25), [1e-4, 0.03]))
-    found = pl.rdp_per_record(node, shares, ORDERS)
+    found = pl.nodes.rdp_per_record(node, shares, ORDERS)
     exact = np.array([pl.rdp(shrunk(node, share), ORDERS) for share in shares.tolist()])
     assert found.shape == exact.shape and found.dtype == np.float64
     assert (found >= exact * (1 - 1e-12)).all() and (found <= exact * 1.01).all()
 
 
-@pytest.mark.parametrize("node", SAMPLED_LAPLACE, ids=pl.label)
+@pytest.mark.parametrize("node", SAMPLED_LAPLACE, ids=pl.nodes.label)
 def test_a_sampled_laplace_is_never_too_cheap(node):
     shares = np.array([1.0, 0.5, 0.03, 1e-4, 0.0])
-    found = pl.rdp_per_record(node, shares, ORDERS)
+    found = pl.nodes.rdp_per_record(node, shares, ORDERS)
     for row, share in zip(found[:-1], shares[:-1].tolist(), strict=True):
         assert (row >= pl.rdp(shrunk(node, share), ORDERS) * (1 - 1e-12)).all()
     assert not found[-1].any()
@@ -66,36 +66,37 @@ def test_a_sampled_laplace_is_never_too_cheap(node):
 
 def test_an_order_may_be_listed_anywhere():
     shares = np.array([0.2, 0.9])
-    found = pl.rdp_per_record(pl.PoissonSample(0.1, G), shares, [8, 2.0, 8.0])
-    rising = pl.rdp_per_record(pl.PoissonSample(0.1, G), shares, [2.0, 8.0])
+    found = pl.nodes.rdp_per_record(pl.PoissonSample(0.1, G), shares, [8, 2.0, 8.0])
+    rising = pl.nodes.rdp_per_record(pl.PoissonSample(0.1, G), shares, [2.0, 8.0])
     assert np.array_equal(found, rising[:, [1, 0, 1]])
 
 
 def test_nothing_costs_nothing():
-    for node in (pl.Sequential([]), pl.PostProcess("x"), pl.PoissonSample(0.5, pl.Public("y"))):
-        assert not pl.rdp_per_record(node, np.array([0.5, 1.0]), ORDERS).any()
+    for node in (pl.Sequential([]), pl.nodes.PostProcess("x"),
+                 pl.PoissonSample(0.5, pl.nodes.Public("y"))):
+        assert not pl.nodes.rdp_per_record(node, np.array([0.5, 1.0]), ORDERS).any()
 
 
 @pytest.mark.parametrize("node", [
     pl.Exponential(1.0), pl.DiscreteGaussian(2.0), pl.DiscreteLaplace(1.0), pl.Asserted(1.0, "x"),
-    pl.Parallel([G, G]), pl.Group(2, G), pl.IndividualFilter("gdp", 1.0, node=G),
+    pl.Parallel([G, G]), pl.nodes.Group(2, G), pl.IndividualFilter("gdp", 1.0, node=G),
     pl.PoissonSample(0.1, pl.Sequential([G, L])), pl.PoissonSample(0.1, pl.PoissonSample(0.1, G)),
-    pl.PoissonSample(0.1, pl.Group(2, G)), pl.PoissonSample(0.1, pl.Exponential(1.0)),
+    pl.PoissonSample(0.1, pl.nodes.Group(2, G)), pl.PoissonSample(0.1, pl.Exponential(1.0)),
     pl.PoissonSample(0.1, pl.IndividualFilter("gdp", 1.0)), pl.Sequential([G, pl.Parallel([G])]),
-], ids=pl.label)
+], ids=pl.nodes.label)
 def test_no_proof_means_refused(node):
-    with pytest.raises(pl.UnsupportedNode):
-        pl.rdp_per_record(node, np.array([0.5]), ORDERS)
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.nodes.rdp_per_record(node, np.array([0.5]), ORDERS)
 
 
 def test_relations():
     shares = np.array([0.5])
-    same = pl.rdp_per_record(G, shares, ORDERS, "replace_one")
-    assert np.array_equal(same, pl.rdp_per_record(G, shares, ORDERS))
-    with pytest.raises(pl.RelationMismatch):
-        pl.rdp_per_record(pl.PoissonSample(0.1, G), shares, ORDERS, "replace_one")
+    same = pl.nodes.rdp_per_record(G, shares, ORDERS, "replace_one")
+    assert np.array_equal(same, pl.nodes.rdp_per_record(G, shares, ORDERS))
+    with pytest.raises(pl.errors.RelationMismatch):
+        pl.nodes.rdp_per_record(pl.PoissonSample(0.1, G), shares, ORDERS, "replace_one")
     with pytest.raises(pl.InvalidValue):
-        pl.rdp_per_record(G, shares, ORDERS, "neighbours")
+        pl.nodes.rdp_per_record(G, shares, ORDERS, "neighbours")
 
 
 @pytest.mark.parametrize("bad", [
@@ -103,22 +104,22 @@ def test_relations():
     np.array([[0.7312345]]), np.array([True]), np.array(["0.7312345"]), [0.7312345], None])
 def test_bad_shares_are_refused_without_saying_one(bad):
     with pytest.raises(pl.InvalidValue) as caught:
-        pl.rdp_per_record(pl.PoissonSample(0.1, G), bad, ORDERS)
+        pl.nodes.rdp_per_record(pl.PoissonSample(0.1, G), bad, ORDERS)
     assert "73123" not in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [[], [1.0], [0.5, 2.0], [math.nan], [math.inf], [True], ["2"]])
 def test_bad_orders_are_refused(bad):
     with pytest.raises(pl.PrivledgerError):
-        pl.rdp_per_record(G, np.array([0.5]), bad)
+        pl.nodes.rdp_per_record(G, np.array([0.5]), bad)
 
 
 def test_no_node_no_price():
-    with pytest.raises(pl.InvalidMechanism):
-        pl.rdp_per_record("Gaussian", np.array([0.5]), ORDERS)
+    with pytest.raises(pl.errors.InvalidMechanism):
+        pl.nodes.rdp_per_record("Gaussian", np.array([0.5]), ORDERS)
 
 
 def test_the_shares_are_left_as_they_were():
     shares = np.array([0.25, 0.5])
-    pl.rdp_per_record(pl.Repeat(pl.Sequential([G, L]), 3), shares, ORDERS)
+    pl.nodes.rdp_per_record(pl.Repeat(pl.Sequential([G, L]), 3), shares, ORDERS)
     assert shares.tolist() == [0.25, 0.5]

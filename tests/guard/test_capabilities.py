@@ -255,7 +255,7 @@ def test_no_error_carries_a_frame_from_behind_the_handle(owner, data):
                     lambda: session.release(WIDE, data.sum("x", lower=float("nan"))),
                     lambda: session.release(WIDE, 7), lambda: session.release(WIDE, mine),
                     lambda: session.filtered("no"), lambda: session.filtered(None),
-                    lambda: data.partition(pl.IndexCells(np.zeros(N, int), 1)),
+                    lambda: data.partition(pl.questions.IndexCells(np.zeros(N, int), 1)),
                     lambda: data.public_features):
         try:
             attempt()
@@ -323,7 +323,7 @@ def test_a_price_is_not_taken_from_a_node_that_changed():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
     data = ledger.protect(TABLE, Y, SCHEMA)
     for make in (lambda m: pl.Gaussian(m), lambda m: pl.Repeat(pl.Gaussian(m), 2),
-                 lambda m: pl.OneOf([pl.Gaussian(m), pl.Gaussian(2 * m)])):
+                 lambda m: pl.nodes.OneOf([pl.Gaussian(m), pl.Gaussian(2 * m)])):
         bait = make(2.0**61)
         assert pl.epsilon(bait, delta=1e-6) < 1e-6
         for node in (getattr(bait, "node", bait), *getattr(bait, "nodes", ())):
@@ -353,10 +353,10 @@ def test_orders_of_a_strangers_own_make_poison_no_cache():
 
 def changed_blocks(data):
     """Questions whose fields say something else than their classes allow."""
-    ones = pl.Ones()
+    ones = pl.questions.Ones()
     put(ones, "clip", 1e-9)
     yield data.query((ones,))
-    flag = pl.TargetShares()
+    flag = pl.questions.TargetShares()
     put(flag, "clip", 1e-9)
     yield data.query((flag,))
     score = data.score("squared", [0.0])
@@ -378,7 +378,7 @@ def test_fields_that_follow_from_the_class_cannot_be_set(owner, data):
 
 def test_a_custom_function_changes_nothing_of_the_release_it_runs_in(owner, data):
     """It ran between the scaling of the noise and the sum: the second block became huge."""
-    plain = pl.ColumnValue("x", 0.0, 1.0, 1.0)
+    plain = pl.questions.ColumnValue("x", 0.0, 1.0, 1.0)
     truth = float(TABLE["x"].sum())
     scale = 1e9
 
@@ -393,7 +393,7 @@ def test_a_custom_function_changes_nothing_of_the_release_it_runs_in(owner, data
         return np.zeros(len(table["x"]))
 
     joint = pl.Gaussian(1000.0, (0.5, 0.5))
-    query = data.query((pl.CustomValue(meddles, 1.0, "to meddle"), plain))
+    query = data.query((pl.questions.CustomValue(meddles, 1.0, "to meddle"), plain))
     with owner.request(joint, data) as session:
         answer = session.release(joint, query)[1]
     assert abs(float(answer)) < scale * truth / 100
@@ -433,7 +433,7 @@ def test_the_schema_inside_is_nobody_elses(owner):
     with owner.request(WIDE, data) as session:
         with pytest.raises(pl.InvalidValue):
             session.release(WIDE, data.histogram("c"))
-        answer = session.release(WIDE, data.query((pl.TargetShares(),)))
+        answer = session.release(WIDE, data.query((pl.questions.TargetShares(),)))
     assert np.abs(answer).max() < 1e6
 
 
@@ -483,9 +483,9 @@ def test_cells_scores_and_trees_are_as_they_were_first_seen(owner, data):
     plan = pl.Sequential([pl.Repeat(WIDE, 6), pl.Parallel([WIDE] * 3)])
     with owner.request(plan, data) as session:
         cells = data.cells("x", [0.5])
-        session.release(WIDE, data.query((pl.Ones(),), cells))
+        session.release(WIDE, data.query((pl.questions.Ones(),), cells))
         put(cells, "edges", (0.1, 0.2, 0.3))
-        assert len(session.release(WIDE, data.query((pl.Ones(),), cells))) == 3
+        assert len(session.release(WIDE, data.query((pl.questions.Ones(),), cells))) == 3
         session.release(WIDE, data.query((score.gradient(1.0),), tree))
         put(tree, "parent", tree)
         put(tree, "count", 1)
@@ -496,8 +496,8 @@ def test_cells_scores_and_trees_are_as_they_were_first_seen(owner, data):
         put(parts[1].steps[0], "cells", data.cells("x", [0.5]))
         loop = data.root(bins).grow([0], [1])
         put(loop, "parent", loop)
-        with pytest.raises(pl.UnsupportedNode):
-            session.release(WIDE, data.query((pl.Ones(),), loop))
+        with pytest.raises(pl.errors.UnsupportedNode):
+            session.release(WIDE, data.query((pl.questions.Ones(),), loop))
     assert owner.verify() == []
 
 
@@ -514,14 +514,14 @@ def test_numbers_of_a_strangers_own_make_are_gone_before_anything_is_asked(owner
 
     mechanism = pl.Gaussian(Two(1000.0))
     assert type(mechanism.noise_multiplier) is float
-    block = pl.ColumnValue("x", 0.0, Two(1.0))
+    block = pl.questions.ColumnValue("x", 0.0, Two(1.0))
     with owner.request(WIDE, data) as session:
-        with pytest.raises(pl.UnsupportedNode):
+        with pytest.raises(pl.errors.UnsupportedNode):
             session.release(WIDE, data.query((block,)))
         put(mechanism, "noise_multiplier", Two(1000.0))
         session.release(mechanism, data.count())
     with owner.request(WIDE, data) as session:
-        blocks = (one for one in (pl.Ones(),))  # a generator is read once
+        blocks = (one for one in (pl.questions.Ones(),))  # a generator is read once
         session.release(WIDE, data.query(blocks))
 
 
@@ -545,7 +545,7 @@ def test_whoever_holds_a_handle_compares_and_appends_nothing(owner, data):
     named = owner.protect(TABLE, Y, SCHEMA, name="people")
     for held in (data.ledger, named.ledger):
         assert not hasattr(held, "protect") and not hasattr(held, "append")
-    with pytest.raises(pl.DataError):  # for the owner the comparison stays
+    with pytest.raises(pl.errors.DataError):  # for the owner the comparison stays
         owner.protect({**TABLE, "x": np.zeros(N)}, Y, SCHEMA, name="people")
 
 
@@ -632,9 +632,10 @@ def test_an_exception_of_a_strangers_make_carries_no_frame(owner, data):
 def test_cells_of_a_strangers_make_raise_where_no_frame_holds_a_vault():
     owner = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), relation="replace_label")
     data = owner.protect(TABLE, Y, SCHEMA, public_features=True)
-    ring = pl.CrossCells(data.cells("c"), data.cells("c"))
+    ring = pl.questions.CrossCells(data.cells("c"), data.cells("c"))
     put(ring, "first", ring)
-    for cells in (ring, object.__new__(pl.IntervalCells), object.__new__(pl.IndexCells)):
+    for cells in (ring, object.__new__(pl.questions.IntervalCells),
+                  object.__new__(pl.questions.IndexCells)):
         for make in (data.partition, lambda cells: pl.Partition(data, cells)):
             try:
                 make(cells)

@@ -29,7 +29,7 @@ def few():
 
 
 def labels():
-    return pl.CategoryCells("", 2)
+    return pl.questions.CategoryCells("", 2)
 
 
 def law(choice, rows, rate):
@@ -82,7 +82,7 @@ def test_permute_and_flip_chooses_features(few):
     assert answer.cut.tolist() == [-1]
 
 
-def refuses(ledger, data, mechanism, choice, error=pl.UnsupportedNode):
+def refuses(ledger, data, mechanism, choice, error=pl.errors.UnsupportedNode):
     with ledger.request(mechanism, data) as session:
         with pytest.raises(error):
             session.release(mechanism, choice)
@@ -120,7 +120,7 @@ def test_strangers_and_other_data_are_refused(few):
     ledger, data = few
     choice = data.choose(data.root(data.bins(4)), "rank", features=[0])
 
-    class Sly(pl.Choice):
+    class Sly(pl.questions.Choice):
         bound = None
 
     sly = Sly(data, data.root(data.bins(4)), "rank", features=[0])
@@ -135,7 +135,7 @@ def test_individual_filters_take_no_choices():
     node = pl.IndividualFilter("gdp", 1.0)
     with ledger.request(node, data) as session:
         handle = session.filtered(node)
-        with pytest.raises(pl.UnsupportedNode):
+        with pytest.raises(pl.errors.UnsupportedNode):
             session.release(EM, handle.choose(handle.root(handle.bins(4)), "rank", features=[0]))
     assert data._vault.opened == 0
 
@@ -169,9 +169,9 @@ def test_samples_are_drawn_before_a_choice():
 def test_cells_within_cells(few):
     ledger, data = few
     tree = data.root(data.bins(4)).grow([0], [1])
-    cells = pl.CrossCells(tree, labels())
+    cells = pl.questions.CrossCells(tree, labels())
     with ledger.request(pl.Laplace(1e-4), data) as session:
-        counts = session.release(pl.Laplace(1e-4), data.query((pl.Ones(),), cells))
+        counts = session.release(pl.Laplace(1e-4), data.query((pl.questions.Ones(),), cells))
     assert counts == pytest.approx([2, 0, 0, 3], abs=0.1)
 
 

@@ -75,7 +75,7 @@ def test_rates_are_what_the_bounds_allow(few):
     assert rate_of(pl.TopK(2, 1.0), rank, "add_remove") == pytest.approx(0.5, rel=1e-5)
     assert rate_of(pl.TopK(2, 1.0), agreement, "replace_one") == pytest.approx(0.5, rel=1e-5)
     assert rate_of(MONOTONE, agreement, "add_remove") == pytest.approx(1.0, rel=1e-5)
-    votes = data.features_by(pl.Votes(3, 2))
+    votes = data.features_by(pl.questions.Votes(3, 2))
     for relation in ("add_remove", "replace_one"):
         assert rate_of(pl.TopK(2, 1.0), votes, relation) == pytest.approx(0.5, rel=1e-5)
         for choice in (agreement, rank, votes):
@@ -84,7 +84,7 @@ def test_rates_are_what_the_bounds_allow(few):
                     * choice.sensitivity(relation) < 1.0)
 
 
-def refuses(ledger, data, mechanism, choice, error=pl.UnsupportedNode):
+def refuses(ledger, data, mechanism, choice, error=pl.errors.UnsupportedNode):
     with ledger.request(mechanism, data) as session:
         with pytest.raises(error):
             session.release(mechanism, choice)
@@ -102,10 +102,10 @@ def test_refused_unread(few):
     refuses(ledger, data, pl.TopK(2, 1.0), tree)
     bare = ledger.protect(X, None, SCHEMA)
     refuses(ledger, bare, pl.TopK(2, 1.0), bare.features_by("rank"), DataError)
-    strange = pl.FeatureChoice(data, "rank", key=object())
+    strange = pl.questions.FeatureChoice(data, "rank", key=object())
     refuses(ledger, data, pl.TopK(2, 1.0), strange)
 
-    class Sly(pl.FeatureChoice):
+    class Sly(pl.questions.FeatureChoice):
         def sensitivity(self, relation):
             return 1e-9
 
@@ -133,7 +133,7 @@ def test_custom_scores_are_recorded_as_asserted(few):
         assert table.shape == (5, 4)
         return np.nanmax(table, axis=0) * [1, 2, 1, 1]
 
-    mine = pl.CustomScores(spread, 6.0, "every value lies in [0, 3]")
+    mine = pl.questions.CustomScores(spread, 6.0, "every value lies in [0, 3]")
     with ledger.request(top, data) as session:
         assert session.release(top, data.features_by(mine)).tolist() == [1]
     lines = [line for entry in ledger._history.store.read()
@@ -147,7 +147,7 @@ def test_custom_scores_that_fail_tell_nothing_and_cost(few, function):
     ledger, data = few
     top = pl.TopK(1, 1.0)
     with ledger.request(top, data) as session, pytest.raises(DataError) as caught:
-        session.release(top, data.features_by(pl.CustomScores(function, 1.0, "wrong")))
+        session.release(top, data.features_by(pl.questions.CustomScores(function, 1.0, "wrong")))
     assert "division" not in str(caught.value)
     assert ledger.spent == pytest.approx(1.0)
 
@@ -174,9 +174,9 @@ def test_a_borrowed_name_brings_no_scores_of_another_question():
                              pl.Column("t", "categorical", "target", categories=("n", "p"))))
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e9, 0.0))
     data = ledger.protect({"a": [0.1, 0.9], "b": [0.9, 0.1]}, ["n", "p"], schema)
-    loud = pl.CustomScores(lambda X, y: np.array([0.0, 1e6]), 1e6, "somebody said so")
+    loud = pl.questions.CustomScores(lambda X, y: np.array([0.0, 1e6]), 1e6, "somebody said so")
     first = data.features_by(loud)
-    second = pl.FeatureChoice(data, "correlation", key=first.key)
+    second = pl.questions.FeatureChoice(data, "correlation", key=first.key)
     flat = pl.Exponential(1.0)
     with ledger.request(pl.Sequential([flat, pl.Repeat(flat, 400)]), data) as session:
         session.release(flat, first)
@@ -195,10 +195,10 @@ def test_a_policy_without_asserted_costs_refuses_asserted_scores():
     schema, X, y = two_columns()
     ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0), policy=pl.Policy(9.0, 0.0))
     data = ledger.protect(X, y, schema)
-    vouched = pl.CustomScores(lambda X, y: np.zeros(2), 1.0, "somebody said so")
+    vouched = pl.questions.CustomScores(lambda X, y: np.zeros(2), 1.0, "somebody said so")
     choice = pl.Exponential(1.0)
     with ledger.request(choice, data) as session:
-        with pytest.raises(pl.PolicyViolation, match="asserted"):
+        with pytest.raises(pl.errors.PolicyViolation, match="asserted"):
             session.release(choice, data.features_by(vouched))
         assert session.releases == 0
     assert data._vault.opened == 0
@@ -219,8 +219,8 @@ class WideSchema(pl.Schema):
 
 
 @pytest.mark.parametrize("forged", [
-    lambda data: pl.FeatureChoice(data, TwoFaced("correlation")),
-    lambda data: pl.FeatureChoice(pl.Dataset(
+    lambda data: pl.questions.FeatureChoice(data, TwoFaced("correlation")),
+    lambda data: pl.questions.FeatureChoice(pl.Dataset(
         WideSchema(data.schema.name, data.schema.columns), data._vault, ledger=data.ledger),
         "agreement"),
 ])
@@ -230,7 +230,7 @@ def test_questions_of_a_strangers_make_meet_no_rows(forged):
     data = ledger.protect(X, y, schema)
     choice = pl.Exponential(1.0, (0.0, 1.0))
     with ledger.request(choice, data) as session:
-        with pytest.raises(pl.UnsupportedNode):
+        with pytest.raises(pl.errors.UnsupportedNode):
             session.release(choice, forged(data))
         assert session.releases == 0
     assert data._vault.opened == 0

@@ -73,14 +73,15 @@ def test_under_a_filter_a_sample_serves_one_release():
 
 def test_the_bound_of_a_count_cannot_be_set():
     with pytest.raises(TypeError):
-        pl.Ones(clip=1e-6)
+        pl.questions.Ones(clip=1e-6)
 
 
 def test_cells_of_a_column_are_as_many_as_the_schema_says():
     ledger, data = protected()
     node = pl.Gaussian(5.0)
     with ledger.request(node, data) as session, pytest.raises(pl.InvalidValue):
-        session.release(node, data.query((pl.Ones(),), pl.CategoryCells("c", 1)))
+        session.release(node,
+                        data.query((pl.questions.Ones(),), pl.questions.CategoryCells("c", 1)))
 
 
 def test_a_partition_of_unknown_make_is_refused_unread():
@@ -92,8 +93,8 @@ def test_a_partition_of_unknown_make_is_refused_unread():
 
     ledger, data = protected()
     node = pl.Gaussian(5.0)
-    with ledger.request(node, data) as session, pytest.raises(pl.UnsupportedNode):
-        session.release(node, data.query((pl.Ones(),), Peek()))
+    with ledger.request(node, data) as session, pytest.raises(pl.errors.UnsupportedNode):
+        session.release(node, data.query((pl.questions.Ones(),), Peek()))
     assert data._vault.opened == 0
 
 
@@ -102,7 +103,7 @@ def test_replacing_one_unsigned_vector_by_another_costs_root_two():
         clip, width, signed, asserted = 1.0, 3, False, False
 
     _, data = protected()
-    query = pl.Query(data, (pl.Ones(),))
+    query = pl.questions.Query(data, (pl.questions.Ones(),))
     assert query.sensitivity(Wide(), "replace_one", 2) >= 2**0.5
     assert query.sensitivity(Wide(), "replace_one", 1) == 2.0
 
@@ -118,20 +119,21 @@ def test_a_gradient_that_is_not_a_number_contributes_nothing():
 
 
 def test_a_group_inside_a_sample_is_refused():
-    with pytest.raises(pl.UnsupportedNode):
-        pl.epsilon(pl.PoissonSample(0.1, pl.Group(3, pl.Gaussian(2.0))), delta=1e-6)
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.epsilon(pl.PoissonSample(0.1, pl.nodes.Group(3, pl.Gaussian(2.0))), delta=1e-6)
 
 
 def test_a_selected_handle_bins_its_own_columns():
     ledger, data = protected(mode="simulation", seed=2)
     part = data.select(["c"])
     bins = part.bins(8)
-    cells = pl.TreeCells(bins, [pl.Test(0, np.array([0, 1, 2, 3], np.uint8))], 4)
+    cells = pl.questions.TreeCells(bins, [pl.questions.Test(0, np.array([0, 1, 2, 3], np.uint8))],
+                                   4)
     node = pl.Gaussian(0.01)
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), mode="simulation", seed=2)
     data = ledger.protect({"x": np.zeros(6), "c": list("aabbbd")}, np.zeros(6), SCHEMA)
     with ledger.request(node, data) as session:
-        found = session.release(node, data.select(["c"]).query((pl.Ones(),), cells))
+        found = session.release(node, data.select(["c"]).query((pl.questions.Ones(),), cells))
     assert np.rint(found).tolist() == [2, 3, 1, 0]
 
 
@@ -173,11 +175,11 @@ class Stranger:
 def test_asking_again_does_not_get_past_a_refusal():
     _, data = protected()
     score = data.score("squared", [0.0])
-    with pytest.raises(pl.UnsupportedNode):
+    with pytest.raises(pl.errors.UnsupportedNode):
         score.add(Stranger(), np.zeros(1))
     ledger, data = protected()
     score = data.score("squared", [0.0])
-    score.add(pl.CategoryCells("c", 9), np.zeros(9))
+    score.add(pl.questions.CategoryCells("c", 9), np.zeros(9))
     node = pl.Gaussian(5.0)
     with ledger.request(pl.Repeat(node, 3), data) as session:
         for _ in range(3):
@@ -194,7 +196,7 @@ def test_a_score_is_checked_for_each_table_it_meets():
     small = pl.Ledger.create(None, budget=pl.Budget(10.0, 1e-6))
     guarded = small.protect({"c": np.array(["a", "b"])}, np.zeros(2), two)
     score = guarded.score("squared", [0.0])
-    score.add(pl.CategoryCells("c", 3), np.zeros(3))
+    score.add(pl.questions.CategoryCells("c", 3), np.zeros(3))
     with small.request(node, guarded) as session:
         session.release(node, guarded.query((score.gradient(1.0),)))
     ledger, data = protected()
@@ -218,10 +220,10 @@ def test_floating_point_warnings_do_not_tell_which_records_overflow():
     ledger, data = protected()
     node = pl.Gaussian(5.0)
     with ledger.request(pl.Repeat(node, 2), data) as session, np.errstate(all="raise"):
-        session.release(node, data.query((pl.ColumnValue("x", 0.0, 1e-139),)))
+        session.release(node, data.query((pl.questions.ColumnValue("x", 0.0, 1e-139),)))
         score = data.score("squared", [0.0])
         for _ in range(2):
-            score.add(pl.CategoryCells("c", 4), np.full(4, 1.7e308))
+            score.add(pl.questions.CategoryCells("c", 4), np.full(4, 1.7e308))
         session.release(node, data.query((score.gradient(1.0),)))
 
 
@@ -229,7 +231,7 @@ def test_floating_point_warnings_do_not_tell_which_records_overflow():
 def test_bounds_at_the_edge_of_floating_point_are_refused(clip):
     _, data = protected()
     with pytest.raises(pl.InvalidValue):
-        pl.ColumnValue("x", 0.0, 1.0, clip=clip)
+        pl.questions.ColumnValue("x", 0.0, 1.0, clip=clip)
     with pytest.raises(pl.InvalidValue):
         data.score("squared", [0.0]).gradient(clip)
 
@@ -318,7 +320,7 @@ def test_a_sample_is_not_drawn_from_itself():
 def test_one_sample_does_not_pass_for_two_at_two_places():
     ledger, data = protected()
     sampled = pl.PoissonSample(0.1, pl.Gaussian(5.0))
-    parts = data.partition(pl.CategoryCells("c", 4))
+    parts = data.partition(pl.questions.CategoryCells("c", 4))
     node = pl.Sequential([sampled, pl.Parallel([sampled] * 4)])
     step = data.poisson(0.1).steps[0]
     with ledger.request(node, data) as session:
@@ -358,8 +360,8 @@ class Greedy(float):
 
 
 @pytest.mark.parametrize("ask", [
-    lambda data, one: data.query((pl.ColumnValue("x", one, one),)),
-    lambda data, one: data.query((pl.ColumnValue("x", 0.5, 0.5, one),)),
+    lambda data, one: data.query((pl.questions.ColumnValue("x", one, one),)),
+    lambda data, one: data.query((pl.questions.ColumnValue("x", 0.5, 0.5, one),)),
     lambda data, one: data.query((Gradient(data.score("squared", [0.0]), one, 1),)),
     lambda data, one: data.query((data.score("squared", [0.0]).hessian(one),)),
     lambda data, one: data.query((data.score("squared", [0.0], center=one,
@@ -371,8 +373,9 @@ def test_no_number_of_a_strangers_make_meets_the_rows(ask):
     ledger, data = protected()
     seen = []
     query = ask(data, Greedy(1.0, seen))
-    node = pl.Exponential(1.0, (-1, 1 / 3)) if isinstance(query, pl.Choice) else pl.Gaussian(5.0)
-    with ledger.request(node, data) as session, pytest.raises(pl.UnsupportedNode):
+    node = pl.Exponential(1.0, (-1, 1 / 3)) if isinstance(query,
+                                                          pl.questions.Choice) else pl.Gaussian(5.0)
+    with ledger.request(node, data) as session, pytest.raises(pl.errors.UnsupportedNode):
         session.release(node, query)
     assert not seen
     assert data._vault.opened == 0
@@ -393,8 +396,9 @@ def test_bins_are_of_the_packages_own_schema():
     class Own:
         features = SCHEMA.features
 
-    query = data.query((pl.Ones(),), pl.GrownCells(pl.Bins(Own(), 4)))
-    with ledger.request(pl.Gaussian(5.0), data) as session, pytest.raises(pl.UnsupportedNode):
+    query = data.query((pl.questions.Ones(),), pl.questions.GrownCells(pl.questions.Bins(Own(), 4)))
+    with ledger.request(pl.Gaussian(5.0),
+                        data) as session, pytest.raises(pl.errors.UnsupportedNode):
         session.release(pl.Gaussian(5.0), query)
     assert data._vault.opened == 0
 
@@ -405,7 +409,7 @@ def test_the_number_of_rows_is_that_of_the_table_and_not_of_a_handle():
     ledger, data = protected(policy=policy)
     forged = evolve(data, schema=evolve(
         SCHEMA, expected_rows=10**6, expected_rows_provenance="declared"))
-    with pytest.raises(pl.PolicyViolation):
+    with pytest.raises(pl.errors.PolicyViolation):
         ledger.request(pl.Gaussian(5.0), forged)
 
 
@@ -418,7 +422,7 @@ def test_a_huge_unsigned_number_is_no_negative_position(huge):
     exactly if one record was in it: a label without noise."""
     _, data = protected(relation="replace_one")
     with pytest.raises(pl.InvalidValue):
-        pl.IndexCells(np.array([huge] + [0] * (N - 1), dtype=np.uint64), 2)
+        pl.questions.IndexCells(np.array([huge] + [0] * (N - 1), dtype=np.uint64), 2)
     for options in ({"rows": np.array([0, huge], dtype=np.uint64)},
                     {"candidates": np.array([[0, huge]], dtype=np.uint64)}):
         with pytest.raises(pl.InvalidValue):
@@ -501,8 +505,9 @@ def test_labels_of_a_part_that_coins_help_to_decide_are_refused():
                              pl.Column("y", "categorical", "target", categories=("a", "b"))))
     data = ledger.protect({"x": np.arange(4) / 4}, np.array(["a", "b"] * 2), schema,
                           public_features=True)
-    cells = pl.CrossCells(data.partition(2).cells, pl.IndexCells(np.zeros(4, int), 1))
+    cells = pl.questions.CrossCells(data.partition(2).cells,
+                                    pl.questions.IndexCells(np.zeros(4, int), 1))
     answer = pl.RandomizedResponse(0.5, 2)
-    plan = pl.LabelOnly(pl.Parallel([answer] * 2, "index"))
-    with ledger.request(plan, data) as session, pytest.raises(pl.UnsupportedNode):
+    plan = pl.nodes.LabelOnly(pl.Parallel([answer] * 2, "index"))
+    with ledger.request(plan, data) as session, pytest.raises(pl.errors.UnsupportedNode):
         session.release(answer, data.partition(cells)[0].labels())

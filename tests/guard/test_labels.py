@@ -45,7 +45,7 @@ def guarded(epsilon=100.0, y=Y, schema=SCHEMA, path=None, **options):
 def asked(plan, ask, **options):
     """(ledger, what `ask(session, data)` returns) under one grant."""
     ledger, data = guarded(**options)
-    with ledger.request(pl.LabelOnly(plan), data) as session:
+    with ledger.request(pl.nodes.LabelOnly(plan), data) as session:
         return ledger, ask(session, data)
 
 
@@ -54,7 +54,7 @@ def asked(plan, ask, **options):
 def test_public_features_and_labels_only_need_each_other():
     for relation in ("add_remove", "replace_one"):
         ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), relation=relation)
-        with pytest.raises(pl.RelationMismatch, match="replace_label"):
+        with pytest.raises(pl.errors.RelationMismatch, match="replace_label"):
             ledger.protect(X, Y, SCHEMA, public_features=True)
         data = ledger.protect(X, Y, SCHEMA)
         for name in ("public_features", "public_rows", "public_labelled"):
@@ -63,9 +63,9 @@ def test_public_features_and_labels_only_need_each_other():
         with pytest.raises(pl.InvalidValue):
             ledger.protect(X, Y, SCHEMA, unlabelled=1)
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), relation="replace_label")
-    with pytest.raises(pl.RelationMismatch, match="labels only"):
+    with pytest.raises(pl.errors.RelationMismatch, match="labels only"):
         ledger.protect(X, Y, SCHEMA)
-    with pytest.raises(pl.DataError, match="give y"):
+    with pytest.raises(pl.errors.DataError, match="give y"):
         ledger.protect(X, None, SCHEMA, public_features=True)
     with pytest.raises(pl.InvalidValue):
         ledger.protect(X, Y, SCHEMA, public_features="yes")
@@ -119,7 +119,7 @@ def test_labels_of_some_rows(rows):
 def test_rows_that_cannot_be_are_refused_unread(rows):
     ledger, data = guarded()
     with (pytest.raises(pl.InvalidValue),
-          ledger.request(pl.LabelOnly(R), data) as session):
+          ledger.request(pl.nodes.LabelOnly(R), data) as session):
         session.release(R, data.labels(rows))
     assert ledger.spent == 0
     assert data._vault.opened == 0
@@ -140,8 +140,8 @@ def test_rows_that_cannot_be_are_refused_unread(rows):
 ])
 def test_questions_that_do_not_fit_are_refused_unread(mechanism, build):
     ledger, data = guarded()
-    with (pytest.raises((pl.InvalidValue, pl.UnsupportedNode)),
-          ledger.request(pl.LabelOnly(pl.Repeat(mechanism, 2)), data) as session):
+    with (pytest.raises((pl.InvalidValue, pl.errors.UnsupportedNode)),
+          ledger.request(pl.nodes.LabelOnly(pl.Repeat(mechanism, 2)), data) as session):
         session.release(mechanism, build(data))
     assert ledger.spent == 0
     assert data._vault.opened == 0
@@ -150,7 +150,7 @@ def test_questions_that_do_not_fit_are_refused_unread(mechanism, build):
 def test_labels_need_a_grant_for_these_data():
     ledger, data = guarded()
     _, other = guarded()
-    with ledger.request(pl.LabelOnly(R), data) as session:
+    with ledger.request(pl.nodes.LabelOnly(R), data) as session:
         with pytest.raises(pl.NotGranted, match="other data"):
             session.release(R, other.labels())
         session.release(R, data.labels())
@@ -164,7 +164,7 @@ def test_where_records_are_protected_there_are_no_single_labels():
     for relation in ("add_remove", "replace_one"):
         ledger = pl.Ledger.create(None, budget=pl.Budget(10.0), relation=relation)
         data = ledger.protect(X, Y, SCHEMA)
-        with (pytest.raises(pl.RelationMismatch, match="replace_label"),
+        with (pytest.raises(pl.errors.RelationMismatch, match="replace_label"),
               ledger.request(pl.Laplace(1.0), data) as session):
             session.release(R, data.labels())
         assert data._vault.opened == 0
@@ -174,19 +174,19 @@ def test_a_numeric_target_has_no_classes():
     schema = pl.Schema("p", (*SCHEMA.columns[:2], pl.Column("pay", "numeric", "target", 0.0, 9.0)))
     ledger, data = guarded(y=np.linspace(0, 9, N), schema=schema)
     with (pytest.raises(pl.SchemaError),
-          ledger.request(pl.LabelOnly(R), data) as session):
+          ledger.request(pl.nodes.LabelOnly(R), data) as session):
         session.release(R, data.labels())
     noise = pl.Laplace(0.01, l1_sensitivity=2.0)
     with pl.Ledger.create(None, budget=pl.Budget(500.0), relation="replace_label") as wide:
         data = wide.protect(X, np.linspace(0, 9, N), schema, public_features=True)
-        with wide.request(pl.LabelOnly(noise), data) as session:
+        with wide.request(pl.nodes.LabelOnly(noise), data) as session:
             assert abs(session.release(noise, data.sum("pay"))) < 1
 
 
 # --- two stages on disjoint rows: one price -----------------------------------------------------
 
 def halves(count=2):
-    return pl.IndexCells(np.arange(N) % count, count)
+    return pl.questions.IndexCells(np.arange(N) % count, count)
 
 
 def test_two_halves_cost_as_much_as_one():
@@ -211,13 +211,14 @@ def test_parts_that_overlap_are_not_admitted():
     """The same half twice, a second partition, or the whole table under a parallel plan."""
     ledger, data = guarded()
     parts, others = data.partition(halves()), data.partition(halves())
-    with ledger.request(pl.LabelOnly(pl.Parallel([R, R], "index")), data) as session:
+    with ledger.request(pl.nodes.LabelOnly(pl.Parallel([R, R], "index")), data) as session:
         session.release(R, parts[0].labels())
         for again in (parts[0], others[1], data, data.partition(halves(3))[1]):
             with pytest.raises(pl.NotGranted):
                 session.release(R, again.labels())
         forged = pl.Dataset(SCHEMA, data._vault, (Step(parts[1].steps[0].context,
-                                                       pl.IndexCells(np.zeros(N, int), 2)),),
+                                                       pl.questions.IndexCells(np.zeros(N, int),
+                                                                               2)),),
                             ledger)
         with pytest.raises((pl.NotGranted, pl.InvalidValue)):
             session.release(R, forged.labels())
@@ -242,7 +243,7 @@ def test_a_forged_certificate_is_refused():
     step = Step(Context("part", "mine", part=0, parts=3, certificate="index"), cells)
     forged = pl.Dataset(SCHEMA, data._vault, (step,), ledger)
     noise = pl.Laplace(1.0)
-    with ledger.request(pl.LabelOnly(pl.Parallel([noise] * 3, "index")), data) as session:
+    with ledger.request(pl.nodes.LabelOnly(pl.Parallel([noise] * 3, "index")), data) as session:
         with pytest.raises(pl.NotGranted, match="derivation"):
             session.release(noise, forged.count())
         with pytest.raises(pl.NotGranted, match="derivation"):
@@ -252,11 +253,11 @@ def test_a_forged_certificate_is_refused():
 def test_parts_by_position_need_a_public_number_of_rows():
     private = pl.Ledger.create(None, budget=pl.Budget(10.0))
     data = private.protect(X, Y, SCHEMA)
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         data.partition(halves())
-    with (pytest.raises(pl.RelationMismatch),
+    with (pytest.raises(pl.errors.RelationMismatch),
           private.request(pl.Laplace(1.0), data) as session):
-        session.release(pl.Laplace(1.0), data.query((pl.Ones(),), halves()))
+        session.release(pl.Laplace(1.0), data.query((pl.questions.Ones(),), halves()))
     assert data._vault.opened == 0
     known = pl.Ledger.create(None, budget=pl.Budget(10.0), relation="replace_one")
     data = known.protect(X, Y, SCHEMA)
@@ -268,10 +269,12 @@ def test_parts_by_position_need_a_public_number_of_rows():
 
 
 @pytest.mark.parametrize("build", [
-    lambda: pl.IndexCells([], 1), lambda: pl.IndexCells([0, 2], 2), lambda: pl.IndexCells([-1], 2),
-    lambda: pl.IndexCells([0.5], 2), lambda: pl.IndexCells([[0]], 1), lambda: pl.IndexCells([0], 0),
-    lambda: guarded()[1].partition(pl.IndexCells([0], 1)),
-    lambda: pl.ClassIs(-1), lambda: pl.ClassIs(0.5),
+    lambda: pl.questions.IndexCells([], 1), lambda: pl.questions.IndexCells([0, 2], 2),
+    lambda: pl.questions.IndexCells([-1], 2),
+    lambda: pl.questions.IndexCells([0.5], 2), lambda: pl.questions.IndexCells([[0]], 1),
+    lambda: pl.questions.IndexCells([0], 0),
+    lambda: guarded()[1].partition(pl.questions.IndexCells([0], 1)),
+    lambda: pl.questions.ClassIs(-1), lambda: pl.questions.ClassIs(0.5),
 ])
 def test_malformed_parts_are_refused(build):
     with pytest.raises(pl.InvalidValue):
@@ -280,7 +283,7 @@ def test_malformed_parts_are_refused(build):
 
 def test_positions_are_a_copy():
     places = np.zeros(N, dtype=np.int64)
-    cells = pl.IndexCells(places, 2)
+    cells = pl.questions.IndexCells(places, 2)
     places[:] = 1
     assert not cells.places.any()
     with pytest.raises(ValueError):
@@ -290,8 +293,8 @@ def test_positions_are_a_copy():
 def test_a_class_beyond_the_schema_is_refused():
     ledger, data = guarded()
     with (pytest.raises(pl.SchemaError, match="fewer classes"),
-          ledger.request(pl.LabelOnly(pl.Laplace(1.0)), data) as session):
-        session.release(pl.Laplace(1.0), data.query((pl.ClassIs(3),)))
+          ledger.request(pl.nodes.LabelOnly(pl.Laplace(1.0)), data) as session):
+        session.release(pl.Laplace(1.0), data.query((pl.questions.ClassIs(3),)))
 
 
 # --- the law of randomised response -------------------------------------------------------------
@@ -326,7 +329,7 @@ def test_the_law_among_candidates():
 @settings(max_examples=100, deadline=None)
 def test_no_two_labels_are_further_apart_than_the_price(noise, k):
     """Every pair of laws: inside at two places, and outside, where all k are alike."""
-    price = pl.epsilon(pl.LabelOnly(pl.RandomizedResponse(noise, k)), 0.0, "replace_label")
+    price = pl.epsilon(pl.nodes.LabelOnly(pl.RandomizedResponse(noise, k)), 0.0, "replace_label")
     laws = [np.full(k, noise / k) for _ in range(2)] + [np.full(k, 1 / k)]
     for place in range(2):
         laws[place][place] += 1 - noise
@@ -339,13 +342,13 @@ def test_no_two_labels_are_further_apart_than_the_price(noise, k):
 
 def test_missing_labels_have_to_be_announced():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    with pytest.raises(pl.DataError, match="missing"):
+    with pytest.raises(pl.errors.DataError, match="missing"):
         ledger.protect(X, HOLES, SCHEMA)
     data = ledger.protect(X, HOLES, SCHEMA, unlabelled=True)
     assert np.sum(_vault_of(data._vault)._Vault__rows.target == -1) == N // 5
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         ledger.protect(X, None, SCHEMA, unlabelled=True)
-    with pytest.raises(pl.DataError, match="category"):
+    with pytest.raises(pl.errors.DataError, match="category"):
         ledger.protect(X, np.where(HOLES == "a", "z", HOLES), SCHEMA, unlabelled=True)
 
 
@@ -353,7 +356,7 @@ def test_structure_from_some_and_labels_from_the_others_at_the_larger_price():
     ledger = pl.Ledger.create(None, budget=pl.Budget(200.0))
     data = ledger.protect(X, HOLES, SCHEMA, unlabelled=True)
     noise = pl.Laplace(0.01)
-    parts = data.partition(pl.LabelledCells())
+    parts = data.partition(pl.questions.LabelledCells())
     assert parts.certificate == "public_predicate"
     with ledger.request(pl.Parallel([noise, noise]), data) as session:
         bare = session.release(noise, parts[0].histogram("colour"))
@@ -377,14 +380,14 @@ def test_the_target_is_asked_of_the_labelled_part_only():
     score = data.score("squared", [0.0], center=4.5, scale=4.5)
     refused = [data.sum("pay"), data.histogram("pay", [3.0]), data.custom(len, 1.0, "why"),
                data.query((score.gradient(1.0),)), data.query((score.hessian(),)),
-               data.query((pl.Ones(),), pl.ResidualCells(score, (0.1,))),
+               data.query((pl.questions.Ones(),), pl.questions.ResidualCells(score, (0.1,))),
                data.partition(data.cells("pay", [3.0]))[0].count()]
-    part = data.partition(pl.LabelledCells())
+    part = data.partition(pl.questions.LabelledCells())
     refused.append(part[0].sum("pay"))
     plan = pl.Sequential([noise, pl.Parallel([noise, pl.Sequential([noise] * 2)])])
     with ledger.request(plan, data) as session:
         for query in refused:
-            with pytest.raises(pl.UnsupportedNode, match="no label"):
+            with pytest.raises(pl.errors.UnsupportedNode, match="no label"):
                 session.release(noise, query)
         assert data._vault.opened == 0
         assert abs(session.release(noise, data.count()) - N) < 1
@@ -396,20 +399,20 @@ def test_the_target_is_asked_of_the_labelled_part_only():
 def test_where_every_row_has_a_label_there_are_no_such_parts():
     ledger, data = guarded()
     noise = pl.Laplace(1.0)
-    with (pytest.raises(pl.UnsupportedNode, match="unlabelled=True"),
-          ledger.request(pl.LabelOnly(pl.Parallel([noise] * 2, "index")), data) as session):
-        session.release(noise, data.partition(pl.LabelledCells())[1].count())
+    with (pytest.raises(pl.errors.UnsupportedNode, match="unlabelled=True"),
+          ledger.request(pl.nodes.LabelOnly(pl.Parallel([noise] * 2, "index")), data) as session):
+        session.release(noise, data.partition(pl.questions.LabelledCells())[1].count())
 
 
 def test_labels_only_with_rows_that_have_none():
-    plan = pl.Sequential([R, pl.Parallel([pl.Public("no labels here"), KEPT], "index")])
+    plan = pl.Sequential([R, pl.Parallel([pl.nodes.Public("no labels here"), KEPT], "index")])
 
     def ask(session, data):
-        with pytest.raises(pl.UnsupportedNode, match="no label"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="no label"):
             session.release(R, data.labels())
-        parts = data.partition(pl.LabelledCells())
+        parts = data.partition(pl.questions.LabelledCells())
         assert parts.certificate == "index"
-        with pytest.raises(pl.UnsupportedNode, match="no label"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="no label"):
             session.release(KEPT, parts[0].labels())
         return data.public_labelled, session.release(KEPT, parts[1].labels())
 
@@ -423,7 +426,7 @@ def test_labels_only_with_rows_that_have_none():
 def test_show_and_check_say_labels_only(tmp_path):
     path = tmp_path / "labels.ledger"
     ledger, data = guarded(path=path)
-    with ledger.request(pl.LabelOnly(R), data) as session:
+    with ledger.request(pl.nodes.LabelOnly(R), data) as session:
         session.release(R, data.labels())
     ledger.close()
     shown = CliRunner().invoke(main, ["show", str(path)]).output
@@ -437,7 +440,8 @@ def test_show_and_check_say_labels_only(tmp_path):
         result = CliRunner().invoke(main, ["check", str(path), "--policy", str(policy)])
         assert result.exit_code == code, result.output
         assert ("wrong-relation" in result.output) == bool(code)
-    assert json.loads(json.dumps(pl.to_json(pl.LabelOnly(R))))["inner"]["num_buckets"] == 3
+    written = json.loads(json.dumps(pl.nodes.to_json(pl.nodes.LabelOnly(R))))
+    assert written["inner"]["num_buckets"] == 3
 
 
 def test_what_goes_wrong_with_labels_is_not_told(monkeypatch):
@@ -453,8 +457,8 @@ def test_what_goes_wrong_with_labels_is_not_told(monkeypatch):
     data = ledger.protect({"x": [0.1, 0.9]}, ["n", "p"], schema, public_features=True)
     response = pl.RandomizedResponse(0.5, 2)
     monkeypatch.setattr(labels, "respond", fails)
-    with ledger.request(pl.LabelOnly(response), data) as session:
-        with pytest.raises(pl.DataError) as caught:
+    with ledger.request(pl.nodes.LabelOnly(response), data) as session:
+        with pytest.raises(pl.errors.DataError) as caught:
             session.release(response, data.labels())
         assert session.releases == 1
     assert caught.value.__cause__ is None and caught.value.__context__ is None

@@ -44,7 +44,7 @@ def test_the_second_is_refused_before_anything_is_read_or_charged(opened):
     ledger, data, scope = opened
     first = ledger.request(NODE, data, scope=scope)
     before, grants = ledger.spent, len(ledger.state.grants)
-    with pytest.raises(pl.ScopeBusy) as caught:
+    with pytest.raises(pl.errors.ScopeBusy) as caught:
         data.ledger.request(NODE, data, scope=scope)
     assert caught.value.scope == "s" and caught.value.grants == (first.grant,)
     assert isinstance(caught.value, pl.NotGranted)
@@ -60,7 +60,7 @@ def test_a_thread_never_waits_for_itself(opened):
     ledger, data, scope = opened
     with ledger.request(NODE, data, scope=scope):
         begun = time.monotonic()
-        with pytest.raises(pl.ScopeBusy, match="this thread"):
+        with pytest.raises(pl.errors.ScopeBusy, match="this thread"):
             ledger.request(NODE, data, scope=scope, wait=60.0)
         assert time.monotonic() - begun < 5
 
@@ -75,13 +75,13 @@ def test_another_thread_waits_as_long_as_it_says(opened):
         try:
             with ledger.request(NODE, data, scope=scope, wait=wait) as session:
                 found.append(float(session.release(pl.Gaussian(2.0), session.filtered().count())))
-        except pl.ScopeBusy as busy:
+        except pl.errors.ScopeBusy as busy:
             found.append(busy)
 
     thread = threading.Thread(target=second, args=(0.05,))
     thread.start()
     thread.join(20)
-    assert isinstance(found.pop(), pl.ScopeBusy)
+    assert isinstance(found.pop(), pl.errors.ScopeBusy)
     thread = threading.Thread(target=second, args=(20.0,))
     thread.start()
     first.release(pl.Gaussian(2.0), first.filtered().count())
@@ -167,7 +167,7 @@ with pl.Ledger.open(sys.argv[1]) as ledger:
             import os
             os._exit(9)
         session.close()
-    except pl.ScopeBusy:
+    except pl.errors.ScopeBusy:
         print("busy", flush=True)
 """
 
@@ -191,7 +191,7 @@ def test_two_processes_take_turns(place, opened):
     held = child(place)
     try:
         assert told(held) == "granted"
-        with pytest.raises(pl.ScopeBusy):
+        with pytest.raises(pl.errors.ScopeBusy):
             ledger.request(NODE, data, scope=scope)
         waiting = threading.Timer(0.2, lambda: held.communicate("go on\n", timeout=30))
         waiting.start()
@@ -225,7 +225,7 @@ def test_a_forked_child_holds_nothing_of_its_parent(opened, monkeypatch):
     first = ledger.request(NODE, data, scope=scope)
     here = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
-    with pytest.raises(pl.ScopeBusy, match="wait=seconds"):
+    with pytest.raises(pl.errors.ScopeBusy, match="wait=seconds"):
         ledger.request(NODE, data, scope=scope, wait=0.01)
     monkeypatch.undo()
     first.close()

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
 
@@ -46,7 +47,7 @@ def rules(caught):
 ])
 def test_a_request_that_breaks_a_rule_spends_and_reads_nothing(rule, kept, plan, learner):
     ledger = made(policy(**kept), filter="basic")
-    with pytest.raises(pl.PolicyViolation, match="nothing was read") as caught:
+    with pytest.raises(pl.errors.PolicyViolation, match="nothing was read") as caught:
         ledger.request(plan, table(ledger), learner=learner, delta=1e-8)
     assert set(rules(caught)) == {rule}
     assert ledger.state.units == 0 and not ledger.state.grants
@@ -60,7 +61,7 @@ def test_rows_must_be_declared():
     ledger = made(policy(min_rows=5))
     ledger.request(NODE, table(ledger)).close()
     silent = pl.Schema("one", SCHEMA.columns)
-    with pytest.raises(pl.PolicyViolation, match="declares no number"):
+    with pytest.raises(pl.errors.PolicyViolation, match="declares no number"):
         ledger.request(NODE, table(ledger, silent, "b"))
     assert ledger.verify() == []
 
@@ -75,7 +76,7 @@ def test_an_asserted_query_is_refused_unread():
             if allowed:
                 session.release(NODE, question)
             else:
-                with pytest.raises(pl.PolicyViolation, match="asserted-node"):
+                with pytest.raises(pl.errors.PolicyViolation, match="asserted-node"):
                     session.release(NODE, question)
                 assert session.releases == 0
         assert ledger.verify() == []
@@ -89,7 +90,7 @@ def test_an_asserted_query_is_refused_unread():
     ("simulation-noise", {}, {"mode": "simulation"}),
 ])
 def test_a_ledger_that_breaks_a_rule_is_not_made(rule, kept, options, tmp_path):
-    with pytest.raises(pl.PolicyViolation) as caught:
+    with pytest.raises(pl.errors.PolicyViolation) as caught:
         pl.Ledger.create(tmp_path / "x.db", budget=BUDGET, policy=policy(**kept), **options)
     assert rules(caught) == [rule]
     assert not (tmp_path / "x.db").exists()
@@ -102,14 +103,14 @@ def test_a_pure_ledger_is_not_under_the_least_delta():
 def test_only_the_named_windows_are_opened():
     ledger = made(policy(windows=("2026-Q4",)))
     ledger.open_window("2026-Q4")
-    with pytest.raises(pl.PolicyViolation, match="window-not-allowed"):
+    with pytest.raises(pl.errors.PolicyViolation, match="window-not-allowed"):
         ledger.open_window("2027-Q1")
     assert ledger.window == "2026-Q4"
 
 
 def test_a_scope_is_held_to_it_too():
     ledger = made(policy(mechanisms=("Gaussian",)))
-    with pytest.raises(pl.PolicyViolation):
+    with pytest.raises(pl.errors.PolicyViolation):
         ledger.open_scope(pl.IndividualFilter("gdp", 0.01))
 
 
@@ -130,7 +131,7 @@ def test_it_survives_reopening(tmp_path):
     pl.Ledger.create(path, budget=BUDGET, policy=kept).close()
     with pl.Ledger.open(path) as again:
         assert again.state.policy == kept
-        with pytest.raises(pl.PolicyViolation):
+        with pytest.raises(pl.errors.PolicyViolation):
             again.request(NODE, table(again), learner="b")
 
 
@@ -140,7 +141,7 @@ def rewritten(ledger, change):
         lines = [(e.kind, e.body) for e in ledger._history.store.read()]
         change(lines[0][1])
         for position, line in enumerate(lines):
-            entry = make_entry(position, *line, head)
+            entry = make_entry(position, decode(*line), head)
             head = entry.hash
             transaction.append(entry)
     return [(found.rule, found.position) for found in audit(store)]

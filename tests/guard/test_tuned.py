@@ -22,7 +22,7 @@ from privledger.cli import main
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 LEAF = pl.Laplace(10.0, 1.0)
-NODE = pl.Tuning(pl.Repeat(LEAF, 2), shape=1.0, success=0.3)
+NODE = pl.nodes.Tuning(pl.Repeat(LEAF, 2), shape=1.0, success=0.3)
 ROWS = {"x": np.linspace(0, 1, 50)}
 
 
@@ -58,7 +58,7 @@ def test_one_release_is_in_the_history_however_many_ran():
         ran.append(len(times))
         (line,) = [e.body for e in ledger._history.store.read() if e.kind == "released"]
         assert len(line["items"]) == 1 and session.releases == 1
-        assert line["nodes"][0]["leaf"] == pl.to_json(NODE)
+        assert line["nodes"][0]["leaf"] == pl.nodes.to_json(NODE)
         assert ledger.verify() == []
         assert ledger.spent == pytest.approx(pl.epsilon(NODE, 1e-6), rel=1e-4)
     assert len(set(ran)) > 2  # P(equal) is below 1e-6
@@ -79,7 +79,7 @@ def test_the_best_is_returned():
 
 @pytest.mark.parametrize("wrong", [
     evolve(NODE, success=0.2), evolve(NODE, node=LEAF), evolve(NODE, shape=0.5),
-    pl.Tuning(pl.Repeat(LEAF, 2), "poisson", mean=3.0)])
+    pl.nodes.Tuning(pl.Repeat(LEAF, 2), "poisson", mean=3.0)])
 def test_another_node_than_the_reserved_one_is_refused_unread(wrong):
     ledger, session = opened()
     with session:
@@ -202,7 +202,7 @@ def test_nan_ranks_lowest():
 
 
 def test_no_run_is_an_answer():
-    node = pl.Tuning(LEAF, "poisson", mean=1e-9)
+    node = pl.nodes.Tuning(LEAF, "poisson", mean=1e-9)
     ledger, session = opened(node)
     with session:
         assert session.best_of(node, 1, honest) is None  # but with probability 1e-9
@@ -224,7 +224,7 @@ def test_asserted_questions_are_said_beforehand():
     assert line["questions"][0].startswith("asserted:")
     strict = pl.Policy(5.0, 1e-6)
     ledger, session = opened(policy=strict)
-    with session, pytest.raises(pl.PolicyViolation, match="asserted-node"):
+    with session, pytest.raises(pl.errors.PolicyViolation, match="asserted-node"):
         session.best_of(NODE, 1, asks, why="trust me")
     assert ledger.verify() == []
 
@@ -323,7 +323,7 @@ def test_no_pair_of_laws_beats_the_renyi_price(shape, success):
     edges = np.linspace(-20, 21, 120)
     laws = [np.diff(stats.norm.cdf(edges, loc=where, scale=noise)) for where in (0.0, 1.0)]
     laws = [law / law.sum() for law in laws]
-    node = pl.Tuning(pl.Gaussian(noise * (1 - 1e-3)), shape=shape, success=success)
+    node = pl.nodes.Tuning(pl.Gaussian(noise * (1 - 1e-3)), shape=shape, success=success)
     for order in (2.0, 4.0, 8.0):
         priced = cost_of(node, "add_remove", (order, 16.0, 32.0)).curve.bounds[0]
         for one, other in (laws, laws[::-1]):

@@ -61,7 +61,7 @@ def test_a_refused_request_opens_nothing(make_ledger):
     data = ledger.protect(TABLE, Y, SCHEMA)
     for plan in (pl.Gaussian(0.1), pl.Repeat(G, 10**9)):
         unread(data, lambda plan=plan: ledger.request(plan, data), pl.BudgetExceeded)
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         ledger.request(pl.RandomizedResponse(0.5), data)
     assert data._vault.opened == 0
 
@@ -183,7 +183,7 @@ def test_a_custom_query_does_not_leak_its_text(pair):
 
     for function in (quotes, named, lambda t: "0.7312", lambda t: t["x"][:3], lambda t: None,
                      lambda t: np.array(["0.7312x"] * 60), lambda t: t["missing"]):
-        with pytest.raises(pl.DataError) as caught, ledger.request(G, data) as session:
+        with pytest.raises(pl.errors.DataError) as caught, ledger.request(G, data) as session:
             session.release(G, data.custom(function, 1.0, "why"))
         shown = "".join(traceback.format_exception(caught.value))
         assert "0.7312" not in str(caught.value)
@@ -197,7 +197,8 @@ def test_an_error_from_inside_the_guard_carries_no_rows(pair):
     def bad(columns):
         raise ValueError
 
-    queries = [data.custom(bad, 1.0, "why"), data.query((pl.ColumnValue("nowhere", 0.0, 1.0),))]
+    queries = [data.custom(bad, 1.0, "why"),
+               data.query((pl.questions.ColumnValue("nowhere", 0.0, 1.0),))]
     for query in queries:
         with pytest.raises(pl.PrivledgerError) as caught, ledger.request(G, data) as session:
             session.release(G, query)
@@ -222,9 +223,9 @@ def test_a_custom_query_is_marked_as_asserted_for_ever(pair):
         with pytest.raises((pl.InvalidValue, TypeError)):
             data.custom(lambda t: t["x"], 1.0, why)
         with pytest.raises((pl.InvalidValue, TypeError)):
-            pl.CustomValue(lambda t: t["x"], 1.0, why)
+            pl.questions.CustomValue(lambda t: t["x"], 1.0, why)
     with pytest.raises(TypeError):
-        pl.CustomValue(lambda t: t["x"], 1.0, "why", asserted=False)
+        pl.questions.CustomValue(lambda t: t["x"], 1.0, "why", asserted=False)
 
 
 def test_a_custom_query_cannot_change_the_guarded_rows(pair):
@@ -238,7 +239,7 @@ def test_a_custom_query_cannot_change_the_guarded_rows(pair):
     g = pl.Gaussian(1.0)
     with ledger.request(pl.Repeat(g, 3), data) as session:
         before = session.release(g, data.sum("x", lower=0.0, upper=1.0))
-        with contextlib.suppress(pl.DataError):
+        with contextlib.suppress(pl.errors.DataError):
             session.release(g, data.custom(plant, 1.0, "why"))
         after = session.release(g, data.sum("x", lower=0.0, upper=1.0))
     # 60 * 0.46 = 27.7 before; rows overwritten with ones would give 60.
@@ -271,7 +272,7 @@ def spy_block(data, spy):
 
 
 def spy_cells(data, spy):
-    return data.query((pl.Ones(),), spy)
+    return data.query((pl.questions.Ones(),), spy)
 
 
 def spy_part(data, spy):
@@ -295,7 +296,7 @@ def spy_late_update(data, spy):
 
 
 def spy_residuals(data, spy):
-    return data.query((pl.Ones(),), pl.ResidualCells(spy, (0.5,)))
+    return data.query((pl.questions.Ones(),), pl.questions.ResidualCells(spy, (0.5,)))
 
 
 def spy_gradient(data, spy):
@@ -309,7 +310,8 @@ def spy_hessian(data, spy):
 
 def spy_bins(data, spy):
     table = np.zeros(3, dtype=np.uint8)
-    return data.query((pl.Ones(),), pl.TreeCells(spy, (pl.Test(0, table),), 2))
+    return data.query((pl.questions.Ones(),),
+                      pl.questions.TreeCells(spy, (pl.questions.Test(0, table),), 2))
 
 
 def spy_coins(data, spy):
@@ -320,7 +322,7 @@ def spy_coins(data, spy):
 
 
 def spy_subclass(data, spy):
-    class Sneaky(pl.ColumnValue):
+    class Sneaky(pl.questions.ColumnValue):
         def values(self, rows):
             return spy.values(rows)
 
@@ -345,13 +347,13 @@ def test_a_strangers_code_never_sees_the_rows(pair, ask):
 def test_a_query_subclass_cannot_lower_its_own_sensitivity(pair):
     ledger, data = pair
 
-    class Tiny(pl.Query):
+    class Tiny(pl.questions.Query):
         def sensitivity(self, block, relation, norm):
             return 1e-9
 
     with ledger.request(G, data) as session:
         try:
-            answer = session.release(G, Tiny(data, (pl.Ones(),)))
+            answer = session.release(G, Tiny(data, (pl.questions.Ones(),)))
         except (pl.PrivledgerError, TypeError):
             return
     # Noise of standard deviation 20 is that close to 60 with probability below 1e-6.

@@ -90,12 +90,13 @@ KINDS = {
     "generator": (lambda value, table: GeneratorExit(table), GeneratorExit),
     "cancelled": (lambda value, table: asyncio.CancelledError(value), asyncio.CancelledError),
     "a stranger's": (lambda value, table: Cancelled(value), BaseException),
-    "memory": (lambda value, table: MemoryError(value), pl.DataError),
-    "recursion": (lambda value, table: RecursionError(value), pl.DataError),
-    "value": (lambda value, table: ValueError(value, table), pl.DataError),
-    "one of ours": (lambda value, table: pl.NotGranted(f"{value}"), pl.DataError),
-    "ours by name": (lambda value, table: pl.DataError(f"{value}"), pl.DataError),
-    "a telling type": (lambda value, table: type(str(value), (Exception,), {})(), pl.DataError),
+    "memory": (lambda value, table: MemoryError(value), pl.errors.DataError),
+    "recursion": (lambda value, table: RecursionError(value), pl.errors.DataError),
+    "value": (lambda value, table: ValueError(value, table), pl.errors.DataError),
+    "one of ours": (lambda value, table: pl.NotGranted(f"{value}"), pl.errors.DataError),
+    "ours by name": (lambda value, table: pl.errors.DataError(f"{value}"), pl.errors.DataError),
+    "a telling type": (lambda value, table: type(str(value), (Exception,), {})(),
+                       pl.errors.DataError),
     "group": (lambda value, table: BaseExceptionGroup(str(value), [KeyboardInterrupt(value)]),
               BaseException),
 }
@@ -104,7 +105,9 @@ KINDS = {
 @pytest.mark.parametrize(("make", "kind"), KINDS.values(), ids=KINDS)
 def test_what_a_function_of_rows_raises(ledger, make, kind):
     data = ledger.protect(*TABLE, SCHEMA)
-    query = pl.Query(data, (pl.CustomValue(raising(make), clip=1.0, why="rows alone"),))
+    query = pl.questions.Query(data,
+                               (pl.questions.CustomValue(raising(make), clip=1.0, why="rows alone"),
+                                ))
     session = ledger.request(G, data)
     with pytest.raises(kind) as caught:
         session.release(G, query)
@@ -122,12 +125,12 @@ def test_an_interrupt_at_every_line_inside(kind):
         ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 1e-6), filter="gdp")
         data = ledger.protect(*TABLE, SCHEMA)
         session = ledger.request(G, data)
-        query = pl.Query(data, (pl.ColumnValue("x", 0.5, 0.5),))
+        query = pl.questions.Query(data, (pl.questions.ColumnValue("x", 0.5, 0.5),))
         error = stopped(lambda session=session, query=query: session.release(G, query), kind, place)
         if error is None:
             break
         check_clean(error)
-        assert isinstance(error, kind | pl.DataError)
+        assert isinstance(error, kind | pl.errors.DataError)
         session.close(failed=type(error))
         assert ledger.verify() == []
     assert place > 20
@@ -174,7 +177,7 @@ def test_labels_choices_and_noise_that_fail(monkeypatch, ledger):
     monkeypatch.setattr(SystemSource, "gaussian", broken)
     session = ledger.request(G, data)
     with pytest.raises(KeyboardInterrupt) as caught:
-        session.release(G, pl.Query(data, (pl.Ones(),)))
+        session.release(G, pl.questions.Query(data, (pl.questions.Ones(),)))
     check_clean(caught.value)
     labels = pl.Ledger.create(None, budget=pl.Budget(50.0), relation="replace_label")
     schema = pl.Schema("labels", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
@@ -182,7 +185,7 @@ def test_labels_choices_and_noise_that_fail(monkeypatch, ledger):
     guarded = labels.protect(TABLE[0], ["a", "b"] * 20, schema, public_features=True)
     monkeypatch.setattr(SystemSource, "randomized_response", broken)
     mechanism = pl.RandomizedResponse(0.5, 2)
-    session = labels.request(pl.LabelOnly(mechanism), guarded)
+    session = labels.request(pl.nodes.LabelOnly(mechanism), guarded)
     monkeypatch.setattr(SystemSource, "randomized_response",
                         lambda *args: (_ for _ in ()).throw(KeyboardInterrupt(args)))
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -192,13 +195,15 @@ def test_labels_choices_and_noise_that_fail(monkeypatch, ledger):
 
 def test_the_table_is_free_for_others_after_an_interrupt(ledger):
     data = ledger.protect(*TABLE, SCHEMA)
-    query = pl.Query(data, (pl.CustomValue(raising(KINDS["interrupt"][0]), clip=1.0, why="x"),))
+    query = pl.questions.Query(data,
+                               (pl.questions.CustomValue(raising(KINDS["interrupt"][0]), clip=1.0,
+                                                         why="x"),))
     session = ledger.request(pl.Repeat(G, 3), data)
     with pytest.raises(KeyboardInterrupt) as kept:
         session.release(G, query)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(
-        session.release(G, pl.Query(data, (pl.Ones(),)))))
+        session.release(G, pl.questions.Query(data, (pl.questions.Ones(),)))))
     thread.start()
     thread.join(20)
     assert len(answers) == 1 and kept.value is not None
@@ -213,5 +218,8 @@ def test_warnings_of_a_function_of_rows_say_nothing(ledger):
     before = list(warnings.filters)
     with ledger.request(G, data) as session, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        session.release(G, pl.Query(data, (pl.CustomValue(warns, clip=1.0, why="rows alone"),)))
+        session.release(G,
+                        pl.questions.Query(data,
+                                           (pl.questions.CustomValue(warns, clip=1.0,
+                                                                     why="rows alone"),)))
     assert not said and warnings.filters == before

@@ -103,21 +103,21 @@ def test_bad_tables_are_refused():
     X, classes, numbers = table()
     with pytest.raises(pl.SchemaError):
         DPSIS().fit(X, classes)
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         DPSIS(schema=SCHEMA).fit(X)
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         DPSIS(schema=SCHEMA).fit(X[:, 1:], classes)
     with pytest.raises(pl.SchemaError):
         DPSIS(schema=NUMBER, scores="agreement").fit(X, numbers)
     for wrong in (np.nan, np.inf):
         holed = X.copy()
         holed[3, 7] = wrong
-        with pytest.raises(pl.DataError) as caught:
+        with pytest.raises(pl.errors.DataError) as caught:
             DPSIS(schema=SCHEMA).fit(holed, classes)
         assert "x7" in str(caught.value)
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         DPSIS(schema=SCHEMA).fit(X, np.array(["z"] * 300))
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         DPSIS(schema=SCHEMA, k=2).fit(X, classes).transform(X[:, 1:])
 
 

@@ -20,7 +20,7 @@ LEARNERS = [
     DPSIS(k=2, scores="rank", relation="replace_one"),
     DPSIS(k=2, scores="correlation", method="canonical"),
     DPSIS(k=2, delta=1e-6),
-    DPSIS(k=1, scores=pl.CustomScores(same_scores, 1.0, "constant")),
+    DPSIS(k=1, scores=pl.questions.CustomScores(same_scores, 1.0, "constant")),
     DPSISTwoStage(k=2),
     DPSISTwoStage(k=2, method="canonical", relation="replace_one"),
 ]

@@ -80,7 +80,7 @@ def test_the_plan_costs_epsilon(rings, rows, relation):
     learner = JointTreeClassifier(epsilon=0.7, schema=schema, relation=relation)
     cost = pl.epsilon(learner.plan(), 0.0, relation)
     assert 0.7 * (1 - 1e-6) <= cost <= 0.7
-    assert isinstance(learner.plan().nodes[-2], pl.OneOf) == (rows is None)
+    assert isinstance(learner.plan().nodes[-2], pl.nodes.OneOf) == (rows is None)
     (claim,) = learner.claimed()
     assert claim.sound == cost
 

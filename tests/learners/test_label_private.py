@@ -85,7 +85,7 @@ def test_the_plan_costs_epsilon(classes, first, epsilon):
     cost = pl.epsilon(learner.plan(), 0.0, "replace_label")
     assert epsilon * (1 - 1e-6) <= cost <= epsilon
     assert learner.claimed()[-1].sound == cost
-    assert type(learner.plan()) is pl.LabelOnly
+    assert type(learner.plan()) is pl.nodes.LabelOnly
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -108,7 +108,7 @@ def test_every_label_answers_once(missing, first):
 def test_a_ledger_of_whole_records_is_refused():
     X, y = table_of(50)
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0))
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         LabelPrivateClassifier(epsilon=1.0).fit(ledger.protect(X, y, schema_of()))
     assert ledger.spent == 0
 
@@ -124,7 +124,7 @@ def test_very_few_labels(rows):
 
 def test_no_label_at_all():
     X, y = table_of(10)
-    with pytest.raises(pl.DataError, match="no record has a label"):
+    with pytest.raises(pl.errors.DataError, match="no record has a label"):
         LabelPrivateClassifier(epsilon=1.0, schema=schema_of()).fit(
             X, np.full(len(y), None, dtype=object))
 
@@ -132,9 +132,9 @@ def test_no_label_at_all():
 def test_rows_and_labels_that_do_not_fit_are_refused():
     X, y = table_of(40)
     learner = LabelPrivateClassifier(epsilon=1.0, schema=schema_of())
-    with pytest.raises(pl.DataError, match="category"):
+    with pytest.raises(pl.errors.DataError, match="category"):
         learner.fit(X, np.where(y == "first", "other", y))
-    with pytest.raises(pl.DataError, match="missing column"):
+    with pytest.raises(pl.errors.DataError, match="missing column"):
         learner.fit(X, y, {"a": X["a"]})
     with pytest.raises(pl.SchemaError, match="two categories"):
         LabelPrivateClassifier(schema=schema_of(("one",))).plan()

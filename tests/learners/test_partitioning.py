@@ -166,7 +166,7 @@ def test_the_second_ensemble_is_free_and_recorded(rings):
              for setting in ("sspe2", "pte")]
     prices = [pl.epsilon(plan, 0.0, "replace_label") for plan in plans]
     assert prices[0] == prices[1]
-    assert any(isinstance(node, pl.PostProcess) for node in plans[1].node.nodes)
+    assert any(isinstance(node, pl.nodes.PostProcess) for node in plans[1].node.nodes)
 
 
 def test_structure_never_depends_on_labels_where_features_are_public(rings):
@@ -188,7 +188,7 @@ def test_public_medians_halve_the_leaves():
 
     schema = pl.Schema("one", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
                                pl.Column("t", "categorical", "target", categories=("x", "y"))))
-    bins = pl.Bins(schema, 65534)
+    bins = pl.questions.Bins(schema, 65534)
     columns = pl.encode_features({"a": np.random.default_rng(0).beta(1, 5, 1600)}, schema)
     tree = public_tree(bins, bins.codes(columns), 4, np.random.default_rng(0))
     assert set(np.bincount(tree.assign(bins.codes(columns)))) <= set(range(95, 106))
@@ -198,7 +198,7 @@ def test_public_leaves_of_ten_records_are_not_split(rings):
     from privledger_learners.ensembles.medians import ENOUGH, public_tree
 
     schema, X, _ = rings
-    bins = pl.Bins(schema, 256)
+    bins = pl.questions.Bins(schema, 256)
     codes = bins.codes(pl.encode_features(X, schema))
     tree = public_tree(bins, codes, 10, np.random.default_rng(0))
     while tree.parent is not None:
@@ -213,7 +213,7 @@ def test_setting_one_of_the_transductive_ensemble_is_refused(rings):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting="pte1").fit(X, y)
     ledger = pl.Ledger.create(None, budget=pl.Budget(9.0))
     data = ledger.protect(X, y, schema, unlabelled=True)
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting="pte").fit(data)
     assert ledger.spent == 0
 
@@ -249,7 +249,7 @@ def test_where_every_row_has_a_label(rings, setting):
 def test_semi_supervised_needs_a_table_where_labels_may_be_missing(rings):
     schema, X, y = rings
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    with pytest.raises(pl.UnsupportedNode, match="unlabelled=True"):
+    with pytest.raises(pl.errors.UnsupportedNode, match="unlabelled=True"):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting="sspe1").fit(
             ledger.protect(X, y, schema))
 
@@ -262,9 +262,9 @@ def test_unlabelled_rows_of_another_schema_are_refused(rings):
     for other in ({"a": X["a"], "b": X["b"]}, {**X, "colour": np.full(len(y), "mauve")},
                   np.zeros((5, 2)), {**X, "a": np.full(len(y), "low")},
                   {**X, "b": X["b"][:5]}):
-        with pytest.raises(pl.DataError):
+        with pytest.raises(pl.errors.DataError):
             learner.fit(X, y, other)
-    with pytest.raises(pl.DataError, match="y"):
+    with pytest.raises(pl.errors.DataError, match="y"):
         learner.fit(X, None, X)
     with pytest.raises(pl.InvalidValue, match="spe"):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema).fit(X, y, X)
@@ -284,7 +284,7 @@ def test_numbers_beside_text_stay_numbers(rings):
 @pytest.mark.parametrize("setting", ["spe", "sspe1", "sspe2", "pte"])
 def test_labels_beyond_the_schema_are_refused(rings, setting):
     schema, X, y = rings
-    with pytest.raises(pl.DataError, match="category"):
+    with pytest.raises(pl.errors.DataError, match="category"):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting=setting).fit(
             X, np.where(y == "in", "inside", y))
 

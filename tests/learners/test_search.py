@@ -57,7 +57,7 @@ def test_all_trials_and_scores_are_one_grant_of_epsilon(estimator, grid, options
     with recording() as asked:
         model.fit(X, Y)
     assert len(asked.sessions) == 1 and asked.sessions[0].releases == 1
-    assert isinstance(model.plan(), pl.Tuning)
+    assert isinstance(model.plan(), pl.nodes.Tuning)
     assert model.plan() == model.plan(SCHEMA)
     assert model.ledger_.spent <= 4.0
     assert pl.epsilon(model.plan(), model.delta, model.relation) <= 4.0
@@ -123,13 +123,13 @@ def test_a_ledger_refuses_it_unread_and_charges_what_it_plans():
     assert ledger.spent == 0
     search(epsilon=2.0).fit(data)
     assert ledger.spent == pytest.approx(2.0)
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         search(relation="replace_one", epsilon=0.5).fit(data)
 
 
 def test_a_policy_that_forbids_asserted_scores_refuses():
     ledger = pl.Ledger.create(None, budget=pl.Budget(4.0), policy=pl.Policy(4.0, 0.0))
-    with pytest.raises(pl.PolicyViolation, match="asserted-node"):
+    with pytest.raises(pl.errors.PolicyViolation, match="asserted-node"):
         search().fit(ledger.protect(X, Y, SCHEMA))
     assert ledger.verify() == []
 

@@ -162,7 +162,7 @@ def test_few_rows_work_and_none_is_an_error(rows):
     model = SGBDTRegressor(epsilon=1.0, delta=1e-6, schema=schema(NUMBER)).fit(few, y[:rows])
     assert np.isfinite(model.predict(X)).all()
     none = {name: column[:0] for name, column in X.items()}
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         SGBDTRegressor(epsilon=1.0, delta=1e-6, schema=schema(NUMBER)).fit(none, y[:0])
 
 

@@ -129,8 +129,8 @@ def test_nothing_is_due_before_it_pays(monkeypatch):
 
 def test_every_part_of_a_state_is_in_a_checkpoint_or_follows_from_one():
     """Whoever adds a field to State must bring it through a checkpoint."""
-    known = {"compact", "created", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
-             "units", "delta_units", "position", "head", "grants", "scopes", "data", "refusals",
+    known = {"compact", "_creation", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
+             "units", "delta_units", "position", "head", "grants", "scopes", "tables", "refusals",
              "caps", "cap_spent", "closed", "closed_names", "format", "window", "windows",
              "charges", "policy"}
     assert {field.name for field in fields(State)} == known
@@ -200,7 +200,7 @@ def test_an_entry_edited_at_the_checkpoint_is_found_when_opening(tmp_path):
     store.close()
     doctor(
         path, f"UPDATE entries SET body = replace(body, 'e', 'f') WHERE position = {kept.position}")
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(path)
 
 
@@ -289,7 +289,7 @@ def test_one_of_the_two_tables_alone_was_made_by_nobody(tmp_path):
     path = tmp_path / "x.ledger"
     busy(path).close()
     edit(path, "DROP TABLE closed")
-    with pytest.raises(pl.LedgerCorrupt, match="'closed' is missing"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="'closed' is missing"):
         pl.Ledger.open(path)
 
 
@@ -340,7 +340,7 @@ def test_what_the_state_forgot_can_still_be_seen_and_corrected(tmp_path):
 def test_the_name_of_a_grant_that_is_over_stays_taken():
     ledger = busy()
     body = next(entry.body for entry in ledger._history.store.read() if entry.kind == "granted")
-    with pytest.raises(pl.LedgerCorrupt, match="twice"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="twice"):
         ledger._history.commit(lambda state: [("granted", body)])
     assert ledger.verify() == []
 

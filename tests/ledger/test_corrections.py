@@ -85,8 +85,8 @@ def test_corrections_add_up_and_survive_reopening(tmp_path):
 @pytest.mark.parametrize(("grant", "plan", "why", "error"), [
     ("nobody", pl.Gaussian(1.0), "why", pl.NotGranted),
     (None, pl.Gaussian(1.0), " ", pl.InvalidValue),
-    (None, pl.AssertedZCDP(1.0, "x"), "why", pl.UnsupportedNode),
-    (None, "a plan", "why", pl.InvalidMechanism),
+    (None, pl.AssertedZCDP(1.0, "x"), "why", pl.errors.UnsupportedNode),
+    (None, "a plan", "why", pl.errors.InvalidMechanism),
 ])
 def test_impossible_corrections_change_nothing(grant, plan, why, error):
     ledger, _, name = started(filter="gdp")
@@ -104,7 +104,7 @@ def test_an_edited_correction_is_found(tmp_path):
     path = tmp_path / "ledger.db"
     ledger, _, grant = started(path)
     ledger.close()
-    body = {"grant": grant, "time": "", "why": "cheap", "plan": pl.to_json(pl.Gaussian(1.0)),
+    body = {"grant": grant, "time": "", "why": "cheap", "plan": pl.nodes.to_json(pl.Gaussian(1.0)),
             "units": 1, "delta_units": 0}
     History(SQLiteStore(path)).commit(lambda state: [("corrected", body)])
     with pl.Ledger.open(path) as again:
@@ -116,7 +116,7 @@ def test_the_command(tmp_path):
     ledger, _, grant = started(path)
     ledger.close()
     node = tmp_path / "node.json"
-    node.write_text(json.dumps(pl.to_json(pl.Gaussian(10.0))))
+    node.write_text(json.dumps(pl.nodes.to_json(pl.Gaussian(10.0))))
     runner = CliRunner()
     fine = runner.invoke(main, ["correct", str(path), grant, "--plan", str(node), "--why", "it"])
     assert fine.exit_code == 0 and "within the budget" in fine.stdout
@@ -139,7 +139,7 @@ def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
     with forged.transaction() as transaction:
         kept = [entry for entry in ledger._history.store.read() if entry.kind != "filter"]
         for position, entry in enumerate(kept):
-            new = make_entry(position, entry.kind, entry.body, head)
+            new = make_entry(position, entry.event, head)
             head = new.hash
             transaction.append(new)
     assert audit(forged)

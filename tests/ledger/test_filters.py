@@ -158,7 +158,7 @@ def test_impossible_filters_are_refused(kind):
 def test_a_plan_without_a_price_here_is_unsupported(kind, plan):
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0 if plan is None else 1e-6),
                               filter=kind)
-    with pytest.raises(pl.UnsupportedNode):
+    with pytest.raises(pl.errors.UnsupportedNode):
         ledger.request(plan or pl.Gaussian(50.0), table(ledger))
     assert ledger.spent == 0
 

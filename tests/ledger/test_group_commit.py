@@ -140,7 +140,7 @@ def twice(state):
     return [("refused", {"number": "torn"}), ("invented", {})]
 
 
-@pytest.mark.parametrize(("bad", "error"), [(refuse, No), (twice, pl.LedgerCorrupt)])
+@pytest.mark.parametrize(("bad", "error"), [(refuse, No), (twice, pl.errors.LedgerCorrupt)])
 def test_a_refusal_in_the_middle_is_nobody_elses(history, gate, bad, error):
     history.note("refused", {"number": "noted"})
     found = together(history, gate, [note(1), bad, note(2), bad, note(3)])

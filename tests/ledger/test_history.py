@@ -7,9 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privledger as pl
 from privledger.ledger import FORMAT, State, audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore
 
@@ -23,7 +25,7 @@ def chained(*lines):
     """Entries with right hashes, whatever they say."""
     found, head = [], GENESIS
     for position, (kind, body) in enumerate(lines):
-        found.append(make_entry(position, kind, body, head))
+        found.append(make_entry(position, decode(kind, body), head))
         head = found[-1].hash
     return found
 
@@ -50,13 +52,14 @@ def granted(name="g", plan=G, units=None, **more):
 
     units = units_up(cost_of(plan).gdp_squared) if units is None else units
     return ("granted", {"grant": name, "time": "", "learner": "", "data": "d",
-                        "plan": pl.to_json(plan), "delta": 0.0, "holder": HOLDER, "scope": None,
+                        "plan": pl.nodes.to_json(plan), "delta": 0.0, "holder": HOLDER,
+                        "scope": None,
                         "units": units, "delta_units": 0} | more)
 
 
 def released(name="g", leaves=(G,), under=()):
     return ("released", {"grant": name, "first": 0, "questions": ["count"], "noise": "",
-                         "nodes": [{"under": list(under), "leaf": pl.to_json(leaf)}
+                         "nodes": [{"under": list(under), "leaf": pl.nodes.to_json(leaf)}
                                    for leaf in leaves],
                          "items": [[place, 0, 1] for place in range(len(leaves))]})
 
@@ -128,12 +131,12 @@ def test_a_malformed_body_is_corrupt_and_never_stops_an_audit(kind, body):
 
 def test_the_chain_is_checked_entry_by_entry():
     entries = chained(*START, granted())
-    entries[2].body["units"] = 0
-    with pytest.raises(pl.LedgerCorrupt, match="hash"):
+    entries[2] = evolve(entries[2], event=evolve(entries[2].event, units=0))
+    with pytest.raises(pl.errors.LedgerCorrupt, match="hash"):
         _fold(entries)
-    with pytest.raises(pl.LedgerCorrupt, match="follow"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="follow"):
         _fold([entries[0], entries[2]])
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         _fold(list(reversed(entries[:2])))
 
 
@@ -160,7 +163,7 @@ def test_a_crash_keeps_the_whole_charge_and_may_still_settle():
 
 def test_an_empty_history_is_no_ledger():
     assert audit(MemoryStore())
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger(MemoryStore(), pl.guard.ledger.SystemSource())
 
 

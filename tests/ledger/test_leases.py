@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privledger as pl
+from privledger.ledger.codec import decode
 from privledger.ledger.holder import lease_is_over
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -15,13 +17,13 @@ BEGUN, LATER = "2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00+00:00"
 @pytest.mark.parametrize(("lease", "over"), [
     (None, False), (3599, True), (3600, False), (1e300, False), (True, False), ("60", False)])
 def test_when_a_lease_is_over(lease, over):
-    assert lease_is_over({"time": BEGUN, "lease": lease}, LATER) is over
+    assert lease_is_over(decode("granted", {"time": BEGUN, "lease": lease}), LATER) is over
 
 
 @pytest.mark.parametrize("body", [{}, {"lease": 1}, {"lease": 1, "time": "soon"},
                                   {"lease": 1, "time": "2026-01-01T00:00:00"}])
 def test_a_malformed_lease_is_never_over(body):
-    assert lease_is_over(body, LATER) is False
+    assert lease_is_over(decode("granted", body), LATER) is False
 
 
 def requested(ledger, **options):
@@ -35,7 +37,7 @@ def test_an_expired_lease_is_recorded_and_the_charge_stays():
     other, _ = requested(ledger, lease=1e9)
     spent = ledger.spent
     grant = ledger._history.state.grants[session.grant]
-    grant.body = grant.body | {"time": BEGUN}
+    grant.event = evolve(grant.event, time=BEGUN)
     assert ledger._history.mark_crashed() == 1
     states = ledger.state.grants
     assert states[session.grant].status == "crashed" and states[other.grant].status == "granted"

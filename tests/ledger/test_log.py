@@ -19,12 +19,12 @@ def test_columns_and_entries_say_the_same():
     columns = log.columns()
     assert {array.dtype for array in columns.values()} == {np.dtype(np.int32)}
     assert columns["cells"].tolist() == list(range(CHUNK + 5))
-    bodies = list(log.bodies("g"))
-    assert [body["first"] for body in bodies] == [0, CHUNK]
+    events = list(log.events("g"))
+    assert [event.first for event in events] == [0, CHUNK]
     seen = []
-    for body in bodies:
-        nodes = [read_node(node) for node in body["nodes"]]
-        seen += [(*nodes[node], body["questions"][question], cells)
-                 for node, question, cells in body["items"]]
+    for event in events:
+        nodes = [read_node(node) for node in event.nodes]
+        seen += [(*nodes[node], event.questions[question], cells)
+                 for node, question, cells in event.items]
     assert seen == [(chain if n % 3 == 0 else (), G if n % 2 else H, f"q{n % 4}", n)
                     for n in range(CHUNK + 5)]

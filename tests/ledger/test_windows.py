@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.ledger import audit, fixed_filter
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
 
@@ -44,7 +45,7 @@ def rewritten(ledger, change):
     with store.transaction() as transaction:
         for position, entry in enumerate(change(
                 [(e.kind, json.loads(json.dumps(e.body))) for e in ledger._history.store.read()])):
-            fresh = make_entry(position, *entry, head)
+            fresh = make_entry(position, decode(*entry), head)
             head = fresh.hash
             transaction.append(fresh)
     return [finding.rule for finding in audit(store)]

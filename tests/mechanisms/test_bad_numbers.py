@@ -48,7 +48,7 @@ G = pl.Gaussian(1.0)
         buckets=(lambda v: pl.RandomizedResponse(0.5, v), [*BAD_COUNT, 1]),
         repeat=(lambda v: pl.Repeat(G, v), BAD_COUNT),
         rate=(lambda v: pl.PoissonSample(v, G), BAD_RATE),
-        group=(lambda v: pl.Group(v, G), BAD_COUNT),
+        group=(lambda v: pl.nodes.Group(v, G), BAD_COUNT),
         filter_cap=(lambda v: pl.IndividualFilter("gdp", v), BAD_POSITIVE),
         filter_order=(lambda v: pl.IndividualFilter("renyi", 1.0, v), [*BAD_POSITIVE, 1, 0.5]),
         budget=(lambda v: pl.Budget(v, 1e-6), BAD_POSITIVE),
@@ -102,23 +102,24 @@ def test_a_budget_is_a_budget(budget):
 
 @pytest.mark.parametrize("shares", [(0.6, 0.6), (1.0, 1e-9), (1.0000001,)])
 def test_shares_sum_to_at_most_one(shares):
-    with pytest.raises(pl.InvalidMechanism):
+    with pytest.raises(pl.errors.InvalidMechanism):
         pl.Gaussian(1.0, shares)
 
 
 @pytest.mark.parametrize("why", ["", "  ", None, 3])
 def test_an_assertion_needs_a_reason(why):
-    with pytest.raises(pl.InvalidMechanism):
+    with pytest.raises(pl.errors.InvalidMechanism):
         pl.Asserted(1.0, why)
 
 
 @pytest.mark.parametrize("build", [
     lambda d, v: d.poisson(v), lambda d, v: d.custom(lambda t: t["size"], v, "why"),
     lambda d, v: d.score("squared", [0.0]).gradient(v),
-    lambda d, v: pl.CustomValue(lambda t: t["size"], v, "why"),
-    lambda d, v: pl.Ones(clip=v),
-    lambda d, v: d.score("squared", [0.0], scale=v), lambda d, v: pl.ColumnValue("size", 0.0, v),
-    lambda d, v: pl.ColumnValue("size", 0.0, 1.0, clip=v),
+    lambda d, v: pl.questions.CustomValue(lambda t: t["size"], v, "why"),
+    lambda d, v: pl.questions.Ones(clip=v),
+    lambda d, v: d.score("squared", [0.0], scale=v), lambda d,
+    v: pl.questions.ColumnValue("size", 0.0, v),
+    lambda d, v: pl.questions.ColumnValue("size", 0.0, 1.0, clip=v),
 ], ids=["poisson", "custom", "gradient", "custom-block", "ones-clip", "scale", "column-scale",
         "column-clip"])
 @pytest.mark.parametrize("value", [NAN, math.inf, -1.0, 0.0, SUBNORMAL, True, "1", None])

@@ -97,17 +97,18 @@ NUMBERS = {
     "Asserted.epsilon": (lambda b, d, v: pl.Asserted(v, "why"), POSITIVE),
     "Asserted.delta": (lambda b, d, v: pl.Asserted(1.0, "why", v), DELTA),
     "AssertedZCDP.rho": (lambda b, d, v: pl.AssertedZCDP(v, "why"), POSITIVE),
-    "Bins.numeric_bins": (lambda b, d, v: pl.Bins(d.schema, numeric_bins=v), COUNT),
+    "Bins.numeric_bins": (lambda b, d, v: pl.questions.Bins(d.schema, numeric_bins=v), COUNT),
     "Budget.epsilon": (lambda b, d, v: pl.Budget(v), POSITIVE),
     "Budget.delta": (lambda b, d, v: pl.Budget(1.0, v), DELTA),
     "Cap.labels": (lambda b, d, v: pl.Cap(pl.Budget(1.0), labels={"team": v}),
                    [v for v in POSITIVE if not isinstance(v, str)]),
     "Column.lower": (lambda b, d, v: column(lower=v), FINITE),
     "Column.upper": (lambda b, d, v: column(upper=v), FINITE),
-    "ColumnValue.center": (lambda b, d, v: pl.ColumnValue("size", v, 1.0), FINITE),
-    "ColumnValue.scale": (lambda b, d, v: pl.ColumnValue("size", 0.0, v), POSITIVE),
-    "ColumnValue.clip": (lambda b, d, v: pl.ColumnValue("size", 0.0, 1.0, clip=v), POSITIVE),
-    "CustomValue.clip": (lambda b, d, v: pl.CustomValue(len, v, "why"), POSITIVE),
+    "ColumnValue.center": (lambda b, d, v: pl.questions.ColumnValue("size", v, 1.0), FINITE),
+    "ColumnValue.scale": (lambda b, d, v: pl.questions.ColumnValue("size", 0.0, v), POSITIVE),
+    "ColumnValue.clip": (lambda b, d, v: pl.questions.ColumnValue("size", 0.0, 1.0, clip=v),
+                         POSITIVE),
+    "CustomValue.clip": (lambda b, d, v: pl.questions.CustomValue(len, v, "why"), POSITIVE),
     "Dataset.bins.numeric_bins": (lambda b, d, v: d.bins(numeric_bins=v), COUNT),
     "Dataset.cells.edges": (lambda b, d, v: d.cells("size", edges=[v, 2.0]), FINITE),
     "Dataset.custom.sensitivity": (lambda b, d, v: d.custom(len, v, "why"), POSITIVE),
@@ -124,14 +125,14 @@ NUMBERS = {
     "DiscreteLaplace.parameter": (lambda b, d, v: pl.DiscreteLaplace(v), POSITIVE),
     "DiscreteLaplace.sensitivity": (lambda b, d, v: pl.DiscreteLaplace(1.0, v), COUNT),
     "Exponential.epsilon": (lambda b, d, v: pl.Exponential(v), POSITIVE),
-    "FixedSizeSample.size": (lambda b, d, v: pl.FixedSizeSample(v, 10, G), COUNT),
-    "FixedSizeSample.out_of": (lambda b, d, v: pl.FixedSizeSample(2, v, G), COUNT),
+    "FixedSizeSample.size": (lambda b, d, v: pl.nodes.FixedSizeSample(v, 10, G), COUNT),
+    "FixedSizeSample.out_of": (lambda b, d, v: pl.nodes.FixedSizeSample(2, v, G), COUNT),
     "Gaussian.noise_multiplier": (lambda b, d, v: pl.Gaussian(v), POSITIVE),
     "Gaussian.shares": (lambda b, d, v: pl.Gaussian(1.0, (v, 0.1)), POSITIVE),
-    "Group.rows": (lambda b, d, v: pl.Group(v, G), COUNT),
+    "Group.rows": (lambda b, d, v: pl.nodes.Group(v, G), COUNT),
     "IndividualFilter.cap": (lambda b, d, v: pl.IndividualFilter("gdp", v), POSITIVE),
     "IndividualFilter.order": (lambda b, d, v: pl.IndividualFilter("renyi", 1.0, v), ORDER),
-    "IntervalCells.edges": (lambda b, d, v: pl.IntervalCells("size", [v, 2.0]), FINITE),
+    "IntervalCells.edges": (lambda b, d, v: pl.questions.IntervalCells("size", [v, 2.0]), FINITE),
     "Laplace.scale": (lambda b, d, v: pl.Laplace(v), POSITIVE),
     "Laplace.l1_sensitivity": (lambda b, d, v: pl.Laplace(1.0, v), POSITIVE),
     "Ledger.create.order": (lambda b, d, v: pl.Ledger.create(
@@ -174,24 +175,24 @@ NUMBERS = {
     "SparseVector.query_scale": (lambda b, d, v: pl.SparseVector(1.0, v, 1), POSITIVE),
     "SparseVector.cutoff": (lambda b, d, v: pl.SparseVector(1.0, 1.0, v), COUNT),
     "SparseVector.sensitivity": (lambda b, d, v: pl.SparseVector(1.0, 1.0, 1, v), POSITIVE),
-    "CategoryCells.count": (lambda b, d, v: released(b, d, 0, cells=pl.CategoryCells(
+    "CategoryCells.count": (lambda b, d, v: released(b, d, 0, cells=pl.questions.CategoryCells(
         "colour", v)), COUNT),
     "Test.feature": (lambda b, d, v: released(b, d, 0, cells=tree(d, feature=v)), WHOLE),
     "TreeCells.count": (lambda b, d, v: released(b, d, 0, cells=tree(d, count=v)), COUNT),
-    "ResidualCells.edges": (lambda b, d, v: pl.ResidualCells(
+    "ResidualCells.edges": (lambda b, d, v: pl.questions.ResidualCells(
         d.score("squared", [0.0]), [v, 2.0]), FINITE),
-    "Score.start": (lambda b, d, v: pl.Score("squared", [v]), FINITE),
-    "Score.center": (lambda b, d, v: pl.Score("squared", [0.0], v), FINITE),
-    "Score.scale": (lambda b, d, v: pl.Score("squared", [0.0], 0.0, v), POSITIVE),
+    "Score.start": (lambda b, d, v: pl.questions.Score("squared", [v]), FINITE),
+    "Score.center": (lambda b, d, v: pl.questions.Score("squared", [0.0], v), FINITE),
+    "Score.scale": (lambda b, d, v: pl.questions.Score("squared", [0.0], 0.0, v), POSITIVE),
     "Score.add.values": (lambda b, d, v: d.score("squared", [0.0]).add(
-        pl.CategoryCells("colour", 4), [v, 0.0, 0.0, 0.0]), FINITE),
-    "Choice.penalty": (lambda b, d, v: pl.Choice(
+        pl.questions.CategoryCells("colour", 4), [v, 0.0, 0.0, 0.0]), FINITE),
+    "Choice.penalty": (lambda b, d, v: pl.questions.Choice(
         d, d.root(d.bins(8)), "rank", "both", penalty=v), AT_LEAST_ZERO),
-    "Choice.features": (lambda b, d, v: pl.Choice(
+    "Choice.features": (lambda b, d, v: pl.questions.Choice(
         d, d.root(d.bins(8)), "rank", features=[v]), [*PLACE, 99]),
-    "GrownCells.feature": (lambda b, d, v: pl.GrownCells(
+    "GrownCells.feature": (lambda b, d, v: pl.questions.GrownCells(
         d.bins(8), d.root(d.bins(8)), [v], [1]), PLACE),
-    "GrownCells.cut": (lambda b, d, v: pl.GrownCells(
+    "GrownCells.cut": (lambda b, d, v: pl.questions.GrownCells(
         d.bins(8), d.root(d.bins(8)), [0], [v]), PLACE),
     "GrownCells.grow.feature": (lambda b, d, v: d.root(d.bins(8)).grow([v], [1]), PLACE),
     "GrownCells.grow.cut": (lambda b, d, v: d.root(d.bins(8)).grow([0], [v]), PLACE),
@@ -199,31 +200,34 @@ NUMBERS = {
     "Policy.max_delta": (lambda b, d, v: pl.Policy(1.0, v), DELTA),
     "Policy.min_delta": (lambda b, d, v: pl.Policy(1.0, 0.5, v), DELTA),
     "Policy.min_rows": (lambda b, d, v: pl.Policy(1.0, 0.1, min_rows=v), unless_none(COUNT)),
-    "ClassIs.position": (lambda b, d, v: pl.ClassIs(v), WHOLE),
-    "IndexCells.count": (lambda b, d, v: pl.IndexCells([0, 1], v), [*COUNT, 1]),
-    "IndexCells.places": (lambda b, d, v: pl.IndexCells([0, v], 9), PLACE),
+    "ClassIs.position": (lambda b, d, v: pl.questions.ClassIs(v), WHOLE),
+    "IndexCells.count": (lambda b, d, v: pl.questions.IndexCells([0, 1], v), [*COUNT, 1]),
+    "IndexCells.places": (lambda b, d, v: pl.questions.IndexCells([0, v], 9), PLACE),
     "Dataset.labels.rows": (lambda b, d, v: d.labels(rows=[v]), PLACE),
     "Dataset.labels.candidates": (lambda b, d, v: d.labels(candidates=[[v, 1]]), PLACE),
     "Score.gradient.coordinate": (lambda b, d, v: d.score("softmax", [0.0, 0.0]).gradient(
         1.0, coordinate=v), unless_none([*WHOLE, 2])),
     "Score.hessian.within": (lambda b, d, v: d.score("squared", [0.0]).hessian(v),
                              unless_none(POSITIVE)),
-    "Votes.blocks": (lambda b, d, v: pl.Votes(v), COUNT),
-    "Votes.most": (lambda b, d, v: pl.Votes(most=v), COUNT),
-    "Votes.penalty": (lambda b, d, v: pl.Votes(penalty=v), POSITIVE),
-    "CustomScores.sensitivity": (lambda b, d, v: pl.CustomScores(len, v, "why"), POSITIVE),
-    "CustomScores.change": (lambda b, d, v: pl.CustomScores(len, 1.0, "why", (v, 1.0)), NONE),
-    "FeatureChoice.excluded": (lambda b, d, v: pl.FeatureChoice(d, "rank", (v,)), WHOLE),
+    "Votes.blocks": (lambda b, d, v: pl.questions.Votes(v), COUNT),
+    "Votes.most": (lambda b, d, v: pl.questions.Votes(most=v), COUNT),
+    "Votes.penalty": (lambda b, d, v: pl.questions.Votes(penalty=v), POSITIVE),
+    "CustomScores.sensitivity": (lambda b, d, v: pl.questions.CustomScores(len, v, "why"),
+                                 POSITIVE),
+    "CustomScores.change": (lambda b, d, v: pl.questions.CustomScores(len, 1.0, "why", (v, 1.0)),
+                            NONE),
+    "FeatureChoice.excluded": (lambda b, d, v: pl.questions.FeatureChoice(d, "rank", (v,)), WHOLE),
     "FeatureChoice.without.features": (
-        lambda b, d, v: pl.FeatureChoice(d, "rank").without(v), WHOLE),
+        lambda b, d, v: pl.questions.FeatureChoice(d, "rank").without(v), WHOLE),
     "Dataset.features_by.excluded": (
         lambda b, d, v: d.features_by("rank", excluded=[v]), WHOLE),
-    "LabelQuery.rows": (lambda b, d, v: pl.LabelQuery(d, rows=[v]), PLACE),
-    "LabelQuery.candidates": (lambda b, d, v: pl.LabelQuery(d, candidates=[[v, 1]]), PLACE),
-    "rdp_per_record.shares": (lambda b, d, v: pl.rdp_per_record(G, [v], [2.0]), FINITE),
+    "LabelQuery.rows": (lambda b, d, v: pl.questions.LabelQuery(d, rows=[v]), PLACE),
+    "LabelQuery.candidates": (lambda b, d, v: pl.questions.LabelQuery(d, candidates=[[v, 1]]),
+                              PLACE),
+    "rdp_per_record.shares": (lambda b, d, v: pl.nodes.rdp_per_record(G, [v], [2.0]), FINITE),
     "TopK.k": (lambda b, d, v: pl.TopK(v, 1.0), COUNT),
     "TopK.epsilon": (lambda b, d, v: pl.TopK(1, v), POSITIVE),
-    "Tuning.mean": (lambda b, d, v: pl.Tuning(L, "poisson", v), POSITIVE),
+    "Tuning.mean": (lambda b, d, v: pl.nodes.Tuning(L, "poisson", v), POSITIVE),
     "calibrate.epsilon": (lambda b, d, v: pl.calibrate(pl.Gaussian, v, 1e-6), POSITIVE),
     "calibrate.delta": (lambda b, d, v: pl.calibrate(pl.Gaussian, 1.0, v), DELTA),
     "certify.delta": (lambda b, d, v: pl.certify(G, delta=v), DELTA),
@@ -231,9 +235,9 @@ NUMBERS = {
     "epsilon.delta": (lambda b, d, v: pl.epsilon(G, delta=v), DELTA),
     "explain.delta": (lambda b, d, v: pl.explain(G, delta=v), DELTA),
     "rdp.orders": (lambda b, d, v: pl.rdp(G, [2.0, v]), ORDER),
-    "rdp_per_record.orders": (lambda b, d, v: pl.rdp_per_record(
+    "rdp_per_record.orders": (lambda b, d, v: pl.nodes.rdp_per_record(
         G, np.array([0.5]), [2.0, v]), ORDER),
-    "Tuning.success": (lambda b, d, v: pl.Tuning(L, "negative_binomial", 2.0, v), FINITE),
+    "Tuning.success": (lambda b, d, v: pl.nodes.Tuning(L, "negative_binomial", 2.0, v), FINITE),
 }
 
 NO_NUMBERS = {
@@ -244,7 +248,8 @@ NO_NUMBERS = {
         "RecordSpend.row", "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
         "CategoryCells.check.expected", "Query.sensitivity.norm", "Score.check_updates.vault",
-        "Dataset.ledger", "Dataset.vault",
+        "Dataset.ledger", "Dataset.vault", "Query.data", "Choice.data", "FeatureChoice.data",
+        "LabelChoice.data", "LabelQuery.data",
         "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
@@ -263,13 +268,13 @@ NO_NUMBERS = {
 
 
 def released(ledger, data, rollover, cells=None):
-    query = data.count() if cells is None else data.query((pl.Ones(),), cells)
+    query = data.count() if cells is None else data.query((pl.questions.Ones(),), cells)
     with ledger.request(G, data) as session:
         session.release(G, query, rollover=rollover)
 
 
 def tuned(ledger, data, candidates):
-    node = pl.Tuning(G, shape=1.0, success=0.3)
+    node = pl.nodes.Tuning(G, shape=1.0, success=0.3)
     with ledger.request(node, data) as session:
         session.best_of(node, candidates, lambda handle, number: (0.0, None))
 
@@ -291,13 +296,15 @@ def tree(data, feature=0, count=2):
     bins = data.bins(8)
     table = np.zeros(bins.sizes()[0], np.uint8)
     table[4:] = 1
-    return pl.TreeCells(bins, (pl.Test(feature, table),), count)
+    return pl.questions.TreeCells(bins, (pl.questions.Test(feature, table),), count)
 
 
 def found():
     """Parameters of the public names that take a number, or say nothing of what they take."""
-    for name in pl.__all__:
-        thing = getattr(pl, name)
+    offered = {name: getattr(pl, name) for name in pl.__all__}
+    for face in (pl.nodes, pl.questions):
+        offered |= {name: getattr(face, name) for name in face.__all__}
+    for name, thing in sorted(offered.items()):
         if inspect.isclass(thing) and issubclass(thing, BaseException):
             continue
         todo = [(name, thing)]

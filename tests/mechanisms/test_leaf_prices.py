@@ -73,7 +73,7 @@ def test_randomized_response_is_exact(noise, buckets):
     found = pl.epsilon(node, relation="replace_one")
     assert found == pytest.approx(math.log(keep / other), abs=1e-12)
     assert found >= math.log(keep / other)
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         pl.epsilon(node, relation="add_remove")
 
 
@@ -82,7 +82,7 @@ def test_shares_do_not_change_the_price():
 
 
 def test_discrete_gaussian_claims_no_gaussian_profile():
-    with pytest.raises(pl.UnsupportedNode):
+    with pytest.raises(pl.errors.UnsupportedNode):
         pl.epsilon(pl.DiscreteGaussian(2.0), 1e-6, accountant="gdp")
 
 

@@ -57,7 +57,7 @@ def sealed(header, tail=b""):
 
 def refused(data):
     begun = time.process_time()
-    with pytest.raises(pl.ModelError):
+    with pytest.raises(pl.errors.ModelError):
         revived(model_file(data), honest()[1])
     assert time.process_time() - begun < 5
 
@@ -132,7 +132,7 @@ def test_a_hostile_header_is_refused(change):
     if change is not None:
         try:
             found = revived(model_file(doctored(change)), honest()[1])
-        except pl.ModelError:
+        except pl.errors.ModelError:
             return
         with pytest.raises((pl.PrivledgerError, ValueError)):  # the learner's own word about it
             found.plan()
@@ -152,13 +152,13 @@ def test_any_cut_or_changed_byte_is_noticed():
     data, _ = honest()
     step = max(1, len(data) // 60)
     for place in range(0, len(data), step):
-        with pytest.raises(pl.ModelError):
+        with pytest.raises(pl.errors.ModelError):
             model_file(data[:place])
         changed = bytearray(data)
         changed[place] ^= 1
-        with pytest.raises(pl.ModelError):
+        with pytest.raises(pl.errors.ModelError):
             model_file(bytes(changed))
-    with pytest.raises(pl.ModelError):
+    with pytest.raises(pl.errors.ModelError):
         model_file(data + b"\0")
 
 
@@ -168,7 +168,7 @@ def test_trees_that_would_fill_the_memory_are_refused(monkeypatch):
     columns = tuple(pl.Column(f"x{n}", "numeric", "feature", 0.0, 1.0) for n in range(200))
     schema = pl.Schema("wide", (*columns, pl.Column("y", "numeric", "target", 0.0, 1.0)))
     writer = Writer(Records.of(object))
-    tree = writer.tree(pl.Bins(schema, 4), "bins")
+    tree = writer.tree(pl.questions.Bins(schema, 4), "bins")
     made, level = {"record": "GrownCells", "fields": {"bins": tree, "parent": None, "feature": {
         "array": 0}, "cut": {"array": 0}}}, [np.zeros(0, dtype=np.int32)]
     for depth in range(15):
@@ -176,7 +176,7 @@ def test_trees_that_would_fill_the_memory_are_refused(monkeypatch):
         made = {"record": "GrownCells", "fields": {
             "parent": made, "bins": {"same": 1}, "feature": {"array": depth + 1},
             "cut": {"array": depth + 1}}}
-    with pytest.raises(pl.ModelError, match="too much memory"):
+    with pytest.raises(pl.errors.ModelError, match="too much memory"):
         Reader(Records.of(object), level).value(made)
 
 
@@ -187,16 +187,16 @@ def test_files_that_are_none_or_too_large(tmp_path):
     with large.open("wb") as file:
         file.truncate(3 * MIB)
     for path in (fifo, tmp_path, tmp_path / "missing"):
-        with pytest.raises(pl.ModelError):
+        with pytest.raises(pl.errors.ModelError):
             read_model(path)
-    with pytest.raises(pl.ModelError, match="more than 2 MiB"):
+    with pytest.raises(pl.errors.ModelError, match="more than 2 MiB"):
         read_model(large, most_mb=2)
 
 
 def test_a_learner_that_is_not_installed_is_named(tmp_path):
     path = tmp_path / "m"
     path.write_bytes(doctored(put("learner", value="nobody")))
-    with pytest.raises(pl.LearnerError, match="nobody"):
+    with pytest.raises(pl.errors.LearnerError, match="nobody"):
         pl.load_model(path)
 
 
@@ -218,7 +218,7 @@ class Odd:
 def test_what_has_no_word_is_refused_by_its_place(value, said, tmp_path):
     learner = Odd()
     learner.model_ = value
-    with pytest.raises(pl.ModelError) as caught:
+    with pytest.raises(pl.errors.ModelError) as caught:
         pl.save_model(learner, tmp_path / "m")
     assert said in str(caught.value)
     assert not (tmp_path / "m").exists() and os.listdir(tmp_path) == []
@@ -228,14 +228,14 @@ def test_a_value_that_holds_itself_is_refused(tmp_path):
     learner = Odd()
     learner.model_ = []
     learner.model_.append(learner.model_)
-    with pytest.raises(pl.ModelError, match="nested too deeply"):
+    with pytest.raises(pl.errors.ModelError, match="nested too deeply"):
         pl.save_model(learner, tmp_path / "m")
 
 
 def test_what_would_be_lost_is_refused_by_name(tmp_path):
     learner = Odd()
     learner.weights = [1.0]
-    with pytest.raises(pl.ModelError, match="'weights'"):
+    with pytest.raises(pl.errors.ModelError, match="'weights'"):
         pl.save_model(learner, tmp_path / "m")
 
 

@@ -91,5 +91,5 @@ def test_the_edge_between_two_numbers_is_decided_by_more_bits():
 
 
 def test_what_would_run_for_ever_is_refused():
-    with pytest.raises(pl.UnsupportedNode, match="expected runs"):
+    with pytest.raises(pl.errors.UnsupportedNode, match="expected runs"):
         number_of_trials(TrialsLaw(NB, 1.0, 1e-6), 1e6, SeededSource(0))

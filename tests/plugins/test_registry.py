@@ -34,7 +34,8 @@ def install(tmp_path, monkeypatch):
 def test_a_name_that_two_distributions_use_is_refused(install):
     install("evil-one", "sgbdt-regressor")
     for use in (find_learner, pl.load_learner):
-        with pytest.raises(pl.LearnerError, match=r"more than once.*evil-one 1\.0.*privledger"):
+        with pytest.raises(pl.errors.LearnerError,
+                           match=r"more than once.*evil-one 1\.0.*privledger"):
             use("sgbdt-regressor")
     assert learner_names().count("sgbdt-regressor") == 1
 
@@ -42,13 +43,13 @@ def test_a_name_that_two_distributions_use_is_refused(install):
 def test_two_strangers_are_refused_both(install):
     install("first", "same")
     install("second", "same")
-    with pytest.raises(pl.LearnerError, match=r"first 1\.0.*second 1\.0"):
+    with pytest.raises(pl.errors.LearnerError, match=r"first 1\.0.*second 1\.0"):
         pl.load_learner("same")
 
 
 def test_one_distribution_that_says_a_name_twice_is_refused(install):
     install("double", "same", lines="same = evil:One\nsame = evil:Two\n")
-    with pytest.raises(pl.LearnerError, match="evil:One.*evil:Two"):
+    with pytest.raises(pl.errors.LearnerError, match="evil:One.*evil:Two"):
         find_learner("same")
 
 

@@ -32,7 +32,7 @@ def branches(inner):
     rates = st.one_of(st.floats(1e-4, 0.999), st.just(1.0))
     return st.one_of(
         st.builds(pl.Sequential, st.lists(inner, max_size=3)),
-        st.builds(pl.OneOf, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(pl.nodes.OneOf, st.lists(inner, min_size=1, max_size=3)),
         st.builds(pl.Parallel, st.lists(inner, min_size=1, max_size=3),
                   st.sampled_from(["public_predicate", "iid_per_record"])),
         st.builds(pl.Repeat, inner, st.integers(1, 50)),
@@ -41,8 +41,8 @@ def branches(inner):
                   st.none() | inner),
         st.builds(pl.IndividualFilter, st.just("renyi"), st.floats(1e-3, 5), st.floats(1.5, 40),
                   st.none() | inner),
-        st.builds(pl.Group, st.integers(1, 5), inner),
-        st.builds(pl.Public, st.text(max_size=5)),
+        st.builds(pl.nodes.Group, st.integers(1, 5), inner),
+        st.builds(pl.nodes.Public, st.text(max_size=5)),
     )
 
 
@@ -68,11 +68,11 @@ def no_more(left, right, slack=1e-12):
 @QUICK
 @given(trees)
 def test_json_goes_there_and_back(node):
-    text = canonical(pl.to_json(node))
-    again = pl.from_json(json.loads(text))
+    text = canonical(pl.nodes.to_json(node))
+    again = pl.nodes.from_json(json.loads(text))
     assert again == node
     assert hash(again) == hash(node)
-    assert canonical(pl.to_json(again)) == text
+    assert canonical(pl.nodes.to_json(again)) == text
 
 
 @QUICK

@@ -52,27 +52,33 @@ def integer_sums(query, mechanism, relation, X, y, schema):
 def queries(data, rng):
     """(query, shares): one to three blocks, with and without cells."""
     classes = data.schema.task == "classification"
-    blocks = [pl.Ones(), pl.ColumnValue("x", 0.5, 2.5),
-              pl.ColumnValue("x", float(rng.normal()), 0.01, clip=float(rng.uniform(0.01, 3)))]
+    blocks = [pl.questions.Ones(), pl.questions.ColumnValue("x", 0.5, 2.5),
+              pl.questions.ColumnValue("x", float(rng.normal()), 0.01,
+                                       clip=float(rng.uniform(0.01, 3)))]
     if classes:
         score = data.score("softmax", rng.normal(size=3) * 3)
         logistic = data.score("logistic", [float(rng.normal())])
         blocks += [score.gradient(float(rng.uniform(0.01, 2))), score.hessian(),
-                   logistic.gradient(0.7), logistic.hessian(), pl.ClassIs(1), pl.ClassIs(2)]
+                   logistic.gradient(0.7), logistic.hessian(), pl.questions.ClassIs(1),
+                   pl.questions.ClassIs(2)]
     else:
         score = data.score("squared", [float(rng.normal())], center=5.0, scale=5.0)
-        blocks += [pl.ColumnValue("", 5.0, 5.0), pl.TargetShares(),
+        blocks += [pl.questions.ColumnValue("", 5.0, 5.0), pl.questions.TargetShares(),
                    score.gradient(float(rng.uniform(0.01, 2))),
                    score.hessian()]
-    score.add(pl.IntervalCells("x", (0.0, 1.0)), rng.normal(
+    score.add(pl.questions.IntervalCells("x", (0.0, 1.0)), rng.normal(
         size=(4, 3) if classes else 4) * 2)
     bins = data.bins(8)
     tables = [rng.integers(0, 2, size).astype(np.uint8) for size in bins.sizes()]
-    tree = pl.TreeCells(bins, [pl.Test(0, tables[0]), pl.Test(1, 2 * tables[1])], 4)
+    tree = pl.questions.TreeCells(bins,
+                                  [pl.questions.Test(0, tables[0]),
+                                   pl.questions.Test(1, 2 * tables[1])], 4)
     grown = data.root(bins).grow([1], [1]).grow([0, 0], [3, 5])
-    cells = [None, grown, pl.CrossCells(grown, pl.CategoryCells("", 3) if classes else tree),
+    cells = [None, grown,
+             pl.questions.CrossCells(grown, pl.questions.CategoryCells("", 3) if classes else tree),
              data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
-             pl.ResidualCells(score, (0.1, 0.5)), pl.CategoryCells("", 3) if classes else tree]
+             pl.questions.ResidualCells(score, (0.1, 0.5)),
+             pl.questions.CategoryCells("", 3) if classes else tree]
     for _ in range(6):
         chosen = rng.choice(len(blocks), rng.integers(1, 4), replace=False)
         cell = cells[rng.integers(len(cells))]
@@ -147,23 +153,26 @@ def test_laplace_noise_covers_every_neighbour(make_ledger, relation, classes, se
 def test_a_declared_sensitivity_below_the_derived_one_is_refused(guarded):
     data = guarded[1]
     for query, bound in ((data.count(), 1.0), (data.sum("size"), 1.0),
-                         (data.query((pl.Ones(), pl.ColumnValue("size", 0.5, 0.5))), 2.0)):
+                         (data.query((pl.questions.Ones(),
+                                      pl.questions.ColumnValue("size", 0.5, 0.5))), 2.0)):
         recipes(pl.Laplace(1.0, l1_sensitivity=bound), query, "add_remove")
-        with pytest.raises(pl.UnsupportedNode, match="sensitivity"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="sensitivity"):
             recipes(pl.Laplace(1.0, l1_sensitivity=bound * (1 - 1e-9)), query, "add_remove")
 
 
 def test_no_sampler_means_refused(guarded):
     data = guarded[1]
     for mechanism in (pl.DiscreteGaussian(1.0), pl.DiscreteLaplace(1.0), pl.Exponential(1.0),
-                      pl.Asserted(1.0, "x"), pl.Public("x"), pl.Repeat(pl.Gaussian(1.0), 2), None):
-        with pytest.raises(pl.UnsupportedNode):
+                      pl.Asserted(1.0, "x"), pl.nodes.Public("x"), pl.Repeat(pl.Gaussian(1.0), 2),
+                      None):
+        with pytest.raises(pl.errors.UnsupportedNode):
             recipes(mechanism, data.count(), "add_remove")
     for shares in ((0.5, 0.5), (0.2, 0.2, 0.2)):
-        with pytest.raises(pl.UnsupportedNode, match="shares"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="shares"):
             recipes(pl.Gaussian(1.0, shares), data.count(), "add_remove")
-    with pytest.raises(pl.UnsupportedNode, match="shares"):
-        recipes(pl.Gaussian(1.0), data.query((pl.Ones(), pl.Ones())), "add_remove")
+    with pytest.raises(pl.errors.UnsupportedNode, match="shares"):
+        recipes(pl.Gaussian(1.0), data.query((pl.questions.Ones(), pl.questions.Ones())),
+                "add_remove")
 
 
 @pytest.mark.parametrize(("relation", "norm", "signed", "width", "cells", "expected"), [
@@ -185,8 +194,9 @@ def test_derived_sensitivities(guarded, relation, norm, signed, width, cells, ex
     block = Block()
     block.signed, block.width = signed, width
     data = guarded[1]
-    parts = None if cells == 1 else pl.IntervalCells("size", np.linspace(0.1, 0.9, cells - 2))
-    query = data.query((pl.Ones(),), parts)
+    parts = None if cells == 1 else pl.questions.IntervalCells("size",
+                                                               np.linspace(0.1, 0.9, cells - 2))
+    query = data.query((pl.questions.Ones(),), parts)
     assert query.sensitivity(block, relation, norm) == pytest.approx(expected, rel=1e-12)
     assert query.sensitivity(block, relation, norm) >= expected
 
@@ -199,7 +209,7 @@ def test_contributions_that_are_no_numbers_count_as_nothing_special(guarded):
     X, y = random_table(rng, 40, True)
     data = ledger.protect(X, y, schema)
     score = data.score("softmax", [0.0, 0.0, 0.0])
-    cells = pl.IntervalCells("x", (0.0,))
+    cells = pl.questions.IntervalCells("x", (0.0,))
     huge = np.zeros((3, 3))
     huge[1, 0] = 1.7e308
     with np.errstate(all="ignore"):
@@ -217,7 +227,7 @@ def test_values_at_the_edge_of_floating_point_stay_within_the_clip(guarded):
     y = np.array([0.0, 10.0])
     data = ledger.protect(X, y, SCHEMA)
     for center, scale in ((0.0, 1e-139), (1e308, 1e-139), (-1e308, 1e139), (0.0, 1e139)):
-        for block in (pl.ColumnValue("x", center, scale),
+        for block in (pl.questions.ColumnValue("x", center, scale),
                       data.score("squared", [1e308], center=center, scale=scale).gradient(1.0)):
             with np.errstate(all="ignore"):
                 made, sums = integer_sums(data.query((block,)), pl.Gaussian(1.0), "add_remove",
@@ -231,7 +241,7 @@ def test_label_counts_attain_their_bounds(make_ledger, cells, l1):
     X = {"x": [0.0, 1.0], "c": ["a", "b"]}
     ledger = make_ledger(relation="replace_label")
     data = ledger.protect(X, [0, 1], CLASSES, public_features=True)
-    query = (data.query((pl.ClassIs(1),), data.cells("c")) if cells
+    query = (data.query((pl.questions.ClassIs(1),), data.cells("c")) if cells
              else data.histogram("y"))
     assert query.sensitivity(query.blocks[0], "replace_label", 1) == l1
     made, before = integer_sums(query, pl.Laplace(1.0, l1), "replace_label", X, [0, 1], CLASSES)

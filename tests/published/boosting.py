@@ -67,7 +67,8 @@ def f12() -> Row:
     ledger, data = guarded(delta=0.0)
     node, quiet = pl.Laplace(1.0), QuietLaplace(1.0)
     with ledger.request(pl.Repeat(node, 9), data) as session:
-        words = refused(lambda: session.release(quiet, data.count()), pl.UnsupportedNode, data,
+        words = refused(lambda: session.release(quiet, data.count()), pl.errors.UnsupportedNode,
+                        data,
                         ledger)
         outputs = [float(session.release(node, data.count())) for _ in range(9)]
     # One public lattice for every count: no output tells which table it came from.

@@ -54,9 +54,10 @@ def f6() -> Row:
         found: np.ndarray = np.abs((table / np.abs(table).max(axis=0)).T @ target)
         return found
 
-    mine = pl.CustomScores(scaled, 1.0, "every product lies in [-1, 1]")
+    mine = pl.questions.CustomScores(scaled, 1.0, "every product lies in [-1, 1]")
     with ledger.request(top, data) as session:
-        words = refused(lambda: session.release(top, data.features_by(mine)), pl.PolicyViolation,
+        words = refused(lambda: session.release(top, data.features_by(mine)),
+                        pl.errors.PolicyViolation,
                         data, ledger)
         session.release(top, data.features_by("correlation"))
     return Row("F6", "columns centred and scaled by their own mean and largest value",
@@ -113,7 +114,8 @@ class PrintedTopK:
 
 def f7() -> Row:
     ledger, data = guarded(CLASSES, delta=0.0)
-    words = refused(lambda: ledger.request(PrintedTopK(), data), pl.InvalidMechanism, data, ledger)
+    words = refused(lambda: ledger.request(PrintedTopK(), data), pl.errors.InvalidMechanism, data,
+                    ledger)
     right = pl.TopK(1, 0.01)
     with ledger.request(right, data) as session:
         session.release(right, data.features_by("agreement"))
@@ -200,7 +202,8 @@ def f11_flip() -> Row:
     flip = pl.PermuteAndFlip(0.1)
     question = data.choose(data.root(data.bins(8)), "rank", features=[0])
     with ledger.request(flip, data) as session:
-        words = refused(lambda: session.release(flip, question), pl.UnsupportedNode, data, ledger)
+        words = refused(lambda: session.release(flip, question), pl.errors.UnsupportedNode, data,
+                        ledger)
     return Row("F11b", "permute-and-flip between neighbouring values, ln(width) in the score",
                "000, authors' code of DiPriMeFlip", 0.1, loss, f"flips among cuts {words}",
                "exponential mechanism on a public range", charged(pl.Exponential(0.1)))
@@ -213,11 +216,11 @@ def f13() -> Row:
 
     ledger, data = guarded(CLASSES, delta=0.0, policy=STRICT)
     pick = pl.Exponential(1.0)
-    smooth = pl.CustomScores(lambda table, target: np.exp(np.array([1.0, 2.0])), 1.0,
-                             "scores over their smooth sensitivity")
+    smooth = pl.questions.CustomScores(lambda table, target: np.exp(np.array([1.0, 2.0])), 1.0,
+                                       "scores over their smooth sensitivity")
     with ledger.request(pick, data) as session:
         words = refused(lambda: session.release(pick, data.features_by(smooth)),
-                        pl.PolicyViolation, data, ledger)
+                        pl.errors.PolicyViolation, data, ledger)
     return Row("F13", "exponential mechanism with smooth sensitivity (the SRT baseline)",
                "001 sec. 6.2, ref. 12; form recalled, not re-read", 1.0,
                math.log(minority(2) / minority(3)), f"scores rescaled by the data {words}",

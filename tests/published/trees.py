@@ -85,7 +85,8 @@ def f2() -> Row:
     mean = data.custom(lambda rows: rows["y"] / len(rows["y"]), 0.1, "mean over N records")
     scale = pl.Laplace(0.1, 0.1)
     with ledger.request(scale, data) as session:
-        words = refused(lambda: session.release(scale, mean), pl.PolicyViolation, data, ledger)
+        words = refused(lambda: session.release(scale, mean), pl.errors.PolicyViolation, data,
+                        ledger)
     half = pl.Laplace(2.0)
     with ledger.request(pl.Repeat(half, 2), data) as session:
         session.release(half, data.sum("y"))
@@ -113,9 +114,10 @@ def balanced_loss(records: int, epsilon: float) -> float:
 def f3() -> Row:
     ledger, data = guarded(delta=0.0)
     node = pl.Laplace(1.0)
-    refused(lambda: pl.Parallel([node, node], "balanced"), pl.InvalidMechanism, data, ledger)
+    refused(lambda: pl.Parallel([node, node], "balanced"), pl.errors.InvalidMechanism, data, ledger)
     places = [0, 1] * 10
-    words = refused(lambda: data.partition(pl.IndexCells(places, 2)), pl.RelationMismatch, data,
+    words = refused(lambda: data.partition(pl.questions.IndexCells(places, 2)),
+                    pl.errors.RelationMismatch, data,
                     ledger)
     with ledger.request(pl.Parallel([node, node], "iid_per_record"), data) as session:
         parts = data.partition(2)
@@ -136,7 +138,7 @@ def beyond_the_old_maximum(epsilon: float) -> float:
 def f4_range() -> Row:
     ledger, data = guarded(delta=0.0)
     words = refused(lambda: pl.Column("x", "numeric", "feature", 0.0, 0.95, provenance="data"),
-                    pl.DataDerived, data, ledger)
+                    pl.errors.DataDerived, data, ledger)
     return Row("F4", "median between the smallest and the largest value present",
                "001 Alg. 1, lines 11-12", 1.0, math.inf, f"a bound read off the data {words}",
                "public bounds, narrowed by released splits", charged(EM),
@@ -159,16 +161,17 @@ def flipped(epsilon: float, first: float, second: float) -> float:
 
 def f5() -> Row:
     ledger, data = guarded(CLASSES, delta=0.0, relation="replace_label")
-    printed = pl.LabelOnly(pl.Laplace(1.0, 1.0))
+    printed = pl.nodes.LabelOnly(pl.Laplace(1.0, 1.0))
     question = data.histogram("y")
     with ledger.request(printed, data) as session:
-        words = refused(lambda: session.release(printed.node, question), pl.UnsupportedNode, data,
+        words = refused(lambda: session.release(printed.node, question), pl.errors.UnsupportedNode,
+                        data,
                         ledger)
-    price = charged(pl.LabelOnly(pl.Laplace(1.0, 2.0)), CLASSES, relation="replace_label")
-    one = pl.LabelOnly(pl.Laplace(1.0))
+    price = charged(pl.nodes.LabelOnly(pl.Laplace(1.0, 2.0)), CLASSES, relation="replace_label")
+    one = pl.nodes.LabelOnly(pl.Laplace(1.0))
     again, data = guarded(CLASSES, delta=0.0, relation="replace_label")
     with again.request(one, data) as session:
-        session.release(one.node, data.query((pl.ClassIs(1),)))
+        session.release(one.node, data.query((pl.questions.ClassIs(1),)))
     return Row("F5", "only labels private: Lap(1/eps) on every class count",
                "001 Alg. 3, line 14; Alg. 2, line 16", 1.0, flipped(1.0, 1.0, 0.0),
                f"sensitivity 1 {words}; with its true 2 charged {price:.4g}",
@@ -179,7 +182,7 @@ def f10_candidates() -> Row:
     ledger, data = guarded(CLASSES, delta=0.0)
     words = refused(lambda: pl.Column("x", "numeric", "feature", 0.1, 0.9,
                                       provenance="observed values"),
-                    pl.DataDerived, data, ledger)
+                    pl.errors.DataDerived, data, ledger)
     return Row("F10", "split values among those that occur", "004 Alg. 1, lines 4, 7, 8", 0.05,
                math.inf, f"cuts lie on public bins only; bins from the data {words}",
                "all cuts of a public range", charged(pl.Exponential(0.05)),
@@ -226,7 +229,8 @@ def f15() -> Row:
     ledger, data = guarded(CLASSES, delta=0.0, relation="replace_one")
     printed = pl.Laplace(1.0)
     with ledger.request(printed, data) as session:
-        words = refused(lambda: session.release(printed, data.histogram("y")), pl.UnsupportedNode,
+        words = refused(lambda: session.release(printed, data.histogram("y")),
+                        pl.errors.UnsupportedNode,
                         data, ledger)
     price = charged(pl.Parallel([printed, printed]), relation="replace_one")
     over_budget(pl.Parallel([printed, printed]), 1.0, relation="replace_one")

@@ -103,7 +103,7 @@ def test_one_record_moves_scores_as_the_bound_says(data, score, classes):
     schema = schema_of(classes)
     more = [*table[:spot], extra, *table[spot:]]
     moved = scores_of(score, schema, more) - scores_of(score, schema, table)
-    bound = pl.FeatureChoice.bound_of(score, schema)
+    bound = pl.questions.FeatureChoice.bound_of(score, schema)
     low, high = (end * bound.sensitivity for end in bound.change)
     assert (moved >= low - 1e-9).all()
     assert (moved <= high + 1e-9).all()
@@ -142,7 +142,7 @@ def test_one_record_changes_each_features_votes_by_one(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     table, target = rng.normal(size=(6, n)), rng.integers(0, 2, n).astype(float)
     coins = rng.integers(0, 3, n)
-    votes = pl.Votes(3, 2, 0.05)
+    votes = pl.questions.Votes(3, 2, 0.05)
     whole = votes_of(votes, table, target, Coins(coins))
     less = votes_of(votes, table[:, :-1], target[:-1], Coins(coins))
     swapped = table.copy()
@@ -215,8 +215,8 @@ def test_questions_that_cannot_be_are_refused():
         pl.Dataset(schema_of(0), object()).features_by("agreement")
     for options in ({"blocks": 0}, {"most": 0}, {"penalty": -1.0}, {"penalty": float("nan")}):
         with pytest.raises(InvalidValue):
-            pl.Votes(**options)
+            pl.questions.Votes(**options)
     with pytest.raises(InvalidValue):
-        pl.CustomScores(lambda X, y: [], float("inf"), "no")
+        pl.questions.CustomScores(lambda X, y: [], float("inf"), "no")
     with pytest.raises(InvalidValue):
-        pl.CustomScores(lambda X, y: [], 1.0, " ")
+        pl.questions.CustomScores(lambda X, y: [], 1.0, " ")

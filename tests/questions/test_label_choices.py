@@ -16,7 +16,7 @@ from privledger.tables.chunk import Rows
 SCHEMA = pl.Schema("toy", (
     pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True),
     pl.Column("t", "categorical", "target", categories=("n", "p", "q"))))
-CLASSES = pl.CategoryCells("", 3)
+CLASSES = pl.questions.CategoryCells("", 3)
 ONCE = pl.Exponential(1.0, (0, 1))
 record = st.tuples(st.integers(0, 6), st.integers(0, 2))
 
@@ -108,7 +108,7 @@ def test_a_label_is_paid_for_and_drawn_once_per_leaf(few):
     pl.Exponential(1.0, (-1, 0)), pl.Laplace(1.0), pl.ReportNoisyMax(1.0)])
 def test_mechanisms_that_do_not_fit_are_refused(few, mechanism):
     ledger, data = few
-    with ledger.request(mechanism, data) as session, pytest.raises(pl.UnsupportedNode):
+    with ledger.request(mechanism, data) as session, pytest.raises(pl.errors.UnsupportedNode):
         session.release(mechanism, question(data))
     assert data._vault.opened == 0
 
@@ -116,12 +116,13 @@ def test_mechanisms_that_do_not_fit_are_refused(few, mechanism):
 def test_strangers_are_refused(few):
     ledger, data = few
 
-    class Sly(pl.LabelChoice):
+    class Sly(pl.questions.LabelChoice):
         def sensitivity(self, relation):
             return 1e-9
 
     tree = data.root(data.bins(8))
-    for sly in (Sly(data, tree, CLASSES), data.choose_label(tree, pl.CategoryCells("", 2))):
+    for sly in (Sly(data, tree, CLASSES),
+                data.choose_label(tree, pl.questions.CategoryCells("", 2))):
         with ledger.request(ONCE, data) as session, pytest.raises(pl.PrivledgerError):
             session.release(ONCE, sly)
     with pytest.raises(pl.InvalidValue):
@@ -135,6 +136,6 @@ def test_individual_filters_take_no_labels():
     node = pl.IndividualFilter("gdp", 1.0)
     with ledger.request(node, data) as session:
         handle = session.filtered(node)
-        with pytest.raises(pl.UnsupportedNode):
+        with pytest.raises(pl.errors.UnsupportedNode):
             session.release(ONCE, handle.choose_label(handle.root(handle.bins(4)), CLASSES))
     assert data._vault.opened == 0

@@ -186,7 +186,7 @@ def test_simulation_labels_only_and_distrust_come_first():
     report = ledger_report(ledger._history.store, ledger.state, (
         entries, [pl.Finding("chain-holds", 3, "<b>edited</b>")]))
     text = render_page(page_of(ledger._history.store, ledger.state, report, entries))
-    assert "NOT TRUSTED: 1 findings" in text and "&lt;b&gt;edited" in text
+    assert "NOT TRUSTED: 1 finding" in text and "&lt;b&gt;edited" in text
     assert "Within budget" not in text
 
 
@@ -252,7 +252,7 @@ def test_never_more_boxes_than_may_be_and_every_path_is_right(plans, wide, kinds
     rows = table.rows(None, "add_remove")
     made = drawing(rows, roots, most)
     assert 1 <= len(made.boxes) <= most
-    assert made.nodes == 1 + sum(pl.view(node).number_of_nodes() for node in nodes)
+    assert made.nodes == 1 + sum(pl.nodes.view(node).number_of_nodes() for node in nodes)
     assert all(box.parent < place for place, box in enumerate(made.boxes))
     places = [(box.x, box.y) for box in made.boxes]
     assert len(set(places)) == len(places)
@@ -292,7 +292,8 @@ def test_nodes_show_the_other_relation_by_a_theorem():
     made = page(ledger)
     gaussian = next(row for row in made.rows if row.kind == "Gaussian")
     assert gaussian.epsilon == pytest.approx(pl.epsilon(ROUND, 1e-6), rel=1e-6)
-    assert gaussian.other >= pl.epsilon(pl.AsReplaceOne(ROUND), 1e-6, "replace_one") * (1 - 1e-9)
+    assert gaussian.other >= pl.epsilon(pl.nodes.AsReplaceOne(ROUND), 1e-6,
+                                        "replace_one") * (1 - 1e-9)
     assert next(row for row in made.rows if row.kind == "IndividualFilter").other is None
 
 
@@ -338,7 +339,8 @@ def test_what_was_handed_back_is_back():
     assert made.moves[-1].spent == ledger.spent
 
 
-INNER = pl.Sequential([pl.Gaussian(30.0), pl.PostProcess("rounded"), pl.Public("known")])
+INNER = pl.Sequential([pl.Gaussian(30.0), pl.nodes.PostProcess("rounded"),
+                       pl.nodes.Public("known")])
 PLANS = {
     "pure": (pl.Budget(3.0, 0.0), "add_remove", "auto",
              pl.Parallel([pl.Repeat(pl.Laplace(10.0, 1.0), 3), pl.Exponential(0.1)])),
@@ -347,10 +349,10 @@ PLANS = {
     "rdp": (pl.Budget(3.0, 1e-6), "add_remove", "rdp",
             pl.Sequential([pl.PoissonSample(0.05, pl.Gaussian(2.0)), pl.TopK(3, 0.05)])),
     "zcdp": (pl.Budget(3.0, 1e-6), "add_remove", "zcdp",
-             pl.OneOf([INNER, pl.DiscreteLaplace(0.1, 1)])),
+             pl.nodes.OneOf([INNER, pl.DiscreteLaplace(0.1, 1)])),
     "replaced": (pl.Budget(3.0, 1e-6), "replace_one", "gdp",
-                 pl.Sequential([pl.AsReplaceOne(INNER), pl.Gaussian(40.0)])),
-    "labels": (pl.Budget(3.0, 1e-6), "replace_label", "gdp", pl.LabelOnly(pl.Gaussian(20.0))),
+                 pl.Sequential([pl.nodes.AsReplaceOne(INNER), pl.Gaussian(40.0)])),
+    "labels": (pl.Budget(3.0, 1e-6), "replace_label", "gdp", pl.nodes.LabelOnly(pl.Gaussian(20.0))),
     "asserted": (pl.Budget(3.0, 1e-6), "add_remove", "basic",
                  pl.Asserted(0.1, "somebody's word", 1e-9)),
 }

@@ -49,7 +49,7 @@ def ledgers(draw):
             with ledger.request(pl.Repeat(node, draw(st.integers(1, 9))), data, learner="a",
                                 delta=1e-7) as session:
                 session.release(node, data.count())
-        except (pl.BudgetExceeded, pl.UnsupportedNode):
+        except (pl.BudgetExceeded, pl.errors.UnsupportedNode):
             pass
     return ledger
 

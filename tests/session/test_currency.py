@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.guard import data_spend
-from privledger.guard.records import record_spend
+from privledger.ledger.view_records import record_spend
 from privledger.reports.page.people import Shown, people
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
@@ -106,7 +106,7 @@ def test_a_part_without_the_filter_is_not_free():
     """The dearer of two parts counts, whoever was in the filter's."""
     ledger, node = open_ledger("gdp"), pl.IndividualFilter("gdp", 0.04)
     plan = pl.Parallel([node, pl.Gaussian(10.0)])
-    from privledger.guard.currency import currency
+    from privledger.ledger.view_currency import currency
 
     found = currency(plan, ledger_rule(ledger), "add_remove", 0, 0.0)
     assert found.prices[0] == 0 or found.prices[0] <= found.cap
@@ -128,10 +128,10 @@ def pl_cost(plan):
 
 
 def test_a_minimum_of_theorems_is_not_read_along_a_chord():
-    from privledger.guard.currency import currency
+    from privledger.ledger.view_currency import currency
 
     ledger = open_ledger("gdp")
-    plan = pl.Group(2, pl.IndividualFilter("gdp", 0.04))
+    plan = pl.nodes.Group(2, pl.IndividualFilter("gdp", 0.04))
     found = currency(plan, ledger_rule(ledger), "add_remove", 1 << 185, 0.0)
     assert found.whole
     assert found.amounts(np.zeros(1, np.int64))[0] == found.cap
@@ -160,7 +160,7 @@ def test_no_record_beyond_the_known_ones_and_no_count_in_the_refusal():
         session.release(NOISE, data.count())
     assert ledger.record(7999).known
     for row in (8000, 999_999):
-        with pytest.raises(pl.DataError, match="no such record is known") as refused:
+        with pytest.raises(pl.errors.DataError, match="no such record is known") as refused:
             ledger.record(row)
         assert "8000" not in str(refused.value).replace(str(row), "")
     # A reader that holds no table, of a ledger that never counted: it says that it cannot know.
@@ -175,6 +175,6 @@ def test_a_declared_number_of_rows_is_known_to_every_reader():
     data = ledger.protect({"x": [0.1, 0.2, 0.3]}, schema, name="people")
     with ledger.request(NOISE, data, learner="a") as session:
         session.release(NOISE, data.sum("x"))
-    with pytest.raises(pl.DataError, match="no such record is known"):
+    with pytest.raises(pl.errors.DataError, match="no such record is known"):
         record_spend(ledger._history.store, ledger.state, 3, None)
     assert record_spend(ledger._history.store, ledger.state, 2, None).known

@@ -47,7 +47,8 @@ def test_joint_answers_have_one_array_per_block(rich, table):
     ledger, data = rich
     X, _ = table
     mechanism = pl.Gaussian(1e-5, (0.5, 0.5))
-    query = data.query((pl.Ones(), pl.ColumnValue("size", 0.5, 0.5)), data.cells("colour"))
+    query = data.query((pl.questions.Ones(), pl.questions.ColumnValue("size", 0.5, 0.5)),
+                       data.cells("colour"))
     counts, sums = ask(ledger, query, mechanism)
     assert counts.shape == sums.shape == (4,)
     for place, colour in enumerate(("red", "green", "blue")):
@@ -60,7 +61,7 @@ def test_gradients_follow_the_score(rich, table):
     ledger, data = rich
     X, y = table
     score = data.score("squared", [0.2], center=5.0, scale=5.0)
-    cells = pl.IntervalCells("size", (0.5,))
+    cells = pl.questions.IntervalCells("size", (0.5,))
     score.add(cells, np.array([0.1, -0.3, 0.0]))
     gradient = (y - 5) / 5 - (0.2 + np.where(X["size"] < 0.5, 0.1, -0.3))
     expected = [np.clip(gradient[X["size"] < 0.5], -0.6, 0.6).sum(),
@@ -112,11 +113,11 @@ def test_noise_has_the_promised_size(schema, table, relation, law):
 def test_shares_divide_the_noise(schema, table):
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), filter="gdp")
     data = ledger.protect(*table, schema)
-    cells = pl.IntervalCells("size", np.linspace(1e-4, 0.9999, 8_000))
+    cells = pl.questions.IntervalCells("size", np.linspace(1e-4, 0.9999, 8_000))
     mechanism = pl.Gaussian(40.0, (0.2, 0.8))
     with ledger.request(mechanism, data) as session:
         counts, sums = session.release(mechanism, data.query(
-            (pl.Ones(), pl.ColumnValue("size", 0.5, 0.5, clip=0.25)), cells))
+            (pl.questions.Ones(), pl.questions.ColumnValue("size", 0.5, 0.5, clip=0.25)), cells))
     # Signals (at most 200 records in 8000 cells) vanish beside the noise.
     assert counts.std() == pytest.approx(40 / math.sqrt(0.2), rel=0.05)
     assert sums.std() == pytest.approx(0.25 * 40 / math.sqrt(0.8), rel=0.05)
@@ -209,11 +210,11 @@ def test_parts_that_move_between_releases_are_not_parallel(rich):
     ledger, data = rich
     g = pl.Gaussian(0.05)
     score = data.score("squared", [0.0], center=5.0, scale=5.0)
-    parts = data.partition(pl.ResidualCells(score, (5.0,)))
+    parts = data.partition(pl.questions.ResidualCells(score, (5.0,)))
     with ledger.request(pl.Parallel([g, g]), data) as session:
         try:
             here = float(session.release(g, parts[0].count()))
-            score.add(pl.IntervalCells("size", (0.5,)), np.full(3, 100.0))
+            score.add(pl.questions.IntervalCells("size", (0.5,)), np.full(3, 100.0))
             there = float(session.release(g, parts[1].count()))
         except pl.PrivledgerError:
             return
@@ -224,8 +225,8 @@ def test_parts_that_move_between_releases_are_not_parallel(rich):
 def test_one_token_is_one_partition(rich):
     ledger, data = rich
     g = pl.Gaussian(0.05)
-    low = pl.IntervalCells("size", (-5.0,))
-    high = pl.IntervalCells("size", (5.0,))
+    low = pl.questions.IntervalCells("size", (-5.0,))
+    high = pl.questions.IntervalCells("size", (5.0,))
     first = data.partition(low)
     with ledger.request(pl.Parallel([g, g, g]), data) as session:
         there = float(session.release(g, first[1].count()))
@@ -246,7 +247,7 @@ def test_a_certificate_is_not_the_callers_choice(schema, table):
 
     def forge():
         with ledger.request(pl.Parallel([g] * 3, "index"), data) as session:
-            part = pl.Partition(data, pl.IntervalCells("size", (0.5,)), "mine", "index")
+            part = pl.Partition(data, pl.questions.IntervalCells("size", (0.5,)), "mine", "index")
             session.release(g, part[0].count())
 
     with pytest.raises((pl.PrivledgerError, TypeError)):
@@ -266,19 +267,21 @@ SIZES = {"a": ["a", "a"], "b": ["a", "b"], "d": ["a", "d"]}
 
 
 @pytest.mark.parametrize("ask_for", [
-    lambda d: d.query((pl.Ones(),), pl.CategoryCells("c", 2)),
-    lambda d: d.query((pl.Ones(),), pl.CategoryCells("", 2)),
-    lambda d: d.query((pl.ColumnValue("x", 0.5, 0.5),), pl.CategoryCells("c", 2)),
-    lambda d: d.query((pl.Ones(),), pl.CategoryCells("c", 9)),
+    lambda d: d.query((pl.questions.Ones(),), pl.questions.CategoryCells("c", 2)),
+    lambda d: d.query((pl.questions.Ones(),), pl.questions.CategoryCells("", 2)),
+    lambda d: d.query((pl.questions.ColumnValue("x", 0.5, 0.5),),
+                      pl.questions.CategoryCells("c", 2)),
+    lambda d: d.query((pl.questions.Ones(),), pl.questions.CategoryCells("c", 9)),
     lambda d: d.query((d.score("softmax", [0.0, 0.0]).gradient(1.0),)),
     lambda d: d.query((d.score("softmax", [0.0, 0.0]).hessian(),)),
     lambda d: d.query((d.score("squared", [0.0, 0.0]).gradient(1.0),)),
     lambda d: d.query((d.score("logistic", [0.0, 0.0]).gradient(1.0),)),
-    lambda d: d.query((pl.Ones(),), pl.IntervalCells("c", (0.5,))),
-    lambda d: d.query((pl.ColumnValue("c", 0.0, 1.0),)),
-    lambda d: d.query((pl.Ones(),), _tree(("x", "c"), ("numeric", "categorical"))),
-    lambda d: d.query((pl.Ones(),), _tree(("c", "x"), ("numeric", "categorical"))),
-    lambda d: d.query((pl.Ones(),), _tree(("x", "c"), ("numeric", "categorical"), ("a", "b"))),
+    lambda d: d.query((pl.questions.Ones(),), pl.questions.IntervalCells("c", (0.5,))),
+    lambda d: d.query((pl.questions.ColumnValue("c", 0.0, 1.0),)),
+    lambda d: d.query((pl.questions.Ones(),), _tree(("x", "c"), ("numeric", "categorical"))),
+    lambda d: d.query((pl.questions.Ones(),), _tree(("c", "x"), ("numeric", "categorical"))),
+    lambda d: d.query((pl.questions.Ones(),),
+                      _tree(("x", "c"), ("numeric", "categorical"), ("a", "b"))),
 ], ids=["categories", "target", "sums", "many", "softmax", "softmax-hessian", "squared",
         "logistic", "interval-of-words", "number-of-words", "tree", "tree-swapped", "tree-fewer"])
 def test_the_outcome_does_not_tell_what_is_in_the_table(make_ledger, ask_for):
@@ -305,19 +308,20 @@ def _tree(names, kinds, categories=("a", "b", "d")):
     columns = [pl.Column(name, kind, "feature", 0.0, 1.0) if kind == "numeric" else
                pl.Column(name, kind, "feature", categories=categories)
                for name, kind in zip(names, kinds, strict=True)]
-    bins = pl.Bins(pl.Schema("made up", columns), 2)
-    tests = [pl.Test(place, np.zeros(size, dtype=np.uint8))
+    bins = pl.questions.Bins(pl.Schema("made up", columns), 2)
+    tests = [pl.questions.Test(place, np.zeros(size, dtype=np.uint8))
              for place, size in enumerate(bins.sizes())]
-    return pl.TreeCells(bins, tests, 2)
+    return pl.questions.TreeCells(bins, tests, 2)
 
 
 def test_selected_columns_can_be_asked_and_binned(rich, table):
     ledger, data = rich
     some = data.select(["size"])
     bins = some.bins(2)
-    tree = pl.TreeCells(bins, [pl.Test(0, np.array([0, 1, 0], dtype=np.uint8))], 2)
+    tree = pl.questions.TreeCells(bins, [pl.questions.Test(0, np.array([0, 1, 0], dtype=np.uint8))],
+                                  2)
     with ledger.request(pl.Repeat(TINY, 2), data) as session:
-        assert session.release(TINY, some.query((pl.Ones(),), tree)) == pytest.approx(
+        assert session.release(TINY, some.query((pl.questions.Ones(),), tree)) == pytest.approx(
             [np.sum(table[0]["size"] < 0.5), np.sum(table[0]["size"] >= 0.5)], abs=1e-2)
         assert session.release(TINY, some.count()) == pytest.approx(200, abs=1e-2)
 
@@ -339,8 +343,8 @@ def test_a_release_that_cannot_be_made_charges_nothing(make_ledger, schema, tabl
     ledger = make_ledger()
     data = ledger.protect(*table, schema)
     query = data.sum("size") if not isinstance(mechanism, pl.Laplace) else data.query(
-        (pl.Ones(), pl.Ones()))
-    with pytest.raises(pl.UnsupportedNode), ledger.request(mechanism, data) as session:
+        (pl.questions.Ones(), pl.questions.Ones()))
+    with pytest.raises(pl.errors.UnsupportedNode), ledger.request(mechanism, data) as session:
         session.release(mechanism, query)
     assert ledger.spent == 0 and data._vault.opened == 0
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.ledger.events import Holder
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.vectors import unpack
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 NOISE = pl.Gaussian(10.0)
-GONE = {"host": platform.node(), "pid": 2**22 + 1, "started": "a process that is gone"}
+GONE = Holder(platform.node(), 2**22 + 1, "a process that is gone")
 EACH = 1 / 10.0**2  # mu squared of a record of full norm, per release
 
 
@@ -125,7 +126,7 @@ def test_a_gaussian_filter_takes_no_samples_and_no_laplace(open_ledger):
     with ledger.request(node, data) as session:
         for mechanism, query in ((NOISE, session.filtered(node).poisson(0.5).count()),
                                  (pl.Laplace(9.0), session.filtered(node).count())):
-            with pytest.raises(pl.UnsupportedNode):
+            with pytest.raises(pl.errors.UnsupportedNode):
                 session.release(mechanism, query)
 
 
@@ -139,8 +140,8 @@ def test_rollover_never_ejects_and_never_passes_the_cap(values, cap, rounds, kin
     data = ledger.protect({"x": values}, ONE)
     node = pl.IndividualFilter(kind, cap, 0.0 if kind == "gdp" else 8.0)
     noise = pl.Gaussian(1.0, (0.5, 0.5)) if joint else pl.Gaussian(1.0)
-    blocks = (pl.Ones(), pl.ColumnValue("x", 0.0, 1.0)) if joint else (
-        pl.ColumnValue("x", 0.0, 1.0),)
+    blocks = (pl.questions.Ones(), pl.questions.ColumnValue("x", 0.0, 1.0)) if joint else (
+        pl.questions.ColumnValue("x", 0.0, 1.0),)
     with ledger.request(node, data) as session:
         handle = session.filtered(node)
         for left in range(rounds, 0, -1):
@@ -320,7 +321,7 @@ def test_an_arrival_fits_the_table_it_joins(open_ledger, make_ledger):
     ledger = open_ledger()
     data = ledger.protect({"x": [1.0, 1.0]}, ONE)
     for bad in ({"x": []}, {"x": [np.nan]}, {"z": [1.0]}):
-        with pytest.raises(pl.DataError):
+        with pytest.raises(pl.errors.DataError):
             ledger.append(data, bad)
     with pytest.raises(pl.InvalidValue):
         ledger.append(data.poisson(0.5), {"x": [1.0]})
@@ -330,7 +331,7 @@ def test_an_arrival_has_a_target_exactly_if_the_others_have_one(make_ledger, sch
     ledger = make_ledger()
     X, y = table
     data = ledger.protect(X, y, schema)
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         ledger.append(data, {name: column[:2] for name, column in X.items()})
 
 
@@ -354,18 +355,18 @@ def test_record_sums_its_lines(open_ledger):
     assert found.total == pytest.approx(sum(line.amount for line in found.lines))
     assert all(0 <= line.share <= 1 for line in found.lines)
     for row, data_name in ((99, None), (0, "unknown")):
-        with pytest.raises(pl.DataError):
+        with pytest.raises(pl.errors.DataError):
             ledger.record(row, data_name)
 
 
 def test_record_before_any_grant(open_ledger):
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         open_ledger().record(0)
 
 
 def test_a_filter_for_replace_one_is_refused(open_ledger):
     ledger = open_ledger(relation="replace_one")
-    with pytest.raises(pl.RelationMismatch):
+    with pytest.raises(pl.errors.RelationMismatch):
         ledger.open_scope(pl.IndividualFilter("gdp", 0.1))
 
 
@@ -376,7 +377,7 @@ def test_a_record_pays_for_its_own_part_only(open_ledger):
     inside = pl.Parallel([NOISE] * 3)
     node = pl.IndividualFilter("gdp", 5 * EACH, node=inside)
     with ledger.request(node, data) as session:
-        parts = session.filtered(node).partition(pl.IntervalCells("x", (0.0,)))
+        parts = session.filtered(node).partition(pl.questions.IntervalCells("x", (0.0,)))
         session.release(NOISE, parts[0].sum("x"))
         session.release(NOISE, parts[1].sum("x"))
     taken, _ = vector(ledger, session)
@@ -392,7 +393,7 @@ def test_two_live_grants_on_parts_never_look_overspent(open_ledger):
     scope = ledger.open_scope(pl.IndividualFilter("gdp", cap))
     parts_plan = pl.IndividualFilter("gdp", cap, node=pl.Parallel([NOISE] * 3))
     first = ledger.request(parts_plan, data, scope=scope, lease=1.0)
-    parts = first.filtered().partition(pl.IntervalCells("x", (0.0,)))
+    parts = first.filtered().partition(pl.questions.IntervalCells("x", (0.0,)))
     first.release(NOISE, parts[0].sum("x"))
     with mock.patch("privledger.ledger.history.now", return_value="2199-01-01T00:00:00+00:00"):
         second = ledger.request(described(cap, 1), data, scope=scope)

@@ -197,7 +197,7 @@ def session(seed):
     with inside(world), shelves(shelf):
         ledger = Ledger(disk, SystemSource())
         data = ledger.protect(TABLE, SCHEMA, name="rows")
-        query = pl.Query(data, (pl.Ones(),))
+        query = pl.questions.Query(data, (pl.questions.Ones(),))
 
         def worker(number, releases):
             def work():

@@ -20,17 +20,19 @@ LEAVES = (
     pl.TopK(2, 0.1), pl.TopK(2, 0.1, "gumbel"), pl.SparseVector(40.0, 40.0, 2),
     pl.RandomizedResponse(0.9, 3), pl.Asserted(0.1, "so it was said"),
     pl.Asserted(0.1, "so it was said", 1e-8), pl.AssertedZCDP(0.001, "so it was said"),
-    pl.PostProcess("a note"), pl.Public("a fact"),
+    pl.nodes.PostProcess("a note"), pl.nodes.Public("a fact"),
 )
 COMPOSITES = (
     pl.Sequential([L, G]), pl.Sequential([]), pl.Repeat(L, 3), pl.Parallel([L, pl.Laplace(30.0)]),
-    pl.Parallel([L, L], "iid_per_record"), pl.Parallel([G, G], "index"), pl.OneOf([L, G]),
+    pl.Parallel([L, L], "iid_per_record"), pl.Parallel([G, G], "index"), pl.nodes.OneOf([L, G]),
     pl.PoissonSample(0.1, G), pl.PoissonSample(0.1, L), pl.PoissonSample(0.1, pl.Repeat(L, 2)),
-    pl.FixedSizeSample(5, 100, G), pl.IndividualFilter("gdp", 0.001),
+    pl.nodes.FixedSizeSample(5, 100, G), pl.IndividualFilter("gdp", 0.001),
     pl.IndividualFilter("renyi", 0.001, 64.0), pl.IndividualFilter("gdp", 0.001, node=G),
-    pl.Group(2, L), pl.Group(2, G), pl.AsReplaceOne(L), pl.LabelOnly(pl.Parallel([L, L])),
-    pl.Tuning(pl.Laplace(60.0), success=0.5), pl.Tuning(pl.Laplace(60.0), "poisson", mean=3.0),
-    pl.Group(3, pl.DiscreteGaussian(100.0)),
+    pl.nodes.Group(2, L), pl.nodes.Group(2, G), pl.nodes.AsReplaceOne(L),
+    pl.nodes.LabelOnly(pl.Parallel([L, L])),
+    pl.nodes.Tuning(pl.Laplace(60.0), success=0.5),
+    pl.nodes.Tuning(pl.Laplace(60.0), "poisson", mean=3.0),
+    pl.nodes.Group(3, pl.DiscreteGaussian(100.0)),
 )
 LABELS = pl.Schema("one", (
     pl.Column("x", "numeric", "feature", -1.0, 1.0),
@@ -59,7 +61,7 @@ def _granted(node, kind, relation):
             if labels else ledger.protect(ROWS, schema=SCHEMA, name="t"))
     try:
         ledger.request(node, data, delta=1e-7 if kind == "basic" else 0.0).close()
-    except (pl.UnsupportedNode, pl.InvalidValue):
+    except (pl.errors.UnsupportedNode, pl.InvalidValue):
         return None
     return lines_of(ledger)
 
@@ -106,8 +108,8 @@ def sampled():
     """(lines, vectors): releases on samples, in parts and of one among several, all taken."""
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="rdp")
     data = ledger.protect(ROWS, schema=SCHEMA, name="t")
-    choice = pl.OneOf([pl.Sequential([G, pl.Repeat(pl.PoissonSample(0.5, G), 2)]),
-                       pl.Repeat(pl.Gaussian(30.0), 4)])
+    choice = pl.nodes.OneOf([pl.Sequential([G, pl.Repeat(pl.PoissonSample(0.5, G), 2)]),
+                             pl.Repeat(pl.Gaussian(30.0), 4)])
     with ledger.request(pl.Sequential([choice, pl.PoissonSample(0.25, G)]), data) as session:
         session.release(G, data.poisson(0.25).count())
         session.release(G, data.count())

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.ledger import Entry, audit
+from privledger.ledger import audit
 from privledger.reports import receipt_is_in_history
 from privledger.storage import MemoryStore
-from tests.doctored import doctor
+from tests.doctored import doctor, entries_of
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def forks(lines, chained):
 
 def found_by_us(lines, vectors, receipt=None):
     store = MemoryStore()
-    store._entries = [Entry(**line) for line in lines]
+    store._entries = entries_of(lines)
     store._vectors = vectors
     findings = audit(store)
     if receipt is not None:

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.ledger import Entry, audit
+from privledger.ledger import audit
 from privledger.ledger.state import folded
 from privledger.standalone import verify_history
 from privledger.storage import store_at
+from tests.doctored import entries_of
 from tests.standalone import histories
 from tests.standalone.conftest import chained
 from tests.standalone.test_two_verifiers import alone, ours
@@ -71,7 +72,7 @@ def test_a_scope_that_names_a_grant_still_falls_under_every_cap():
     right = ledger.state.cap_spent
     lines, _ = doctored((histories.lines_of(ledger), {}), "scope",
                         lambda body: body.update(grant="g", data="nobody"))
-    assert folded([Entry(**line) for line in lines]).cap_spent == right != [(0, 0)]
+    assert folded(entries_of(lines)).cap_spent == right != [(0, 0)]
     assert bool(ours(lines, {})) == bool(alone(lines, {}))
 
 
@@ -91,7 +92,7 @@ def test_an_order_that_no_reader_takes_is_not_written():
 ])
 def test_a_text_is_no_list_and_false_is_no_zero(plan):
     with pytest.raises(pl.PrivledgerError):
-        pl.from_json(plan)
+        pl.nodes.from_json(plan)
 
 
 def test_both_find_releases_that_were_handed_back(worlds):
@@ -123,7 +124,7 @@ def test_both_find_it_in_a_file(file, statement):
     connection.close()
     assert verify_history.read_history(str(file)).faults
     assert CliRunner().invoke(main, ["verify", str(file)]).exit_code == 3
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(file)
 
 

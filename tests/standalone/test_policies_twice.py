@@ -7,9 +7,10 @@ import copy
 import pytest
 
 import privledger as pl
-from privledger.ledger import Entry, audit
+from privledger.ledger import audit
 from privledger.standalone import verify_history
 from privledger.storage import MemoryStore
+from tests.doctored import entries_of
 from tests.standalone import histories
 from tests.standalone.conftest import chained, text_of
 
@@ -30,7 +31,7 @@ def rules(made):
     """Of our findings about the policy, and whether the other reader speaks of one."""
     store = MemoryStore()
     made = chained(made)
-    store._entries = [Entry(**line) for line in made]
+    store._entries = entries_of(made)
     book = verify_history.Book()
     for line in text_of(made).splitlines():
         book.take(line)

@@ -20,9 +20,10 @@ import privledger as pl
 from privledger.cli import main
 from privledger.graph import Context
 from privledger.graph.nodes import NODE_TYPES
-from privledger.ledger import Entry, Policy, audit, limits
+from privledger.ledger import Policy, audit, limits
 from privledger.ledger.checkpoint import VERSION
-from privledger.ledger.entries import FORMAT, KINDS
+from privledger.ledger.entries import FORMAT
+from privledger.ledger.events import EVENTS
 from privledger.ledger.filters import KINDS as FILTERS
 from privledger.ledger.policy import MECHANISMS
 from privledger.ledger.shapes import SHAPES
@@ -40,6 +41,7 @@ from privledger.standalone import (
     verify_history,
 )
 from privledger.storage import MemoryStore
+from tests.doctored import entries_of
 from tests.standalone import histories
 
 WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled")
@@ -47,7 +49,7 @@ WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled")
 
 def ours(lines, kept):
     store = MemoryStore()
-    store._entries = [Entry(**line) for line in lines]
+    store._entries = entries_of(lines)
     store._vectors = kept
     return audit(store)
 
@@ -82,7 +84,7 @@ def worlds():
 
 def test_every_kind_of_entry_is_in_these_histories(worlds):
     seen = {line["kind"] for lines, _ in worlds.values() for line in lines}
-    assert seen == set(KINDS)
+    assert seen == set(EVENTS)
 
 
 def test_both_accept_every_honest_history(worlds):
@@ -227,8 +229,8 @@ def test_every_node_type_and_field_is_known_to_every_reader():
 
 
 def test_every_kind_of_entry_and_field_is_known_to_every_reader(worlds):
-    assert set(SHAPES) == set(shapes.SHAPES) == set(KINDS)
-    for kind in KINDS:
+    assert set(SHAPES) == set(shapes.SHAPES) == set(EVENTS)
+    for kind in EVENTS:
         assert set(SHAPES[kind]) == set(shapes.SHAPES[kind]), kind
         assert {name for name, (_, optional) in SHAPES[kind].items() if not optional} == {
             name for name, (_, needed) in shapes.SHAPES[kind].items() if needed}, kind

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.ledger import Entry, audit
+from privledger.ledger import audit
 from privledger.standalone import build
 from privledger.standalone.build import one_file
 from privledger.storage import MemoryStore
+from tests.doctored import entries_of
 
 KINDS = ("gdp", "zcdp", "rdp", "basic")
 UNIT = 2**192
@@ -133,11 +134,11 @@ def labels_ledger(tools, plan=None):
     ledger = pl.Ledger.create(None, budget=pl.Budget(5.0), relation="replace_label")
     data = ledger.protect(tools.rows, ["no", "yes", "no", "no", "yes"], LABELS,
                           public_features=True)
-    halves = data.partition(pl.IndexCells([0, 1, 0, 1, 0], 2))
+    halves = data.partition(pl.questions.IndexCells([0, 1, 0, 1, 0], 2))
     noise = pl.Laplace(20.0)
-    with ledger.request(pl.LabelOnly(pl.Sequential([
+    with ledger.request(pl.nodes.LabelOnly(pl.Sequential([
             noise, pl.Parallel([RESPONSE, RESPONSE], "index")])), data) as session:
-        session.release(noise, data.query((pl.ClassIs(1),)))
+        session.release(noise, data.query((pl.questions.ClassIs(1),)))
         for half in halves[0], halves[1]:
             session.release(RESPONSE, half.labels())
     assert ledger.verify() == []
@@ -187,7 +188,7 @@ def test_a_label_only_history_that_charged_too_little_is_noticed(book_of, tools,
 
 
 @pytest.mark.parametrize("plan", [
-    pl.PoissonSample(0.1, pl.Laplace(20.0)), pl.Tuning(pl.Gaussian(40.0), success=0.5),
+    pl.PoissonSample(0.1, pl.Laplace(20.0)), pl.nodes.Tuning(pl.Gaussian(40.0), success=0.5),
     pl.DiscreteLaplace(0.01),
 ])
 def test_what_is_not_recomputed_is_said(book_of, tools, verifier, capsys, plan):
@@ -204,7 +205,7 @@ def test_what_is_not_recomputed_is_said(book_of, tools, verifier, capsys, plan):
     pl.Gaussian(60.0), pl.Sequential([pl.Gaussian(80.0), pl.Repeat(pl.Gaussian(90.0), 2)]),
     pl.Laplace(30.0, 2.0), pl.DiscreteLaplace(0.05, 3), pl.PermuteAndFlip(0.1),
     pl.Asserted(0.1, "somebody said so"), pl.Parallel([pl.Laplace(30.0), pl.Laplace(20.0)]),
-    pl.TopK(2, 0.1), pl.Sequential([pl.Public("a fact"), pl.Laplace(30.0)]),
+    pl.TopK(2, 0.1), pl.Sequential([pl.nodes.Public("a fact"), pl.Laplace(30.0)]),
 ])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_prices_of_a_basic_ledger_are_recomputed(book_of, tools, plan, relation):
@@ -675,7 +676,7 @@ def test_both_find_what_was_doctored(book_of, honest, tools, kind, name, share, 
     EDITS[name](lines, int(share * len(lines)), by)
     lines = tools.chained(lines)
     store = MemoryStore()
-    store._entries = [Entry(**line) for line in lines]
+    store._entries = entries_of(lines)
     # Vectors are in no export: compare without the rule about them.
     ours = [found for found in audit(store) if found.rule != "vectors-match"]
     found = faults(book_of(tools.text_of(lines)))

@@ -155,7 +155,8 @@ def test_an_open_ledger_refuses_what_became_of_its_file(path, attack):
     for _ in range(2):  # and it does not get used to it
         with pytest.raises(pl.LedgerError) as caught:
             ledger.request(G, data)
-        assert isinstance(caught.value, pl.LedgerMisplaced | pl.LedgerMissing | pl.LedgerCorrupt)
+        assert isinstance(caught.value, (pl.errors.LedgerMisplaced, pl.errors.LedgerMissing,
+                                         pl.errors.LedgerCorrupt))
         if attack is copy_over:
             break  # the same bytes: who opens it afresh finds everything
     assert data._vault.opened == 0 and ledger._history.state.units == units
@@ -185,7 +186,7 @@ def test_two_names_together_never_spend_more_than_there_is(path, fits, attack):
 def test_a_hard_link_is_refused_at_once_and_found_by_an_auditor(path):
     link(path)
     for name in (path, path.with_name("other.db")):
-        with pytest.raises(pl.LedgerMisplaced, match="hard link"):
+        with pytest.raises(pl.errors.LedgerMisplaced, match="hard link"):
             pl.Ledger.open(name)
         store = store_at(name, read_only=True)
         (found,) = audit(store)
@@ -218,7 +219,7 @@ def test_a_symbolic_link_that_leads_elsewhere_meanwhile_is_refused(path):
         data = guard(ledger)
         name.unlink()
         name.symlink_to(another)
-        with pytest.raises(pl.LedgerMisplaced, match="replaced"):
+        with pytest.raises(pl.errors.LedgerMisplaced, match="replaced"):
             ledger.request(G, data)
         ledger._history._pending.clear()
 
@@ -241,7 +242,7 @@ def test_a_descriptor_s_own_name_is_that_of_its_file(path):
         ledger.request(G, data).close()
         assert Path(f"{path}-wal").exists()
         rename(path)
-        with pytest.raises(pl.LedgerMisplaced):
+        with pytest.raises(pl.errors.LedgerMisplaced):
             ledger.request(G, data)
         ledger._history._pending.clear()
 
@@ -254,9 +255,10 @@ def test_a_moved_file_is_not_opened_while_its_log_is_in_use_elsewhere(path, fits
     granted = spend(first, data, 5)
     move(path)
     moved = path.parent / "folder" / path.name
-    with pytest.raises(pl.LedgerMisplaced, match="another log"):
+    with pytest.raises(pl.errors.LedgerMisplaced, match="another log"):
         pl.Ledger.open(moved)
-    with pytest.raises(pl.LedgerMisplaced, match="another log"):  # nor read: it would be half
+    with pytest.raises(pl.errors.LedgerMisplaced,
+                       match="another log"):  # nor read: it would be half
         store_at(moved, read_only=True)
     assert CliRunner().invoke(main, ["verify", str(moved)]).exit_code == 3
     first._history._pending.clear()
@@ -272,7 +274,7 @@ def test_a_new_file_is_not_opened_with_the_log_of_the_one_before(path):
     guard(first)
     first._history.flush()
     replace_by_another(path)
-    with pytest.raises(pl.LedgerMisplaced, match="log beside it is in use"):
+    with pytest.raises(pl.errors.LedgerMisplaced, match="log beside it is in use"):
         pl.Ledger.open(path)
     first._history.store.close()
     with pl.Ledger.open(path) as second:
@@ -318,7 +320,7 @@ def test_a_commit_whose_file_vanished_meanwhile_is_not_believed(path):
             remove(path)
             return [("window", {"window": "w", "time": ""})]
 
-        with pytest.raises(pl.LedgerMisplaced, match="may be lost"):
+        with pytest.raises(pl.errors.LedgerMisplaced, match="may be lost"):
             ledger._history.commit(late)
         assert ledger._history.state.window is None
         assert ledger._history.state.units == units and data._vault.opened == 0
@@ -385,5 +387,5 @@ def test_what_is_no_file_is_no_ledger(tmp_path):
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
         for read_only in (False, True):
-            with pytest.raises(pl.LedgerCorrupt, match="not a file"):
+            with pytest.raises(pl.errors.LedgerCorrupt, match="not a file"):
                 pl.Ledger.open(tmp_path / name, read_only=read_only)

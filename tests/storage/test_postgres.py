@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
@@ -120,7 +121,7 @@ def test_older_tables_are_migrated_by_a_writer_and_not_by_a_reader(url, monkeypa
     assert look(url) == (spent, [])
     assert look(url) == (spent, [])
     monkeypatch.undo()
-    with pytest.raises(pl.LedgerTooNew):
+    with pytest.raises(pl.errors.LedgerTooNew):
         look(url)
 
 
@@ -130,7 +131,7 @@ def test_older_tables_are_migrated_by_a_writer_and_not_by_a_reader(url, monkeypa
 ])
 def test_too_new(postgres, url, statement):
     postgres.sql(statement, database=database(url))
-    with pytest.raises(pl.LedgerTooNew):
+    with pytest.raises(pl.errors.LedgerTooNew):
         look(url)
 
 
@@ -175,7 +176,7 @@ OFF = "SET session_replication_role = replica"  # what the server's owner can do
 ])
 def test_an_edited_history_does_not_open(postgres, url, wrong):
     postgres.sql(OFF, wrong, database=database(url))
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(url)
 
 
@@ -185,7 +186,7 @@ def test_a_tail_cut_under_an_open_ledger_is_found_before_the_next_grant(postgres
         data = ledger.protect(*table, schema)
         postgres.sql(OFF, "DELETE FROM privledger.entries WHERE position >= 5",
                      database=database(url))
-        with pytest.raises(pl.LedgerCorrupt, match="does not end where"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="does not end where"):
             ledger.request(G, data)
         assert data._vault.opened == 0
         ledger._history._pending.clear()
@@ -198,10 +199,10 @@ def test_a_head_that_moved_without_the_lock_is_a_second_guard(postgres, url):
 
     def write():
         with store.transaction() as transaction:
-            transaction.append(make_entry(len(before), "x", {}, before[-1].hash))
+            transaction.append(make_entry(len(before), decode("x", {}), before[-1].hash))
             transaction._head = GENESIS
 
-    with pytest.raises(pl.LedgerBusy):
+    with pytest.raises(pl.errors.LedgerBusy):
         write()
     assert store.read() == before
     store.close()

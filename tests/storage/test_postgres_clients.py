@@ -11,6 +11,7 @@ from attrs import evolve
 import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import settle, spill
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import Entry, make_entry, text_hash
 from privledger.storage import store_at
 from privledger.storage.address import parse_address
@@ -106,7 +107,7 @@ def append(connection, url, lines, proofs=None):
     after, tip, entries = position, head, []
     for kind, body in lines:
         text = canonical(body)  # of any size: the package's own writer would refuse before
-        entries.append(Entry(position + 1, kind, body, head,
+        entries.append(Entry(position + 1, decode(kind, body), head,
                              text_hash(position + 1, kind, text, head), text))
         position, head = entries[-1].position, entries[-1].hash
     connection.execute(APPEND, (
@@ -247,7 +248,7 @@ def test_what_a_client_could_not_settle_is_taken_up_with_its_secret_only(
     session.release(G, data.count())
     postgres.stop()
     try:
-        with pytest.raises(pl.NotSettled):
+        with pytest.raises(pl.errors.NotSettled):
             session.close()
     finally:
         postgres.start()
@@ -386,7 +387,7 @@ def test_an_itemisation_points_at_what_is_there(place, bob, item):
 def body_of_grant():
     """A grant as somebody writes it by hand."""
     return {"grant": "grant-1", "time": "", "learner": "", "data": "rows", "delta": 0.0,
-            "plan": pl.to_json(G), "units": 7, "delta_units": 0, "labels": {}, "lease": None,
+            "plan": pl.nodes.to_json(G), "units": 7, "delta_units": 0, "labels": {}, "lease": None,
             "scope": None, "holder": {"host": "h", "pid": 1, "started": ""}}
 
 
@@ -415,7 +416,7 @@ def test_the_chain_is_checked(victim, bob):
     import psycopg
 
     number, _, position, head, *_ = bob.execute(LOCK, (name_of(victim[0]),)).fetchone()
-    entry = make_entry(position + 1, "refused", {"learner": ""}, head)
+    entry = make_entry(position + 1, decode("refused", {"learner": ""}), head)
     for after, tip, digest in ((position, head, "0" * 64), (position - 1, head, entry.hash),
                                (position, "0" * 64, entry.hash), (position, head, None)):
         with pytest.raises(psycopg.Error):
@@ -502,9 +503,9 @@ def test_the_owner_repairs_a_head_and_the_holder_still_settles(postgres, place, 
     name = database_of(place)
     postgres.sql(f"UPDATE privledger.ledgers SET position = 99 WHERE name = '{name_of(place)}'",
                  database=name)
-    with pytest.raises(pl.LedgerCorrupt, match="does not end where"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="does not end where"):
         ledger.request(G, data)
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(place)
     assert postgres.sql(REPAIR.format(name_of(place)), database=name) == [(3,)]
     session.release(G, data.count())
@@ -529,7 +530,7 @@ def test_totals_that_fell_behind_are_refused(postgres, place, alice):
     postgres.sql(f"UPDATE privledger.totals t SET position = 1 FROM privledger.ledgers l "
                  f"WHERE l.id = t.ledger AND l.name = '{name_of(place)}'",
                  database=database_of(place))
-    with pytest.raises(pl.LedgerCorrupt, match="privledger.repair"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="privledger.repair"):
         alice[0].request(G, alice[1])
     postgres.sql(REPAIR.format(name_of(place)), database=database_of(place))
     alice[0].request(G, alice[1]).close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import privledger as pl
-from privledger.ledger.entries import FORMAT, make_entry
+from privledger.ledger.entries import FORMAT, body_text
 from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
 
@@ -113,10 +113,10 @@ def test_what_is_planted_is_refused_at_the_next_transaction_and_found(postgres, 
         before = ledger.spent
         postgres.sql(*_statements(plant), database=name)
         try:
-            with pytest.raises(pl.LedgerCorrupt, match="nothing was granted"):
+            with pytest.raises(pl.errors.LedgerCorrupt, match="nothing was granted"):
                 ledger.request(G, data)
             assert data._vault.opened == 0
-            with pytest.raises(pl.LedgerCorrupt):
+            with pytest.raises(pl.errors.LedgerCorrupt):
                 pl.Ledger.open(url)
             store = store_at(url, read_only=True) if "child" not in planted and (
                 "policy" not in planted and "rule" not in planted
@@ -161,7 +161,7 @@ def test_a_place_where_tables_are_views_is_not_even_read(postgres, house):
                  "CREATE VIEW privledger.entries AS WITH RECURSIVE e AS (SELECT * FROM "
                  "privledger.kept UNION ALL SELECT * FROM e) SELECT * FROM e", database=name)
     for read_only in (True, False):
-        with pytest.raises(pl.LedgerCorrupt, match="not as they were made"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="not as they were made"):
             pl.Ledger.open(url, read_only=read_only)
 
 
@@ -198,8 +198,7 @@ def old_house(postgres):
             (FORMAT, entries[-1].position, entries[-1].hash))
         for one in entries:
             connection.execute("INSERT INTO privledger.entries VALUES (1, %s, %s, %s, %s, %s)", (
-                one.position, one.kind, one.text or make_entry(
-                    one.position, one.kind, one.body, one.previous).text, one.previous, one.hash))
+                one.position, one.kind, body_text(one), one.previous, one.hash))
         connection.execute("INSERT INTO privledger.entries VALUES (2, 0, 'created', '{}', "
                            "repeat('0', 64), 'x')")
     yield url
@@ -239,7 +238,7 @@ def test_a_database_of_version_1_is_brought_up_by_its_owner_only(postgres, schem
             with pytest.raises(pl.BudgetExceeded, match="each window"):
                 opened.request(pl.Gaussian(4.0), again)
             assert opened.verify() == [] and opened.spent > spent
-        with pytest.raises(pl.LedgerCorrupt):
+        with pytest.raises(pl.errors.LedgerCorrupt):
             pl.Ledger.open(url.replace("=old", "=broken"))
     finally:
         postgres.sql("DROP OWNED BY old_client", database=name)
@@ -248,5 +247,6 @@ def test_a_database_of_version_1_is_brought_up_by_its_owner_only(postgres, schem
 
 def test_an_older_client_is_refused_with_a_clear_message(url, monkeypatch):
     monkeypatch.setattr(migrate, "scripts", lambda: {1: ""})
-    with pytest.raises(pl.LedgerTooNew, match="the tables have version 2, this version reads up"):
+    with pytest.raises(pl.errors.LedgerTooNew,
+                       match="the tables have version 2, this version reads up"):
         pl.Ledger.open(url)

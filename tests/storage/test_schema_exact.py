@@ -127,9 +127,9 @@ def test_no_text_of_the_schema_ever_changes():
 def test_a_writer_refuses_to_open_it(path, name):
     plant(path, *PLANTED[name])
     before = path.read_bytes()
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(path)
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(path, read_only=True)
     assert path.read_bytes() == before
 
@@ -140,10 +140,10 @@ def test_a_ledger_that_is_open_meanwhile_refuses_the_next_request(path, name):
         data = guard(ledger)
         spent = ledger._history.state.units
         plant(path, *PLANTED[name])
-        with pytest.raises(pl.LedgerCorrupt):
+        with pytest.raises(pl.errors.LedgerCorrupt):
             ledger.request(G, data)
         assert data._vault.opened == 0 and ledger._history.state.units == spent
-        with pytest.raises(pl.LedgerCorrupt):
+        with pytest.raises(pl.errors.LedgerCorrupt):
             _ = ledger.spent  # a reader looks, too
         ledger._history._pending.clear()
 
@@ -152,7 +152,7 @@ def test_a_later_version_that_took_the_file_over_stops_this_one(path):
     with pl.Ledger.open(path) as ledger:
         data = guard(ledger)
         plant(path, "PRAGMA user_version = 99")
-        with pytest.raises(pl.LedgerTooNew):
+        with pytest.raises(pl.errors.LedgerTooNew):
             ledger.request(G, data)
         ledger._history._pending.clear()
 
@@ -200,7 +200,7 @@ def test_a_trigger_that_comes_and_goes_without_a_mark_does_not_stay_in_mind(path
     with pl.Ledger.open(path) as ledger:
         data, store = guard(ledger), ledger._history.store
         plant(path, EATING)
-        with pytest.raises(pl.LedgerCorrupt):
+        with pytest.raises(pl.errors.LedgerCorrupt):
             store.read()
         plant(path, "PRAGMA writable_schema=ON", "DELETE FROM sqlite_master WHERE name='z'")
         assert differences(store._connect().execute(
@@ -247,7 +247,7 @@ def test_a_schema_that_takes_long_to_read_is_given_up(path, monkeypatch):
     plant(path, *(f"CREATE TABLE t{number} (x)" for number in range(300)))
     monkeypatch.setattr(sqlite_open, "_STEPS", 10)
     monkeypatch.setattr(sqlite_open, "_SCHEMA_SECONDS", 0.0)
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         pl.Ledger.open(path)
 
 
@@ -301,7 +301,7 @@ def test_a_grant_that_does_not_come_back_is_none(tmp_path, monkeypatch, kind, fa
     units, head = ledger._history.state.units, ledger._history.state.head
     with monkeypatch.context() as patch:
         losing(patch, ledger._history.store, FAULTS[fault])
-        with pytest.raises(pl.LedgerCorrupt, match="does not come back"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="does not come back"):
             ledger.request(G, data)
         assert data._vault.opened == 0
         assert (ledger._history.state.units, ledger._history.state.head) == (units, head)
@@ -329,7 +329,7 @@ def test_a_vector_that_does_not_come_back_is_not_settled(tmp_path, monkeypatch, 
             yield Forgetful(inner, list)
 
     monkeypatch.setattr(type(history.store), "transaction", transaction)
-    with pytest.raises(pl.LedgerCorrupt, match="vector"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="vector"):
         history.commit(lambda state: [("crashed", {"grant": "none"})][:0], {"v": b"data"})
     assert history.store.vector("v") is None
     ledger.close()
@@ -356,12 +356,12 @@ def test_a_history_that_lost_its_last_entry_takes_no_other(tmp_path):
     for cut in (1, len(store._entries)):
         kept = list(store._entries)
         del store._entries[-cut:]
-        with pytest.raises(pl.LedgerCorrupt, match="not there any more"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="not there any more"):
             ledger.request(G, data)
         store._entries[:] = kept
     last = kept[-1]
-    store._entries[-1] = make_entry(last.position, last.kind, last.body, GENESIS)
-    with pytest.raises(pl.LedgerCorrupt, match="not there any more"):
+    store._entries[-1] = make_entry(last.position, last.event, GENESIS)
+    with pytest.raises(pl.errors.LedgerCorrupt, match="not there any more"):
         ledger.request(G, data)
 
 

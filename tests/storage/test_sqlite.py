@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 
 import privledger as pl
+from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import SQLiteStore
 from tests.doctored import doctor
@@ -88,7 +89,7 @@ def test_a_truncated_file_is_corrupt(path, share):
     size = path.stat().st_size
     with open(path, "r+b") as file:
         file.truncate(int(size * share))
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(path)
 
 
@@ -96,7 +97,7 @@ def test_a_truncated_file_is_corrupt(path, share):
 def test_a_file_cut_at_a_page_is_corrupt(path, pages):
     with open(path, "r+b") as file:
         file.truncate(4096 * pages)
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(path)
 
 
@@ -107,7 +108,7 @@ def test_a_file_cut_at_a_page_is_corrupt(path, pages):
 def test_what_is_no_ledger_is_corrupt(tmp_path, content):
     path = tmp_path / "x.db"
     path.write_bytes(content)
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(path)
     assert path.read_bytes() == content  # looking changed nothing
 
@@ -130,7 +131,7 @@ def test_random_damage_is_found_or_harmless(path, original, seed):
 def test_another_database_is_no_ledger(tmp_path):
     path = tmp_path / "x.db"
     edit(path, "CREATE TABLE entries (position, kind, body, previous, hash)")
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(path)
 
 
@@ -139,7 +140,7 @@ def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
 
     path = tmp_path / "x.db"
     edit(path, f"PRAGMA application_id = {APPLICATION_ID}")
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(path)
 
 
@@ -152,13 +153,13 @@ def test_a_missing_table_is_corrupt(path, statement):
             ledger.verify()
             ledger.record(0)
 
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         use()
 
 
 def test_a_newer_file_is_too_new(path):
     edit(path, "PRAGMA user_version = 99")
-    with pytest.raises(pl.LedgerTooNew):
+    with pytest.raises(pl.errors.LedgerTooNew):
         look(path)
 
 
@@ -167,9 +168,9 @@ def test_a_newer_format_in_the_first_entry_is_too_new(tmp_path):
     body = {"format": 99, "uuid": "u", "relation": "add_remove", "mode": "private",
             "filter": "auto", "budget": {"epsilon": 1.0, "delta": 0.0}}
     with store.transaction() as transaction:
-        transaction.append(make_entry(0, "created", body, GENESIS))
+        transaction.append(make_entry(0, decode("created", body), GENESIS))
     store.close()
-    with pytest.raises(pl.LedgerTooNew):
+    with pytest.raises(pl.errors.LedgerTooNew):
         look(tmp_path / "x.db")
 
 
@@ -200,7 +201,7 @@ def test_an_edited_history_does_not_open_and_an_audit_finds_it(path, wrong):
     store = SQLiteStore(path)
     try:
         assert audit(store)
-    except pl.LedgerCorrupt:
+    except pl.errors.LedgerCorrupt:
         pass  # a row that cannot even be read
     finally:
         store.close()
@@ -208,7 +209,7 @@ def test_an_edited_history_does_not_open_and_an_audit_finds_it(path, wrong):
 
 def test_a_deeply_nested_entry_is_corrupt(path):
     doctor(path, "UPDATE entries SET body = '" + "[" * 100_000 + "' WHERE position = 3")
-    with pytest.raises(pl.LedgerCorrupt):
+    with pytest.raises(pl.errors.LedgerCorrupt):
         look(path)
 
 

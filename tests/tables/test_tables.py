@@ -70,7 +70,7 @@ def test_values_beyond_the_bounds_are_clipped():
 def test_or_the_table_is_refused():
     strict = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0, outside="refuse"),))
     pl.encode_features({"x": [0.0, 1.0]}, strict)
-    with pytest.raises(pl.DataError, match="outside its public bounds"):
+    with pytest.raises(pl.errors.DataError, match="outside its public bounds"):
         pl.encode_features({"x": [0.0, 1.0 + 1e-12]}, strict)
 
 
@@ -95,7 +95,7 @@ def test_an_error_names_the_column_and_never_the_value(change, column, form):
     if form == "frame":
         table = pandas.DataFrame({name: np.array(values, dtype=object) if not isinstance(
             values, np.ndarray) else values for name, values in table.items()})
-    with pytest.raises(pl.DataError, match=column) as caught:
+    with pytest.raises(pl.errors.DataError, match=column) as caught:
         pl.encode_features(table, SCHEMA)
     text = f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
     assert WORD not in text and str(SECRET)[:8] not in text
@@ -105,7 +105,7 @@ def test_an_error_names_the_column_and_never_the_value(change, column, form):
 @pytest.mark.parametrize("labels", [["no", WORD, "yes", "no"], ["no", None, "yes", "no"],
                                     [0, 1, 1, 0], [np.nan] * 4])
 def test_an_unknown_or_missing_label_is_refused(labels):
-    with pytest.raises(pl.DataError, match="y") as caught:
+    with pytest.raises(pl.errors.DataError, match="y") as caught:
         encode_target(np.array(labels, dtype=object), SCHEMA)
     assert WORD not in str(caught.value)
 
@@ -115,20 +115,20 @@ def test_an_unknown_or_missing_label_is_refused(labels):
     COLUMNS | {"size": [0.5]}, COLUMNS | {"size": 0.5}, COLUMNS | {"size": np.zeros((4, 2))},
 ], ids=range(11))
 def test_a_table_of_another_shape_is_a_data_error(table):
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         pl.encode_features(table, SCHEMA)
 
 
 def test_two_columns_of_one_name_are_a_data_error():
     frame = pandas.DataFrame([[0.1, 0.2]], columns=["x", "x"])
-    with pytest.raises(pl.DataError):
+    with pytest.raises(pl.errors.DataError):
         pl.encode_features(frame, pl.Schema("t", (pl.Column("x", "numeric", "feature", 0., 1.),)))
 
 
 def test_empty_tables_are_refused_and_one_row_works(make_ledger):
     ledger = make_ledger()
     empty = {name: values[:0] for name, values in COLUMNS.items()}
-    with pytest.raises(pl.DataError, match="empty"):
+    with pytest.raises(pl.errors.DataError, match="empty"):
         ledger.protect(empty, LABELS[:0], SCHEMA)
     one = {name: values[:1] for name, values in COLUMNS.items()}
     data = ledger.protect(one, LABELS[:1], SCHEMA)
@@ -137,7 +137,7 @@ def test_empty_tables_are_refused_and_one_row_works(make_ledger):
 
 
 def test_targets_of_another_length_are_refused(make_ledger):
-    with pytest.raises(pl.DataError, match="differ in length"):
+    with pytest.raises(pl.errors.DataError, match="differ in length"):
         make_ledger().protect(COLUMNS, LABELS[:3], SCHEMA)
 
 
@@ -171,7 +171,7 @@ def test_reading_csv(tmp_path, zipped):
                                   f"size,weight,colour,kind,y\n{WORD},2,red,0,no\n"])
 def test_a_malformed_csv_is_a_data_error(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(pl.DataError) as caught:
+    with pytest.raises(pl.errors.DataError) as caught:
         pl.read_table(tmp_path / "t.csv", SCHEMA)
     assert WORD not in str(caught.value)
 
@@ -179,7 +179,7 @@ def test_a_malformed_csv_is_a_data_error(tmp_path, text):
 # Bins.
 
 def test_bin_codes_are_in_range_and_edges_inclusive():
-    bins = pl.Bins(SCHEMA, 4)
+    bins = pl.questions.Bins(SCHEMA, 4)
     assert bins.sizes() == (5, 5, 4, 3)
     table = {"size": [0.0, 0.25, 0.2499999, 0.999, 1.0, 0.5],
              "weight": [-5.0, 5.0, np.nan, 0.0, -2.5, 2.49],
@@ -197,7 +197,7 @@ def test_random_bins_stay_in_range(numeric_bins):
     rng = np.random.default_rng(numeric_bins)
     schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", -1e-3, 7e5, missing=True),))
     values = np.concatenate([rng.uniform(-1, 8e5, 500), [np.nan, -1e-3, 7e5, 0.0, -0.0]])
-    bins = pl.Bins(schema, numeric_bins)
+    bins = pl.questions.Bins(schema, numeric_bins)
     (codes,) = bins.codes(pl.encode_features({"x": values}, schema))
     edges = bins.edges(0)
     assert bins.sizes() == (numeric_bins + 1,) and len(edges) == numeric_bins + 1
@@ -210,7 +210,7 @@ def test_random_bins_stay_in_range(numeric_bins):
 
 def test_whole_numbers_get_a_bin_each():
     schema = pl.Schema("t", (pl.Column("n", "numeric", "feature", 1, 6, integer=True),))
-    bins = pl.Bins(schema, 64)
+    bins = pl.questions.Bins(schema, 64)
     (codes,) = bins.codes(pl.encode_features({"n": [1, 2, 3, 4, 5, 6, 9, 2.2]}, schema))
     assert codes.tolist() == [0, 1, 2, 3, 4, 5, 5, 1] and bins.sizes() == (7,)
 
@@ -218,26 +218,27 @@ def test_whole_numbers_get_a_bin_each():
 @pytest.mark.parametrize("number", [0, -1, 65535, 1.5, True, None, "8"])
 def test_impossible_numbers_of_bins(number):
     with pytest.raises(pl.InvalidValue):
-        pl.Bins(SCHEMA, number)
+        pl.questions.Bins(SCHEMA, number)
 
 
 def test_trees_check_their_tests():
-    bins = pl.Bins(SCHEMA, 4)
+    bins = pl.questions.Bins(SCHEMA, 4)
     table = np.array([0, 0, 1, 1, 1], dtype=np.uint8)
-    pl.TreeCells(bins, [pl.Test(0, table)], 2)
+    pl.questions.TreeCells(bins, [pl.questions.Test(0, table)], 2)
     for tests, count in [
-        ([pl.Test(0, table)], 1), ([pl.Test(9, table)], 2), ([pl.Test(-1, table)], 2),
-        ([pl.Test(2, table)], 2), ([pl.Test(0, table.astype(int))], 2),
-        ([pl.Test(0, table.astype(float))], 2), ([pl.Test(0, table)], 70_000),
-        ([pl.Test(0, table), pl.Test(1, table)], 2),
+        ([pl.questions.Test(0, table)], 1), ([pl.questions.Test(9, table)], 2),
+        ([pl.questions.Test(-1, table)], 2),
+        ([pl.questions.Test(2, table)], 2), ([pl.questions.Test(0, table.astype(int))], 2),
+        ([pl.questions.Test(0, table.astype(float))], 2), ([pl.questions.Test(0, table)], 70_000),
+        ([pl.questions.Test(0, table), pl.questions.Test(1, table)], 2),
     ]:
         with pytest.raises(pl.InvalidValue):
-            pl.TreeCells(bins, tests, count)
+            pl.questions.TreeCells(bins, tests, count)
 
 
 def test_a_checked_test_cannot_be_changed_afterwards():
     table = np.array([0, 0, 1, 1, 1], dtype=np.uint8)
-    test = pl.Test(0, table)
+    test = pl.questions.Test(0, table)
     table[:] = 200
     assert test.table.max() == 1
     with pytest.raises(ValueError):
@@ -250,4 +251,4 @@ def test_a_checked_test_cannot_be_changed_afterwards():
                                    [None]])
 def test_impossible_edges(edges):
     with pytest.raises((ValueError, TypeError)):
-        pl.IntervalCells("size", edges)
+        pl.questions.IntervalCells("size", edges)

@@ -63,11 +63,11 @@ class SomeLabels(PublicCells):
     unlabelled = True
 
     def plan(self, schema):
-        return pl.LabelOnly(pl.Parallel([self._leaf(schema)] * 2, certificate="index"))
+        return pl.nodes.LabelOnly(pl.Parallel([self._leaf(schema)] * 2, certificate="index"))
 
     def fit(self, X, y=None):
         leaf = self._leaf(X.schema)
-        labelled = X.partition(pl.LabelledCells())[1]
+        labelled = X.partition(pl.questions.LabelledCells())[1]
         with X.ledger.request(self.plan(X.schema), X, learner="some") as session:
             noisy = session.release(leaf, labelled.labels())
         everybody = np.zeros(X.public_rows, dtype=int)

@@ -34,15 +34,19 @@ def test_public_choices_and_mechanisms_pass(line):
 
 @pytest.mark.parametrize("line", [
     "from privledger.guard import Ledger", "import privledger.guard.vault",
-    "from privledger import errors", "data._vault", "session._state", "pl.guard.Ledger",
-    "data.ledger._history", "import privledger as p\np.accounting"])
+    "from privledger import guard", "data._vault", "session._state", "pl.guard.Ledger",
+    "data.ledger._history", "import privledger as p\np.accounting", "pl.errors.sys.modules",
+    "from privledger.errors import upward", "import privledger.questions.query",
+    "from privledger.testing.watched import Spy", "pl.plugins.registry", "pl.Gausian(1.0)"])
 def test_insides_are_seen(line):
     assert list(inside_names(ast.parse("import privledger as pl\n" + line)))
 
 
 @pytest.mark.parametrize("line", [
     "from privledger import Ledger", "pl.Gaussian(1.0)", "from privledger.testing import CHECKS",
-    "self._log", "self._state", "privledger.__version__"])
+    "from privledger import errors", "pl.errors.DataError('no')", "pl.nodes.OneOf([])",
+    "from privledger.questions import Ones", "self._log", "self._state",
+    "privledger.__version__"])
 def test_public_names_pass(line):
     assert not list(inside_names(ast.parse("import privledger\nimport privledger as pl\n" + line)))
 

@@ -49,7 +49,7 @@ def _together(learner: Any) -> None:
     if learner.individual_filter == "gdp" and learner.sampling_rate != 1:
         raise pl.InvalidValue("individual_filter", "gdp", "renyi when sampling_rate is below 1")
     if filtered and learner.relation != "add_remove":
-        raise pl.RelationMismatch("individual filters are proved for add_remove only")
+        raise pl.errors.RelationMismatch("individual filters are proved for add_remove only")
     if learner.leaf == "ratio" and learner.static_noise:
         raise pl.InvalidValue("leaf", "ratio", "posterior with static_noise: no count is released")
 

@@ -48,7 +48,7 @@ class ScoreClassifier(ClassifierMixin):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities, shape (n, classes), columns as in `classes_`, which is sorted."""
         scores = self._scores(X)
-        found = pl.probabilities(self.model_.loss, scores)
+        found = pl.questions.probabilities(self.model_.loss, scores)
         if found.ndim == 1:
             found = np.stack([1 - found, found], axis=1)
         return found[:, self._order]

@@ -34,7 +34,7 @@ class Shapes:
     _profile: dict[int, np.ndarray] = field(factory=dict)
 
     @classmethod
-    def blank(cls, bins: pl.Bins, rng: np.random.Generator) -> Shapes:
+    def blank(cls, bins: pl.questions.Bins, rng: np.random.Generator) -> Shapes:
         """Nothing released yet."""
         features = tuple(
             Feature(column.kind == "categorical", size)
@@ -72,23 +72,24 @@ class Shapes:
         place = np.searchsorted(np.cumsum(weights), self.rng.random() * weights.sum())
         return min(int(place), len(weights) - 1)
 
-    def one_feature(self, j: int, leaves: int) -> tuple[list[pl.Test], int]:
+    def one_feature(self, j: int, leaves: int) -> tuple[list[pl.questions.Test], int]:
         """A tree on one feature: a leaf per category, or cells of equal estimated mass."""
         feature = self.features[j]
         if feature.categorical:
             table = np.minimum(np.arange(feature.bins), 255).astype(np.uint8)
-            return [pl.Test(j, table)], int(table.max()) + 1
+            return [pl.questions.Test(j, table)], int(table.max()) + 1
         mass = self.density(j)[:-1]
         shift = self.rng.uniform(0, 0.5) if self.visits[j] else 0.0
         place = np.floor((np.cumsum(mass) - mass / 2) / mass.sum() * leaves + shift)
         cells = np.unique(np.minimum(place, leaves - 1), return_inverse=True)[1]
         # Missing values share the first leaf: they have no place in the order.
         table = np.append(cells, 0).astype(np.uint8)
-        return [pl.Test(j, table)], int(table.max()) + 1
+        return [pl.questions.Test(j, table)], int(table.max()) + 1
 
-    def mixed(self, weights: np.ndarray, depth: int, ordered: float) -> tuple[list[pl.Test], int]:
+    def mixed(self, weights: np.ndarray, depth: int,
+              ordered: float) -> tuple[list[pl.questions.Test], int]:
         """A complete tree with one test per level, so that all leaves are always there."""
-        tests: list[pl.Test] = []
+        tests: list[pl.questions.Test] = []
         used: set[int] = set()
         for level in range(depth):
             j = self.choose(weights)
@@ -99,7 +100,7 @@ class Shapes:
             used.add(j)
             side = self._category_test(j, ordered) if self.features[j].categorical else \
                 self._numeric_test(j)
-            tests.append(pl.Test(j, (side.astype(np.uint16) << level).astype(
+            tests.append(pl.questions.Test(j, (side.astype(np.uint16) << level).astype(
                 np.uint8 if depth <= 8 else np.uint16)))
         return tests, 1 << depth
 
@@ -131,14 +132,14 @@ class Shapes:
         side[-1] = self.rng.random() < 0.5
         return side
 
-    def random_tree(self, depth: int, numeric_weight: float) -> tuple[list[pl.Test], int]:
+    def random_tree(self, depth: int, numeric_weight: float) -> tuple[list[pl.questions.Test], int]:
         """A complete random tree as in the paper, one test per level."""
         weights = np.array([1.0 if f.categorical else numeric_weight for f in self.features])
         tests = []
         for level in range(depth):
             j = self.choose(weights)
             table = self.uniform_test(j).astype(np.uint16) << level
-            tests.append(pl.Test(j, table.astype(np.uint8 if depth <= 8 else np.uint16)))
+            tests.append(pl.questions.Test(j, table.astype(np.uint8 if depth <= 8 else np.uint16)))
         return tests, 1 << depth
 
     def mass_alone(self, j: int, table: np.ndarray, H: np.ndarray, total: float, sd_h: float,
@@ -157,7 +158,7 @@ class Shapes:
         self._density[j] = updated / updated.sum()
         return mass, weight * sd_h**2
 
-    def mass_mixed(self, tests: list[pl.Test], H: np.ndarray, total: float, sd_h: float,
+    def mass_mixed(self, tests: list[pl.questions.Test], H: np.ndarray, total: float, sd_h: float,
                    trust: float) -> tuple[np.ndarray, np.ndarray]:
         """The same for a mixed tree, around the product of the marginal densities."""
         share = np.ones(1)

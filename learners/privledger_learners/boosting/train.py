@@ -72,11 +72,11 @@ class Model:
     """
 
     loss: str
-    bins: pl.Bins
+    bins: pl.questions.Bins
     start: Start
     center: float
     scale: float
-    trees: list[tuple[pl.TreeCells, np.ndarray]]
+    trees: list[tuple[pl.questions.TreeCells, np.ndarray]]
     shapes: Shapes | None = field(default=None, metadata={"model": False})
 
     def scores(self, columns: object) -> np.ndarray:
@@ -134,7 +134,8 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced,
                       nodes: tuple[pl.Gaussian, ...], shaping: Shaping) -> Start:
     center, scale = scaling(data.schema)
     name = data.schema.target.name
-    pair = data.query((pl.Ones(), pl.ColumnValue("", center, scale)), None, f"start of {name}")
+    pair = data.query((pl.questions.Ones(), pl.questions.ColumnValue("", center, scale)), None,
+                      f"start of {name}")
     count, total = session.release(nodes[0], pair)
     unit = nodes[0].noise_multiplier
     n_hat, mean, variance = mean_estimate(float(count), float(total), unit * math.sqrt(3),
@@ -142,15 +143,16 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced,
     clip = priced.rule.clip
     if clip is None:
         score = data.score("squared", [mean], center=center, scale=scale)
-        cells = pl.ResidualCells(score, RESIDUAL_EDGES)
-        histogram = session.release(nodes[1], data.query((pl.Ones(),), cells, "residuals"))
+        cells = pl.questions.ResidualCells(score, RESIDUAL_EDGES)
+        histogram = session.release(nodes[1],
+                                    data.query((pl.questions.Ones(),), cells, "residuals"))
         clip = regression_clip(histogram, nodes[1].noise_multiplier, n_hat, 1 / priced.noise,
                                shaping.clip_factor)
     return Start(np.array([mean]), max(n_hat, 20.0), clip, variance, n_hat, 3 * unit**2)
 
 
 def train(session: pl.Session, data: pl.Dataset, start_data: pl.Dataset, priced: Priced,
-          shaping: Shaping, bins: pl.Bins, rng: np.random.Generator, *, rollover: bool,
+          shaping: Shaping, bins: pl.questions.Bins, rng: np.random.Generator, *, rollover: bool,
           model: Model | None = None) -> Model:
     """Grow the trees of one grant; `data` is the handle that pays (filtered or not).
 
@@ -184,7 +186,7 @@ class Grower:
     priced: Priced
     shaping: Shaping
     model: Model
-    score: pl.Score
+    score: pl.questions.Score
     total: float = field(init=False)
     total_variance: float = field(init=False)
     variance: float = field(init=False)
@@ -194,7 +196,7 @@ class Grower:
         self.total, self.total_variance = start.total, start.total_variance
         self.variance = start.variance
 
-    def shapes(self, rounds: int) -> Iterator[tuple[list[pl.Test], int]]:
+    def shapes(self, rounds: int) -> Iterator[tuple[list[pl.questions.Test], int]]:
         """Tree after tree: every feature alone once, then ever more mixed ones."""
         shaping, shapes, start = self.shaping, self.model.shapes, self.model.start
         depth = shaping.depth if shaping.depth is not None else tree_depth(
@@ -219,9 +221,9 @@ class Grower:
             else:
                 yield shapes.mixed(weights, depth, shaping.ordered)
 
-    def one(self, tests: list[pl.Test], leaves: int, rollover: int) -> None:
+    def one(self, tests: list[pl.questions.Test], leaves: int, rollover: int) -> None:
         """Release one tree and add its values to the model and to the guarded scores."""
-        cells = pl.TreeCells(self.model.bins, tests, leaves)
+        cells = pl.questions.TreeCells(self.model.bins, tests, leaves)
         H, S, sd_h, sd_s = self._ask(cells, rollover)
         alone = len(tests) == 1 and self.shaping.splits == "adaptive"
         if self.shaping.leaf == "ratio":
@@ -235,7 +237,7 @@ class Grower:
         if alone:
             self.model.shapes.learn(tests[0].feature, tests[0].table, S, values, sd_s)
 
-    def _ask(self, cells: pl.TreeCells,
+    def _ask(self, cells: pl.questions.TreeCells,
              rollover: int) -> tuple[np.ndarray, np.ndarray, float, float]:
         """H and S per leaf, scaled up by the sampling rate, and their standard deviations."""
         rule = self.priced.rule
@@ -258,7 +260,7 @@ class Grower:
         S = np.asarray(S).reshape(cells.count, -1) / rate
         return np.atleast_1d(H) / rate, S[:, 0] if S.shape[1] == 1 else S, sd_h, sd_s
 
-    def _posterior(self, tests: list[pl.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
+    def _posterior(self, tests: list[pl.questions.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
                    sd_s: float, alone: bool) -> tuple[np.ndarray, np.ndarray]:
         """Leaf values, and S without the shift of the intercept."""
         shaping, shapes, loss = self.shaping, self.model.shapes, self.model.loss

@@ -106,4 +106,4 @@ class Choices:
 
 def one_of(nodes: list[pl.Node]) -> pl.Node:
     """The only member, or a choice that follows from a released number."""
-    return nodes[0] if len(nodes) == 1 else pl.OneOf(nodes)
+    return nodes[0] if len(nodes) == 1 else pl.nodes.OneOf(nodes)

@@ -15,7 +15,7 @@ from privledger_learners.trees.forest import Forest, Tree
 from privledger_learners.trees.smoothing import smoothed_shares
 
 RELATION = "replace_label"
-NOTHING = pl.Public("records without a label: not asked")
+NOTHING = pl.nodes.Public("records without a label: not asked")
 
 
 def among_labelled(node: pl.Node) -> pl.Node:
@@ -23,12 +23,12 @@ def among_labelled(node: pl.Node) -> pl.Node:
 
     Which of the two it is, is public; both cost the same.
     """
-    return pl.OneOf([node, pl.Parallel([NOTHING, node], "index")])
+    return pl.nodes.OneOf([node, pl.Parallel([NOTHING, node], "index")])
 
 
 def labelled(data: pl.Dataset) -> pl.Dataset:
     """The handle on the records with a label."""
-    return data.partition(pl.LabelledCells())[1] if data.unlabelled else data
+    return data.partition(pl.questions.LabelledCells())[1] if data.unlabelled else data
 
 
 @frozen
@@ -66,11 +66,11 @@ class PublicRecipe:
     @property
     def plan(self) -> pl.Node:
         """Noise for every tree's class counts; everything else is free."""
-        nodes: list[pl.Node] = [pl.Public("median trees on public features"),
+        nodes: list[pl.Node] = [pl.nodes.Public("median trees on public features"),
                                 among_labelled(self._trees.all_trees(self._leaf, "index"))]
         if self.second:
-            nodes.append(pl.PostProcess("second ensemble on pseudo-labels"))
-        return pl.LabelOnly(pl.Sequential(nodes))
+            nodes.append(pl.nodes.PostProcess("second ensemble on pseudo-labels"))
+        return pl.nodes.LabelOnly(pl.Sequential(nodes))
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Trees on public features, counts of labels, then pseudo-labels."""
@@ -95,26 +95,29 @@ class PublicRecipe:
         held = labelled(data)
         if places is None:
             return [held] * shape.trees
-        parts = held.partition(pl.IndexCells(places, shape.trees))
+        parts = held.partition(pl.questions.IndexCells(places, shape.trees))
         return [parts[number] for number in range(shape.trees)]
 
-    def _tree(self, session: pl.Session, data: pl.Dataset, shape: Choices, cells: pl.GrownCells,
+    def _tree(self, session: pl.Session, data: pl.Dataset, shape: Choices,
+              cells: pl.questions.GrownCells,
               totals: np.ndarray) -> Tree:
         if self._binary:
-            ones = session.release(self._leaf, data.query((pl.ClassIs(1),), cells,
+            ones = session.release(self._leaf, data.query((pl.questions.ClassIs(1),), cells,
                                                           "records of one class per leaf"))
             ones = ones.reshape(-1)
             counts = np.stack([totals - ones, ones], axis=1)
         else:
             classes = len(self.schema.target.categories)
             counts = session.release(self._leaf, data.query(
-                (pl.Ones(),), pl.CrossCells(cells, pl.CategoryCells("", classes)),
+                (pl.questions.Ones(),),
+                pl.questions.CrossCells(cells, pl.questions.CategoryCells("", classes)),
                 "class counts per leaf")).reshape(cells.count, classes)
             # The total is public: what noise added to it is taken away again, for free.
             counts = counts + ((totals - counts.sum(axis=1)) / classes)[:, None]
         return voting_tree(shape, cells, counts, self._leaf.scale)
 
-    def _again(self, first: Forest, shape: Choices, bins: pl.Bins, codes: tuple[np.ndarray, ...],
+    def _again(self, first: Forest, shape: Choices, bins: pl.questions.Bins,
+               codes: tuple[np.ndarray, ...],
                data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """More trees, from the first forest's opinion of the unlabelled records; free."""
         bare = ~data.public_labelled

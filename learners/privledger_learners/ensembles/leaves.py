@@ -12,7 +12,7 @@ from privledger_learners.trees.forest import Tree
 from privledger_learners.trees.smoothing import smoothed_shares
 
 
-def voting_tree(choices: Choices, tree: pl.GrownCells, counts: np.ndarray,
+def voting_tree(choices: Choices, tree: pl.questions.GrownCells, counts: np.ndarray,
                 scale: float) -> Tree:
     """Smoothed class shares, or the noisy counts themselves where smoothing is off.
 

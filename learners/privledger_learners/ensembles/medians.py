@@ -11,7 +11,7 @@ FREE_LEVELS = 3
 ENOUGH = 10
 
 
-def open_features(tree: pl.GrownCells) -> np.ndarray:
+def open_features(tree: pl.questions.GrownCells) -> np.ndarray:
     """Features that a leaf's box leaves something to split, shape (leaves, features).
 
     Follows from the schema and from released cuts.
@@ -33,7 +33,7 @@ def is_category(column: pl.Column) -> bool:
     return column.kind == "categorical" and not column.ordered
 
 
-def toss(tree: pl.GrownCells, rng: np.random.Generator, layered: bool = True) -> Ints:
+def toss(tree: pl.questions.GrownCells, rng: np.random.Generator, layered: bool = True) -> Ints:
     """One attribute per leaf by public coins, among those left to split; -1 where none is.
 
     Args:
@@ -49,7 +49,7 @@ def toss(tree: pl.GrownCells, rng: np.random.Generator, layered: bool = True) ->
     return np.where(possible.any(axis=1), chosen, -1).astype(np.int32)
 
 
-def _tested(tree: pl.GrownCells) -> np.ndarray:
+def _tested(tree: pl.questions.GrownCells) -> np.ndarray:
     """How often each attribute was tested on the way to each leaf, (leaves, features)."""
     if tree.parent is None:
         return np.zeros((1, tree.low.shape[1]))
@@ -59,14 +59,14 @@ def _tested(tree: pl.GrownCells) -> np.ndarray:
     return np.repeat(found, 2, axis=0)
 
 
-def public_tree(bins: pl.Bins, codes: tuple[Ints, ...], depth: int,
-                rng: np.random.Generator, layered: bool = True) -> pl.GrownCells:
+def public_tree(bins: pl.questions.Bins, codes: tuple[Ints, ...], depth: int,
+                rng: np.random.Generator, layered: bool = True) -> pl.questions.GrownCells:
     """A median tree on public features: nothing to pay.
 
     Args:
         codes: bins of every record, one array of shape (n,) per feature.
     """
-    tree = pl.GrownCells(bins)
+    tree = pl.questions.GrownCells(bins)
     unordered = np.array([is_category(column) for column in bins.schema.features])
     matrix = np.stack([column.astype(np.int64) for column in codes])
     node, places = np.zeros(matrix.shape[1], dtype=np.int64), np.arange(matrix.shape[1])
@@ -83,7 +83,7 @@ def public_tree(bins: pl.Bins, codes: tuple[Ints, ...], depth: int,
     return tree
 
 
-def _medians(tree: pl.GrownCells, feature: Ints, codes: Ints, node: Ints) -> Ints:
+def _medians(tree: pl.questions.GrownCells, feature: Ints, codes: Ints, node: Ints) -> Ints:
     """The cut of each leaf that leaves about as many records on either side, or -1.
 
     Args:

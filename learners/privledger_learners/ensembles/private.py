@@ -24,9 +24,9 @@ def parts_of(data: pl.Dataset, choices: Choices) -> list[pl.Dataset]:
     return [parts[place] for place in range(choices.trees)]
 
 
-def structure(session: pl.Session, data: pl.Dataset, bins: pl.Bins,
+def structure(session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins,
               levels: tuple[pl.Exponential, ...], rng: np.random.Generator,
-              layered: bool) -> pl.GrownCells:
+              layered: bool) -> pl.questions.GrownCells:
     """One tree: an attribute per leaf by public coin, its median by the exponential mechanism.
 
     The range of a median is the public one, narrowed by the cuts released above it.
@@ -39,12 +39,15 @@ def structure(session: pl.Session, data: pl.Dataset, bins: pl.Bins,
     return tree
 
 
-def labelled_tree(session: pl.Session, data: pl.Dataset, choices: Choices, tree: pl.GrownCells,
+def labelled_tree(session: pl.Session, data: pl.Dataset, choices: Choices,
+                  tree: pl.questions.GrownCells,
                   mechanism: pl.Laplace) -> Tree:
     """Noisy class counts of every leaf, as votes."""
     classes = len(data.schema.target.categories)
     counts = session.release(mechanism, data.query(
-        (pl.Ones(),), pl.CrossCells(tree, pl.CategoryCells("", classes)), "class counts per leaf"))
+        (pl.questions.Ones(),),
+        pl.questions.CrossCells(tree, pl.questions.CategoryCells("", classes)),
+        "class counts per leaf"))
     return voting_tree(choices, tree, counts.reshape(tree.count, classes), mechanism.scale)
 
 
@@ -147,13 +150,14 @@ class SemiRecipe:
                                   one_of(list(counts.values()))])
         if not self.linked:
             return pl.Parallel([trees, labelled])
-        return pl.Sequential([pl.Parallel([trees, pl.Public("labelled records: not asked")]),
-                              pl.Parallel([pl.Public("unlabelled records: not asked"), labelled])])
+        return pl.Sequential([pl.Parallel([trees, pl.nodes.Public("labelled records: not asked")]),
+                              pl.Parallel([pl.nodes.Public("unlabelled records: not asked"),
+                                           labelled])])
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Count the labelled, grow every tree on the unlabelled, ask the labelled for classes."""
-        parts = data.partition(pl.LabelledCells())
-        others = data.partition(pl.LabelledCells()) if self.linked else parts
+        parts = data.partition(pl.questions.LabelledCells())
+        others = data.partition(pl.questions.LabelledCells()) if self.linked else parts
         bare, labelled = parts[0], others[1]
         rows = float(session.release(self._count, labelled.count())) if self._buys else 0.0
         medians, leaves = self.shares

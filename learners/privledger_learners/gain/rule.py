@@ -117,7 +117,7 @@ class Rule:
     def plan(self, noise: float) -> pl.Node:
         """The composition node of a fit."""
         bodies = [self.body(shape, noise) for shape in self.shapes]
-        trees = bodies[0] if len(bodies) == 1 else pl.OneOf(bodies)
+        trees = bodies[0] if len(bodies) == 1 else pl.nodes.OneOf(bodies)
         return pl.Sequential([*self.start_nodes(noise), trees])
 
 

@@ -58,12 +58,12 @@ class Model:
     """
 
     loss: str
-    bins: pl.Bins
+    bins: pl.questions.Bins
     start: Start
     center: float
     scale: float
     shape: Shape
-    trees: list[tuple[pl.GrownCells, np.ndarray]] = field(factory=list)
+    trees: list[tuple[pl.questions.GrownCells, np.ndarray]] = field(factory=list)
 
     def scores(self, columns: object) -> np.ndarray:
         """Scores of encoded rows the caller owns, shape (n,) or (n, classes)."""
@@ -98,7 +98,7 @@ def begin(session: pl.Session, data: pl.Dataset, priced: Priced) -> Start:
         score = np.array([score[1] - score[0]]) if width == 1 else score
         return Start(score, max(float(counts.sum()), 50.0))
     count = session.release(nodes[0], data.count())
-    value = pl.ColumnValue("", center, scale)
+    value = pl.questions.ColumnValue("", center, scale)
     total = session.release(nodes[1], data.query((value,), None, "sum of the target"))
     n_hat, mean, _ = mean_estimate(float(count), float(total), deviation(nodes[0], 1.0),
                                    deviation(nodes[1], 1.0))
@@ -116,7 +116,7 @@ def choose_shape(shapes: tuple[Shape, ...], n_hat: float, noise: float, *,
 
 
 def train(session: pl.Session, data: pl.Dataset, priced: Priced, shaping: Shaping,
-          bins: pl.Bins) -> Model:
+          bins: pl.questions.Bins) -> Model:
     """Grow the trees of one grant."""
     start = begin(session, data, priced)
     center, scale = scaling(data.schema)
@@ -144,7 +144,7 @@ class Grower:
     priced: Priced
     shaping: Shaping
     model: Model
-    score: pl.Score
+    score: pl.questions.Score
 
     def one(self, data: pl.Dataset, number: int, place: int) -> None:
         """Release one tree and add its values to the model and to the guarded scores.
@@ -158,7 +158,7 @@ class Grower:
         self.score.add(cells, values)
         self.model.trees.append((cells, values))
 
-    def _splits(self, data: pl.Dataset, number: int, clip: float) -> pl.GrownCells:
+    def _splits(self, data: pl.Dataset, number: int, clip: float) -> pl.questions.GrownCells:
         """The complete tree, level by level."""
         rule, shape, classes = self.priced.rule, self.model.shape, self.score.width
         # A softmax tree is split for one class, in turn; its leaves serve all.
@@ -172,7 +172,7 @@ class Grower:
             cells = cells.grow(found.feature, found.cut)
         return cells
 
-    def _leaves(self, data: pl.Dataset, cells: pl.GrownCells, clip: float,
+    def _leaves(self, data: pl.Dataset, cells: pl.questions.GrownCells, clip: float,
                 place: int) -> np.ndarray:
         """Leaf values from noisy counts and noisy sums of gradients."""
         rule, shaping, loss = self.priced.rule, self.shaping, self.model.loss

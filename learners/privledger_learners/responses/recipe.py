@@ -78,9 +78,9 @@ class LabelRecipe:
         node: pl.Node = response(self.epsilon, self.classes)
         if self._staged:
             node = pl.Parallel([node, pl.Parallel(self._responses(), "index")], "index")
-        return pl.LabelOnly(pl.Sequential([
-            pl.Public("features, and who has a label"), among_labelled(node),
-            pl.PostProcess("a model of the answers")]))
+        return pl.nodes.LabelOnly(pl.Sequential([
+            pl.nodes.Public("features, and who has a label"), among_labelled(node),
+            pl.nodes.PostProcess("a model of the answers")]))
 
     def ask(self, session: pl.Session, data: pl.Dataset, table: np.ndarray, forest: SoftForest,
             rng: np.random.Generator) -> np.ndarray:
@@ -91,20 +91,21 @@ class LabelRecipe:
         """
         known = np.flatnonzero(data.public_labelled)
         if not len(known):
-            raise pl.DataError("no record has a label: there is nothing to learn from")
+            raise pl.errors.DataError("no record has a label: there is nothing to learn from")
         found = np.ones((data.public_rows, self.classes))
         everything = response(self.epsilon, self.classes)
         if not self._staged or len(known) < 4:
             part = labelled(data)
             if self._staged:
-                part = part.partition(pl.IndexCells(np.zeros(len(found), dtype=np.int64), 2))[0]
+                part = part.partition(pl.questions.IndexCells(np.zeros(len(found), dtype=np.int64),
+                                                              2))[0]
             answers = session.release(everything, part.labels())
             found[known] = likelihood(answers, None, everything, self.classes)
             return found
         early = rng.permutation(known)[: max(2, int(self.first * len(known)))]
         stage = np.ones(len(found), dtype=np.int64)
         stage[early] = 0
-        halves = labelled(data).partition(pl.IndexCells(stage, 2))
+        halves = labelled(data).partition(pl.questions.IndexCells(stage, 2))
         early, late = known[stage[known] == 0], known[stage[known] == 1]
         answers = session.release(everything, halves[0].labels())
         found[early] = likelihood(answers, None, everything, self.classes)
@@ -118,7 +119,7 @@ class LabelRecipe:
         sizes, order = best_lists(shares, self.epsilon)
         places = np.zeros(len(found), dtype=np.int64)
         places[late] = sizes - 2
-        parts = data.partition(pl.IndexCells(places, self.classes - 1))
+        parts = data.partition(pl.questions.IndexCells(places, self.classes - 1))
         for place, mechanism in enumerate(self._responses()):
             rows = np.flatnonzero(sizes == place + 2)
             if len(rows):

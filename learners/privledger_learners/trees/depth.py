@@ -38,7 +38,7 @@ class DepthRule:
             depths = list(range(1, self.most + 1))
         members = [grown(depth) for depth in depths]
         counted = [] if self.count is None else [self.count]
-        return [*counted, *before, members[0] if len(members) == 1 else pl.OneOf(members)]
+        return [*counted, *before, members[0] if len(members) == 1 else pl.nodes.OneOf(members)]
 
     def chosen(self, session: pl.Session, data: pl.Dataset) -> int:
         """The depth; buys the row count where that is what the plan says."""

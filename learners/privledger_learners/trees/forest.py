@@ -14,7 +14,7 @@ import privledger as pl
 class Tree:
     """Attributes: cells, the grown tree; values, of shape (leaves, k)."""
 
-    cells: pl.GrownCells
+    cells: pl.questions.GrownCells
     values: np.ndarray
 
 

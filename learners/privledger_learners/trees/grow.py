@@ -9,11 +9,11 @@ import numpy as np
 
 import privledger as pl
 
-Ask = Callable[[pl.GrownCells], pl.Choice]
+Ask = Callable[[pl.questions.GrownCells], pl.questions.Choice]
 
 
-def grow(session: pl.Session, tree: pl.GrownCells, levels: Iterable[Any],
-         ask: Ask) -> pl.GrownCells:
+def grow(session: pl.Session, tree: pl.questions.GrownCells, levels: Iterable[Any],
+         ask: Ask) -> pl.questions.GrownCells:
     """One level per mechanism; `ask` describes the choice that the mechanism answers."""
     for mechanism in levels:
         picked = session.release(mechanism, ask(tree))
@@ -42,7 +42,7 @@ def laplace(epsilon: float, relation: str, *, cells: bool) -> pl.Laplace:
     return pl.Laplace(sensitivity / (epsilon * (1 - 1e-9)), sensitivity)
 
 
-def splittable(tree: pl.GrownCells) -> np.ndarray:
+def splittable(tree: pl.questions.GrownCells) -> np.ndarray:
     """Which features a leaf's box leaves more than one value of: public, (leaves, features)."""
     found = tree.high - tree.low > 1
     start = 0

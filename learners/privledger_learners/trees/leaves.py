@@ -34,15 +34,17 @@ def quantile_edges(counts: np.ndarray, edges: np.ndarray, parts: int = 6) -> tup
     return tuple(float(edge) for edge in found)
 
 
-def quantile_classes(session: pl.Session, data: pl.Dataset, mechanism: Any) -> pl.IntervalCells:
+def quantile_classes(session: pl.Session, data: pl.Dataset,
+                     mechanism: Any) -> pl.questions.IntervalCells:
     """Six classes of a numeric target of about equal size, from one noisy histogram."""
     target = data.schema.target
     edges = np.linspace(target.lower, target.upper, TARGET_EDGES + 1)[1:-1]
     counts = session.release(mechanism, data.histogram(target.name, edges))
-    return pl.IntervalCells("", quantile_edges(counts[: len(edges) + 1], edges))
+    return pl.questions.IntervalCells("", quantile_edges(counts[: len(edges) + 1], edges))
 
 
-def leaf_values(session: pl.Session, data: pl.Dataset, tree: pl.GrownCells, mechanism: Any,
+def leaf_values(session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
+                mechanism: Any,
                 smoothing: float) -> np.ndarray:
     """Noisy leaf statistics, smoothed for free from the root down.
 
@@ -53,9 +55,11 @@ def leaf_values(session: pl.Session, data: pl.Dataset, tree: pl.GrownCells, mech
     schema = data.schema
     if schema.task == "classification":
         counts = session.release(mechanism, data.query(
-            (pl.Ones(),), pl.CrossCells(tree, pl.CategoryCells("", len(schema.target.categories))),
+            (pl.questions.Ones(),),
+            pl.questions.CrossCells(tree,
+                                    pl.questions.CategoryCells("", len(schema.target.categories))),
             "class counts per leaf"))
         return smoothed_shares(counts.reshape(tree.count, -1), noise, smoothing)
-    shares = session.release(mechanism, data.query((pl.TargetShares(),), tree,
+    shares = session.release(mechanism, data.query((pl.questions.TargetShares(),), tree,
                                                    "target sums per leaf"))
     return smoothed_means(shares[:, 0], shares.sum(axis=1), noise, smoothing)[:, None]

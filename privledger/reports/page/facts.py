@@ -10,13 +10,13 @@ from attrs import evolve, frozen
 
 from privledger.graph import Node, Sequential
 from privledger.ledger import Entry, State, Store
+from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.page.drawing import Drawing, Root, drawing
 from privledger.reports.page.nodes import NodeRow, NodeTable
 from privledger.reports.page.past import Bar, Move, bars, moves
 from privledger.reports.page.people import People, Shown, people
 from privledger.reports.page.whatif import WhatIf, what_if
 from privledger.reports.plain import clean
-from privledger.reports.plans import plan_or_none
 from privledger.reports.spend import GrantReport, LedgerReport
 from privledger.reports.steps import Steps, silent
 from privledger.rounding import exact, from_units

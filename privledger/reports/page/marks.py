@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from privledger.numerals import many
 from privledger.reports.page.past import Move
 from privledger.reports.plain import clean
 from privledger.rounding import downward_percent, upward
@@ -101,7 +102,7 @@ def histogram(counts: Sequence[int]) -> Chart:
         (round(LEFT + place * wide + 0.5, 1), _scale(0, most, bottom, TOP, count),
          round(wide - 1, 1), round(bottom - _scale(0, most, bottom, TOP, count), 1),
          f"{100 * place / len(counts):g} to {100 * (place + 1) / len(counts):g} % of the cap: "
-         f"{count} records") for place, count in enumerate(counts) if count)
+         f"{many(count, 'record')}") for place, count in enumerate(counts) if count)
     across = tuple(Tick(_scale(0, 1, LEFT, WIDTH - RIGHT, part), f"{100 * part:g} %")
                    for part in (0.0, 0.25, 0.5, 0.75, 1.0))
     up = tuple(Tick(_scale(0, most, bottom, TOP, most * part), compact(most * part))

@@ -8,9 +8,10 @@ from attrs import frozen
 
 from privledger.errors import PrivledgerError
 from privledger.ledger import Entry, FilterRule, State
+from privledger.ledger.view_plans import plan_of
+from privledger.numerals import many
 from privledger.reports.outline import leaves
 from privledger.reports.plain import clean
-from privledger.reports.plans import plan_of
 
 MOST_POINTS = 400
 MOST_BARS = 12
@@ -141,7 +142,7 @@ def _ranked(found: dict[str, list[int]], rule: FilterRule) -> tuple[Bar, ...]:
     ranked = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
     kept, rest = ranked[:MOST_BARS], ranked[MOST_BARS:]
     if rest:
-        kept.append((f"({len(rest)} others)",
+        kept.append((f"({many(len(rest), 'other')})",
                      [sum(total[0] for _, total in rest), sum(total[1] for _, total in rest)]))
     return tuple(Bar(name, _share(units, rule), rule.epsilon_of(units), many)
                  for name, (units, many) in kept)

@@ -11,7 +11,8 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.guard.records import (
+from privledger.ledger import Entry, GrantState, State, Store
+from privledger.ledger.view_records import (
     ROUND,
     Counted,
     charged_alike,
@@ -19,7 +20,6 @@ from privledger.guard.records import (
     grants_for,
     longer,
 )
-from privledger.ledger import Entry, GrantState, State, Store
 
 BINS = 40
 MOST_TOP = 20

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from privledger.accounting import promise
 from privledger.graph import canonical
-from privledger.reports.comparison import comparison
+from privledger.ledger.view_compared import comparison
+from privledger.numerals import many
 from privledger.reports.page.facts import Charge, Page
 from privledger.reports.page.marks import (
     burn_down,
@@ -86,7 +87,7 @@ def _environment() -> Environment:
                        finalize=_plain_text)
     made.filters |= {"number": number, "at_least": at_least, "exact": exact,
                      "percent": upward_percent, "percent_left": downward_percent,
-                     "histogram": histogram, "moment": moment}
+                     "histogram": histogram, "moment": moment, "many": many}
     return made
 
 

@@ -164,7 +164,7 @@
         ["charged", drew >= 0 ? from : `${percent(share)} of the budget; epsilon ${number(epsilon)} by itself at delta ${book.at}`],
         ["status", words[status] + (words[note] ? ": " + words[note] : "")],
         ["isolation", words[isolation]],
-        ["released", releases ? `${releases} answers` : ""],
+        ["released", releases ? `${releases} answer${releases === 1 ? "" : "s"}` : ""],
       ]));
       if (lines.length) {
         const table = element("table");
@@ -277,7 +277,7 @@
       box.append(table(one, row, found.parts));
     }
     if (one.alikeGrants) {
-      box.append(element("p", `Among it ${number(one.alike)} ${book.unit} from ${one.alikeGrants} grants that charge every record alike.`));
+      box.append(element("p", `Among it ${number(one.alike)} ${book.unit} from ${one.alikeGrants} grant${one.alikeGrants === 1 ? " that charges" : "s that charge"} every record alike.`));
     }
     place.replaceChildren(box);
   }

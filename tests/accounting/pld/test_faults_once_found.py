@@ -52,17 +52,18 @@ def test_a_sampled_giant_is_seen_whenever_it_is_sampled(node, count):
 
 def test_parts_by_index_are_no_function_of_the_rows_alone():
     parts = pl.Parallel([pl.Asserted(1.0, "x")] * 2, "index")
-    with pytest.raises(pl.UnsupportedNode):
-        pl.epsilon(pl.FixedSizeSample(2, 3, parts), 0.0, "replace_one")
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.epsilon(pl.nodes.FixedSizeSample(2, 3, parts), 0.0, "replace_one")
 
 
 def test_a_sample_of_a_sample_is_drawn_out_of_what_is_there():
-    with pytest.raises(pl.UnsupportedNode):
-        pl.epsilon(pl.FixedSizeSample(10, 100, pl.FixedSizeSample(1, 1000, pl.Laplace(1.0))),
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.epsilon(pl.nodes.FixedSizeSample(10, 100,
+                                            pl.nodes.FixedSizeSample(1, 1000, pl.Laplace(1.0))),
                    0.0, "replace_one")
-    nested = pl.FixedSizeSample(10, 100, pl.FixedSizeSample(1, 10, pl.Laplace(1.0)))
+    nested = pl.nodes.FixedSizeSample(10, 100, pl.nodes.FixedSizeSample(1, 10, pl.Laplace(1.0)))
     assert pl.epsilon(nested, 0.0, "replace_one") == pytest.approx(
-        pl.epsilon(pl.FixedSizeSample(1, 100, pl.Laplace(1.0)), 0.0, "replace_one"), rel=1e-9)
+        pl.epsilon(pl.nodes.FixedSizeSample(1, 100, pl.Laplace(1.0)), 0.0, "replace_one"), rel=1e-9)
 
 
 @pytest.mark.parametrize(("node", "delta"), [
@@ -70,7 +71,8 @@ def test_a_sample_of_a_sample_is_drawn_out_of_what_is_there():
     (pl.Laplace(0.001), 1e-5), (pl.Exponential(1500.0), 1e-5),
     (pl.Repeat(pl.PoissonSample(0.5, pl.Asserted(1000.0, "x")), 2), 1e-5),
     (pl.PoissonSample(0.5, pl.Laplace(0.001)), 1e-5),
-    (pl.Tuning(pl.Group(100, pl.PoissonSample(0.1, pl.Gaussian(1.0))), "poisson", mean=3.0),
+    (pl.nodes.Tuning(pl.nodes.Group(100, pl.PoissonSample(0.1, pl.Gaussian(1.0))), "poisson",
+                     mean=3.0),
      1e-5)])
 def test_extremes_have_an_answer_or_a_typed_refusal(node, delta):
     try:
@@ -81,7 +83,7 @@ def test_extremes_have_an_answer_or_a_typed_refusal(node, delta):
 
 
 @pytest.mark.parametrize("make", [
-    lambda n: pl.Repeat(pl.Gaussian(1.0), n), lambda n: pl.Group(n, pl.Gaussian(1.0)),
+    lambda n: pl.Repeat(pl.Gaussian(1.0), n), lambda n: pl.nodes.Group(n, pl.Gaussian(1.0)),
     lambda n: pl.DiscreteLaplace(1.0, n), lambda n: pl.RandomizedResponse(0.5, n)])
 def test_astronomical_counts_are_refused(make):
     with pytest.raises(pl.InvalidValue):

@@ -254,13 +254,13 @@ class Liar(Plain):
         plan = self.plan(data.schema)
         with data.ledger.request(plan, data) as session:
             session.release(plan.node, data.count())
-            good = pl.to_json(plan.node)
+            good = pl.nodes.to_json(plan.node)
             for name, (ask, fields) in self.lies(good).items():
                 self.say(name, ask, **fields)
             for name, (entries, fields) in self.descriptions(good).items():
                 self.say(name, "release", define=entries, **fields)
             self.say("a_handle_reads_nothing", "filtered", session=0, id=71,
-                     node=pl.to_json(pl.IndividualFilter("gdp", 1.0)))
+                     node=pl.nodes.to_json(pl.IndividualFilter("gdp", 1.0)))
             self.say("filter_not_reserved", "release", session=0, **self.count(good, data=71))
             self.found["custom"] = self.custom(session, plan.node, data)
             self.found["ledger_record"] = self.reach(data)
@@ -269,7 +269,7 @@ class Liar(Plain):
 
     @staticmethod
     def count(noise, data=0, block=None, **more):
-        leaf = noise if isinstance(noise, dict) else pl.to_json(pl.Gaussian(noise))
+        leaf = noise if isinstance(noise, dict) else pl.nodes.to_json(pl.Gaussian(noise))
         query = {"is": "Query", "data": data, "blocks": [block or {"is": "Ones"}], "what": "x",
                  "cells": None}
         return {"mechanism": leaf, "query": query | more, "rollover": 0}
@@ -303,7 +303,7 @@ class Liar(Plain):
                 "is": "ColumnValue", "name": "zip", "center": 0.0, "scale": 1.0, "clip": 1.0})}),
             "negative_rollover": (ask, {"session": 0, **count(good), "rollover": -1}),
             "filter_without_caps": ("filtered", {"session": 0, "id": 70, "node": good}),
-            "greedy_plan": ("request", {"plan": pl.to_json(pl.Gaussian(0.001)), "data": 0,
+            "greedy_plan": ("request", {"plan": pl.nodes.to_json(pl.Gaussian(0.001)), "data": 0,
                                         "delta": 1e-6, "scope": None, "labels": {}}),
             "unpaid_scope": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": "a",
                                          "labels": {}}),
@@ -319,7 +319,8 @@ class Liar(Plain):
                                            "labels": {}, "claimed": -1.0}),
             "scope_not_a_filter": ("open_scope", {"node": good, "name": "a", "delta": 0.0}),
             "scope_name_not_a_text": ("open_scope", {
-                "node": pl.to_json(pl.IndividualFilter("gdp", 1e-6)), "name": [1], "delta": 0.0}),
+                "node": pl.nodes.to_json(pl.IndividualFilter("gdp", 1e-6)), "name": [1],
+                "delta": 0.0}),
             "odd_labels": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": None,
                                        "labels": [1]}),
             "define_not_a_list": (ask, {"session": 0, **count(good), "define": {"id": 3}}),
@@ -358,7 +359,7 @@ class Liar(Plain):
     def custom(self, session, node, data):
         try:
             session.release(node, data.custom(lambda rows: rows["x"], 1.0, "trust me"))
-        except pl.UnsupportedNode as error:
+        except pl.errors.UnsupportedNode as error:
             return f"refused: {type(error).__name__}"
         return "ANSWERED"
 
@@ -487,18 +488,21 @@ class Filtering(Plain):
 
             ask(data.histogram("label"))
             ask(data.sum("x", lower=0.25, upper=0.5))
-            tree = pl.TreeCells(bins, [pl.Test(0, (np.arange(17) > 8).astype(np.uint8))], 2)
+            tree = pl.questions.TreeCells(bins,
+                                          [pl.questions.Test(0,
+                                                             (np.arange(17) > 8).astype(np.uint8))],
+                                          2)
             score.add(tree, np.array([0.5, -0.25]))
             ask(data.query((score.gradient(0.5),), tree))
-            ask(data.query((score.hessian(),), pl.ResidualCells(score, (0.25, 0.5))))
+            ask(data.query((score.hessian(),), pl.questions.ResidualCells(score, (0.25, 0.5))))
             sample = data.poisson(0.5)
             ask(sample.count())
-            score.add(pl.CategoryCells("", 2), np.array([1.0, 2.0]))
+            score.add(pl.questions.CategoryCells("", 2), np.array([1.0, 2.0]))
             ask(sample.query((score.gradient(0.5),)))
             coins = data.partition(2)
             ask(coins[0].count())
             ask(coins[1].count())
-            parts = data.partition(pl.CategoryCells("", 2))
+            parts = data.partition(pl.questions.CategoryCells("", 2))
             ask(parts[1].count())
             ask(parts[0].count())
             ask(parts[0].poisson(0.25).count())

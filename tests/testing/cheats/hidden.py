@@ -199,7 +199,7 @@ class SeededOnAPlainTable(NoisyMean):
         if isinstance(X, pl.Dataset):
             return X
         if y is None:
-            raise pl.DataError("a target is needed")
+            raise pl.errors.DataError("a target is needed")
         ledger = pl.Ledger.create(None, budget=pl.Budget(self.epsilon, self.delta),
                                   relation=self.relation, mode="simulation", seed=0)
         return ledger.protect(X, y, self.schema)
@@ -212,7 +212,7 @@ class LargeBudgetOnAPlainTable(NoisyMean):
         if isinstance(X, pl.Dataset):
             return X
         if y is None:
-            raise pl.DataError("a target is needed")
+            raise pl.errors.DataError("a target is needed")
         ledger = pl.Ledger.create(None, budget=pl.Budget(10 * self.epsilon, self.delta),
                                   relation=self.relation)
         return ledger.protect(X, y, self.schema)

@@ -41,7 +41,7 @@ class NoisyMean(RegressorMixin, BaseEstimator):
         ledger = pl.Ledger.create(None, budget=pl.Budget(self.epsilon, self.delta),
                                   relation=self.relation)
         if y is None:
-            raise pl.DataError("a target is needed")
+            raise pl.errors.DataError("a target is needed")
         return ledger.protect(X, y, self.schema)
 
     def fit(self, X: Any, y: Any = None) -> Any:

@@ -30,14 +30,14 @@ class PublicCells(ClassifierMixin, BaseEstimator):
         return pl.RandomizedResponse(noise, classes)
 
     def plan(self, schema: pl.Schema) -> pl.Node:
-        return pl.LabelOnly(self._leaf(schema))
+        return pl.nodes.LabelOnly(self._leaf(schema))
 
     def claimed(self, schema: pl.Schema) -> tuple[pl.ClaimStep, ...]:
         return ()
 
     def fit(self, X: pl.Dataset, y: Any = None) -> PublicCells:
         leaf = self._leaf(X.schema)
-        with X.ledger.request(pl.LabelOnly(leaf), X, learner=self.info.name) as session:
+        with X.ledger.request(pl.nodes.LabelOnly(leaf), X, learner=self.info.name) as session:
             noisy = session.release(leaf, X.labels())
         self._count(X, noisy)
         return self
@@ -63,7 +63,7 @@ class CountsLabels(PublicCells):
     """Cheats: keeps exact numbers of labels, which a custom query saw."""
 
     def plan(self, schema: pl.Schema) -> pl.Node:
-        return pl.LabelOnly(pl.Laplace(2 / (self.epsilon * (1 - 1e-9)), 2.0))
+        return pl.nodes.LabelOnly(pl.Laplace(2 / (self.epsilon * (1 - 1e-9)), 2.0))
 
     def fit(self, X: pl.Dataset, y: Any = None) -> PublicCells:
         self._leaf(X.schema)
@@ -114,7 +114,7 @@ class NoisyScores(SelectorMixin, BaseEstimator):
         data = X
         if not isinstance(X, pl.Dataset):
             if y is None:
-                raise pl.DataError("a target is needed")
+                raise pl.errors.DataError("a target is needed")
             ledger = pl.Ledger.create(None, budget=pl.Budget(self.epsilon))
             data = ledger.protect(X, y, self.schema)
         plan, features = self.plan(data.schema), data.schema.features

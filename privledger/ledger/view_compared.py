@@ -12,6 +12,8 @@ from typing import Any
 
 from attrs import frozen
 
+from privledger.numerals import many
+
 _SHOWN = 12
 NOTHING_SEEN = ("a tail that was cut off, an older copy put back, or a history rewritten from its "
                 "beginning cannot be seen")
@@ -44,7 +46,8 @@ class Comparison:
         if self.kind == "head":
             return (f"compared with the head {str(self.head)[:_SHOWN]} that was expected: "
                     f"{self.cannot_see}")
-        return (f"compared with the receipt of {self.time or 'undated'}, {self.entries} entries, "
+        seen = many(self.entries or 0, "entry", "entries")
+        return (f"compared with the receipt of {self.time or 'undated'}, {seen}, "
                 f"head {str(self.head)[:_SHOWN]}: {self.cannot_see}")
 
     def as_dict(self) -> dict[str, Any]:

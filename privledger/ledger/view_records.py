@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.graph import from_json, label
-from privledger.guard.currency import Currency, currency
-from privledger.guard.scope import took_nothing
-from privledger.ledger import GrantState, State, Store
 from privledger.ledger.individual import worst_units
+from privledger.ledger.state import GrantState, State
+from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
+from privledger.ledger.view_currency import Currency, currency
 from privledger.rounding import count, from_units, sum_up
 
 ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
@@ -67,6 +67,12 @@ class RecordSpend:
     def total(self) -> float:
         """Sum of the amounts, in the ledger filter's unit; rounded up."""
         return sum_up(line.amount for line in self.lines)
+
+
+def took_nothing(grant: GrantState) -> bool:
+    """Whether a grant is over, and read nothing: the vault was never opened under it."""
+    return (grant.status in ("settled", "aborted") and not grant.releases
+            and grant.end is not None and grant.end.touched is False)
 
 
 def _pick_data(state: State, data: str | None) -> str:

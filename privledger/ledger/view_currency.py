@@ -28,7 +28,7 @@ from privledger.graph import (
     cost_of,
 )
 from privledger.graph.nodes import NODE_TYPES
-from privledger.ledger import FilterRule
+from privledger.ledger.filters import FilterRule
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.rounding import from_units, up
 

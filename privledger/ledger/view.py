@@ -1,0 +1,226 @@
+"""From the events of a history to everything that anybody shows.
+
+`state` decides; this shows. Whatever is printed about a ledger (`show`, `top`, `log`, `record`,
+`diff`, exports, the page, notebooks, pictures, the pytest plugin, the Python API) is a function of
+what stands here, and prints its numbers by `Figure.text`. Charges are whole numbers in the
+ledger's own currency, so parts by table, learner, mechanism, team or window add up to the total.
+
+What single records spent is in `view_records`; the moments of a history in `view_timeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import field, frozen
+
+from privledger.accounting import promise
+from privledger.errors import PrivledgerError
+from privledger.ledger.budget import Budget
+from privledger.ledger.entries import Entry
+from privledger.ledger.events import Event, Refused, Released
+from privledger.ledger.filters import FilterRule
+from privledger.ledger.policy import Policy
+from privledger.ledger.state import State
+from privledger.ledger.view_charges import Charge, Part, charges_of, grouped
+from privledger.ledger.view_compared import Comparison, comparison
+from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
+from privledger.ledger.view_releases import ReleaseLine, lines_of
+
+NOT_PRIVATE = "NOT PRIVATE"
+
+
+@frozen
+class Vouched:
+    """What rests on somebody's word, and on no proof.
+
+    Attributes:
+        answers: releases whose query or whose mechanism somebody merely vouches for.
+        grants: grants and scopes with such an answer, or with such a mechanism in their plan.
+        words: each of these, described once.
+    """
+
+    answers: int = 0
+    grants: int = 0
+    words: tuple[str, ...] = ()
+
+
+@frozen
+class View:
+    """Everything that can be said about a ledger without naming a record.
+
+    Attributes:
+        uuid, mode, relation, budget, policy: as the creation says.
+        rule: the filter; None until the first plan fixed it. asked_filter: what was asked for.
+        total: of all charges, in the ledger's currency.
+        entries: how many there are. head: hash of the last one.
+        charges: of every grant and scope; their amounts add up to `total`.
+        refused: how many requests were. refusals: their events, where entries were given.
+        releases: grant -> what was released under it, where entries were given.
+        rows: table -> the number of rows that it declares, or None.
+        windows: periods in the order they were opened; the last one is open.
+        noise: where it came from: the creation's word, then what releases really used.
+        compared: with which receipt the history was compared, and of when; or with none.
+    """
+
+    uuid: str
+    mode: str
+    relation: str
+    budget: Budget
+    rule: FilterRule | None
+    asked_filter: str
+    total: Amount
+    entries: int
+    head: str
+    charges: tuple[Charge, ...]
+    refused: int
+    refusals: tuple[Refused, ...]
+    releases: dict[str, tuple[ReleaseLine, ...]]
+    rows: dict[str, int | None]
+    windows: tuple[str, ...]
+    noise: tuple[str, ...]
+    policy: Policy | None
+    compared: Comparison
+    _parts: dict[str, dict[str, Part]] = field(factory=dict, eq=False, repr=False)
+
+    @property
+    def spent(self) -> Figure:
+        """Epsilon, at the budget's delta, of everything spent or reserved."""
+        return self.total.epsilon
+
+    @property
+    def spent_delta(self) -> Figure:
+        """The delta that goes with `spent`."""
+        return self.total.delta
+
+    @property
+    def left(self) -> Figure:
+        """Epsilon of the largest plan that would still be granted."""
+        if self.rule is None:
+            return Figure(self.budget.epsilon, "epsilon", REMAINDER)
+        return self.total.left
+
+    @property
+    def promised(self) -> tuple[Figure, Figure]:
+        """Epsilon and delta of the budget, as they were chosen."""
+        return (Figure(self.budget.epsilon, "epsilon", CHOSEN),
+                Figure(self.budget.delta, "delta", CHOSEN))
+
+    @property
+    def unit(self) -> str:
+        """Of the filter, in which charges add up; empty until it is fixed."""
+        return self.rule.unit if self.rule else ""
+
+    @property
+    def theorem(self) -> str:
+        """What the total rests on."""
+        return self.rule.theorem if self.rule else "fixed by the first plan"
+
+    @property
+    def filter(self) -> str:
+        """Kind of the filter, or what was asked for while none is fixed."""
+        return self.rule.kind if self.rule else self.asked_filter
+
+    @property
+    def promise(self) -> str:
+        """What neighbours are, in words."""
+        return promise(self.relation)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether seeded noise was used, which protects nobody."""
+        return self.mode != "private" or any(NOT_PRIVATE in text for text in self.noise)
+
+    @property
+    def live(self) -> bool:
+        """Whether anything was granted and not handed back."""
+        return any(not one.handed_back for one in self.charges)
+
+    @property
+    def asserted(self) -> Vouched:
+        """How many answers rest on somebody's word, and which."""
+        words: dict[str, None] = {}
+        answers = grants = 0
+        for one in self.charges:
+            lines = [line for line in self.releases.get(one.name, ()) if line.vouched]
+            answers += sum(line.count for line in lines)
+            grants += bool(lines or one.asserted)
+            words |= {f"{line.mechanism}: {line.question}": None
+                      for line in lines if line.asserted}
+            words |= {f"{kind} in the plan of {one.name}": None for kind in one.asserted}
+        return Vouched(answers, grants, tuple(words))
+
+    def vouched(self, one: Charge) -> bool:
+        """Whether a grant's plan, or an answer under it, rests on somebody's word."""
+        return bool(one.asserted) or any(line.vouched for line in self.releases.get(one.name, ()))
+
+    def by(self, aspect: str) -> dict[str, Part]:
+        """Charges added up by `table`, `learner`, `mechanism`, `team`, `window` or `grant`.
+
+        Dearest first. The amounts of all parts add up to `total`, exactly: what a plan of several
+        mechanisms costs stands under their names together, and a scope belongs to the table and
+        the learners that drew on it.
+        """
+        if aspect not in self._parts:
+            self._parts[aspect] = grouped(self.charges, aspect, self.rule, self.vouched)
+        return self._parts[aspect]
+
+    def charge(self, name: str) -> Charge:
+        """The charge of a grant or scope.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        for one in self.charges:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+
+def view_of(state: State, entries: Iterable[Entry] = (), *,
+            compared: Comparison | None = None) -> View:
+    """What to show of a state, and of the entries it was folded from.
+
+    Args:
+        state: a full one; of a compact one the grants that are over are missing.
+        entries: without them nothing is known of releases, refusals and the noise of releases.
+        compared: what the history was compared with; nothing, if None.
+    """
+    assert state.budget is not None
+    noise = {state.creation.noise: None}
+    releases: dict[str, list[Released]] = {}
+    refusals = []
+    for event in readable(entries, Refused, Released):
+        if isinstance(event, Released):
+            releases.setdefault(event.grant, []).append(event)
+            noise[event.noise or ""] = None
+        elif isinstance(event, Refused):
+            refusals.append(event)
+    return View(
+        uuid=state.uuid, mode=state.mode, relation=state.relation, budget=state.budget,
+        rule=state.rule, asked_filter=state.filter_asked,
+        total=Amount(state.units, state.delta_units, state.rule), entries=state.position + 1,
+        head=state.head, charges=charges_of(state), refused=state.refusals,
+        refusals=tuple(refusals),
+        releases={name: _lines(found) for name, found in releases.items()},
+        rows={name: table.rows for name, table in state.tables.items()}, windows=state.opened,
+        noise=tuple(text for text in noise if text), policy=state.policy,
+        compared=compared or comparison())
+
+
+def readable(entries: Iterable[Entry], *kinds: type) -> Iterator[Event]:
+    """Events of some kinds. What cannot be read is left out: the audit has a finding for it."""
+    wanted = {kind.kind for kind in kinds}  # type: ignore[attr-defined]
+    for entry in entries:
+        if entry.kind in wanted:
+            try:
+                yield entry.event
+            except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
+                continue
+
+
+def _lines(releases: list[Released]) -> tuple[ReleaseLine, ...]:
+    try:
+        return lines_of(releases)
+    except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
+        return ()  # the audit has a finding for it

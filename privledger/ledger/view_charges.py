@@ -1,0 +1,206 @@
+"""What every grant and scope counts for, in whole numbers that add up to the ledger's total."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import evolve, frozen
+
+from privledger.ledger.events import Aborted, Granted, ScopeOpened
+from privledger.ledger.filters import FilterRule
+from privledger.ledger.origins import asserted_kinds, mechanism_kinds
+from privledger.ledger.state import GrantState, ScopeState, State
+from privledger.ledger.view_figures import Amount
+from privledger.ledger.view_plans import plan_or_none
+
+NOBODY = "(filter scopes nobody drew on)"
+"""Stands where a scope has no table and no learner yet."""
+UNNAMED = "nobody named"
+VOID = "(nothing is promised any more)"
+ASPECTS = ("table", "learner", "mechanism", "team", "window", "grant")
+"""What charges are grouped by."""
+
+
+@frozen
+class Charge:
+    """One grant or scope, and what it counts for. Charges of a ledger add up to its total.
+
+    Attributes:
+        name: of the grant or scope; empty where it stands for many grants alike.
+        position: its entry; -1 where it stands for many.
+        kind: `grant` or `scope`.
+        status: `granted` (its holder has not ended it), `settled`, `failed` (after data was
+            touched), `aborted` (handed back before that), `crashed`, or `scope`.
+        amount: with corrections, less what was handed back; nothing for a grant on a scope,
+            because the scope was paid for.
+        asked: what was reserved, with corrections, handed back or not.
+        table: of a scope, the one that grants drew on it for; empty if nobody did.
+        learners: who asked; of a scope, everybody that drew on it.
+        mechanisms: node types of the plan as corrected last, sorted; a price cannot be split
+            between them. None where nothing is promised any more.
+        labels: of the request. window: the one it was opened in; None before the first.
+        scope: the scope that a grant drew on.
+        delta: that its plan was stated at.
+        corrections: how many there were. why: their reasons, in order.
+        releases: how many were made under it.
+        grants: how many grants it stands for; 1, but for tallies of long histories.
+    """
+
+    name: str
+    position: int
+    kind: str
+    status: str
+    amount: Amount
+    asked: Amount
+    table: str = ""
+    learners: tuple[str, ...] = ()
+    mechanisms: tuple[str, ...] | None = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    window: str | None = None
+    scope: str | None = None
+    delta: float = 0.0
+    corrections: int = 0
+    why: tuple[str, ...] = ()
+    releases: int = 0
+    grants: int = 1
+
+    @property
+    def learner(self) -> str:
+        """Who asked, as one name; empty if nobody was named."""
+        return _joined(self.learners, "")
+
+    @property
+    def team(self) -> str:
+        """The label `team`, by the owner's word; empty where there is none."""
+        return dict(self.labels).get("team", "")
+
+    @property
+    def handed_back(self) -> bool:
+        """Over before data was opened, and not corrected: as if it had never been."""
+        return self.status == "aborted" and not self.corrections
+
+    @property
+    def asserted(self) -> tuple[str, ...]:
+        """Node types of the plan whose cost somebody merely vouches for."""
+        return tuple(asserted_kinds(self.mechanisms or ()))
+
+
+@frozen
+class Part:
+    """Charges with something in common, added up.
+
+    Attributes:
+        name: what they have in common. amount: their exact sum.
+        grants: how many grants and scopes. asserted: some of it rests on somebody's word.
+    """
+
+    name: str
+    amount: Amount
+    grants: int
+    asserted: bool
+
+
+def charges_of(state: State) -> tuple[Charge, ...]:
+    """Every grant and scope that a state keeps, in order of the history."""
+    users: dict[str, list[Granted]] = {}
+    found = []
+    for grant in state.grants.values():
+        event = grant.event
+        if event.scope:
+            users.setdefault(event.scope, []).append(event)
+        found.append(_grant(grant, event, state.rule))
+    found += [_scope(scope, users.get(name, ()), state.rule)
+              for name, scope in state.scopes.items()]
+    return tuple(sorted(found, key=lambda one: one.position))
+
+
+def grouped(charges: Iterable[Charge], aspect: str, rule: FilterRule | None,
+            vouched: Callable[[Charge], bool] | None = None) -> dict[str, Part]:
+    """Charges added up by one of `ASPECTS`, dearest first. Nothing is left out or counted twice.
+
+    What was handed back has no part of its own: it counts nothing.
+
+    Args:
+        vouched: whether somebody's word is in a charge; by its plan, if None.
+    """
+    name_of = _NAMES[aspect]
+    sums: dict[str, tuple[int, int, int, bool]] = {}
+    for one in charges:
+        if one.handed_back:
+            continue
+        name = name_of(one)
+        units, delta_units, grants, asserted = sums.get(name, (0, 0, 0, False))
+        sums[name] = (units + one.amount.units, delta_units + one.amount.delta_units,
+                      grants + one.grants,
+                      asserted or (bool(one.asserted) if vouched is None else vouched(one)))
+    ranked = sorted(sums.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
+    return {name: Part(name, Amount(units, delta_units, rule), grants, asserted)
+            for name, (units, delta_units, grants, asserted) in ranked}
+
+
+def tallied(one: Charge, many: int) -> Charge:
+    """So many grants that are like one of them, and not kept by name."""
+    amount = Amount(one.amount.units * many, one.amount.delta_units * many, one.amount.rule)
+    return evolve(one, name="", position=-1, amount=amount, grants=many)
+
+
+def _grant(grant: GrantState, event: Granted, rule: FilterRule | None) -> Charge:
+    corrected = grant.corrected
+    return Charge(
+        name=grant.grant, position=grant.position, kind="grant", status=_status(grant),
+        amount=Amount(*grant.counted, rule), asked=Amount(*grant.charged, rule),
+        table=event.data, learners=(event.learner,) if event.learner else (),
+        mechanisms=kinds_of(corrected[-1].plan if corrected else event.plan),
+        labels=tuple(event.labels.items()), window=event.window, scope=event.scope or None,
+        delta=event.delta, corrections=len(corrected), why=tuple(one.why for one in corrected),
+        releases=grant.releases)
+
+
+def _scope(scope: ScopeState, users: Sequence[Granted], rule: FilterRule | None) -> Charge:
+    event: ScopeOpened = scope.event
+    amount = Amount(event.units, event.delta_units, rule)
+    return Charge(
+        name=scope.scope, position=scope.position, kind="scope", status="scope", amount=amount,
+        asked=amount, table=_joined([one.data for one in users], ""),
+        learners=tuple(dict.fromkeys(one.learner or UNNAMED for one in users)),
+        mechanisms=kinds_of(event.plan), window=event.window, delta=event.delta)
+
+
+def _status(grant: GrantState) -> str:
+    end = grant.end
+    if end is None or grant.status == "crashed":
+        return grant.status
+    if isinstance(end, Aborted) and not grant.touched and not grant.releases:
+        return "aborted"
+    return "failed" if end.failed or isinstance(end, Aborted) else "settled"
+
+
+def kinds_of(plan: object) -> tuple[str, ...] | None:
+    """Node types that spend in a plan, as a body has it; None where nothing is promised."""
+    return None if plan is None else mechanism_kinds(plan_or_none(plan))
+
+
+def _joined(names: Iterable[str], otherwise: str) -> str:
+    return " + ".join(dict.fromkeys(names)) or otherwise
+
+
+def _table(one: Charge) -> str:
+    return one.table or (NOBODY if one.kind == "scope" else "")
+
+
+def _learner(one: Charge) -> str:
+    return _joined(one.learners, NOBODY if one.kind == "scope" else UNNAMED)
+
+
+def _mechanism(one: Charge) -> str:
+    return VOID if one.mechanisms is None else _joined(one.mechanisms, "(nothing)")
+
+
+def _name(one: Charge) -> str:
+    return f"scope {one.name}" if one.kind == "scope" else one.name
+
+
+_NAMES: dict[str, Callable[[Charge], str]] = {
+    "table": _table, "learner": _learner, "mechanism": _mechanism, "team": lambda one: one.team,
+    "window": lambda one: one.window or "", "grant": _name,
+}

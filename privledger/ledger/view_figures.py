@@ -1,0 +1,134 @@
+"""Figures: a number with its unit and the side that it is rounded to, and the one printer.
+
+A charge is never shown as less than it is, a remainder never as more; what somebody chose (a
+budget) is shown as it was chosen. `Amount` is what everything that costs is counted in: the whole
+numbers of the ledger's own filter. Amounts add up exactly; their epsilons do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+from attrs import field, frozen
+
+from privledger.ledger.filters import FilterRule
+from privledger.rounding import (
+    down,
+    downward,
+    downward_percent,
+    exact,
+    from_units,
+    up,
+    upward,
+    upward_percent,
+)
+
+CHARGE, REMAINDER, CHOSEN = "charge", "remainder", "chosen"
+SHARE = "share of the budget"
+
+
+@frozen
+class Figure:
+    """One number that somebody is shown.
+
+    Attributes:
+        value: already on its safe side: a charge no less than the truth, a remainder no more.
+        unit: `epsilon`, `delta`, `SHARE` (1 is the whole), or the unit of the ledger's filter.
+        direction: `CHARGE` is printed rounded up, `REMAINDER` down, `CHOSEN` as it is.
+    """
+
+    value: float
+    unit: str = "epsilon"
+    direction: str = CHARGE
+
+    def text(self, digits: int = 6) -> str:
+        """The only way a figure of a ledger is printed.
+
+        Args:
+            digits: significant ones; shares are told in tenths of a percent.
+
+        >>> Figure(0.1234567).text(), Figure(0.1234567, "epsilon", REMAINDER).text(4)
+        ('0.123457', '0.1234')
+        >>> Figure(0.12301, SHARE).text()
+        '12.4 %'
+        """
+        if math.isnan(self.value):
+            return "-"
+        if self.direction == CHOSEN:
+            return exact(self.value)
+        if self.unit == SHARE:
+            return (upward_percent if self.direction == CHARGE else downward_percent)(self.value)
+        return (upward if self.direction == CHARGE else downward)(self.value, digits)
+
+
+@frozen
+class Amount:
+    """A charge in the ledger's own currency; amounts of one ledger add up exactly.
+
+    Attributes:
+        units, delta_units: whole numbers, as `FilterRule` counts them.
+        rule: the filter they are counted by; None where none is fixed, and nothing charged.
+    """
+
+    units: int
+    delta_units: int
+    rule: FilterRule | None = field(repr=False)
+
+    @property
+    def epsilon(self) -> Figure:
+        """What the units certify by themselves, at the budget's delta. Does not add up."""
+        return Figure(self.rule.epsilon_of(self.units) if self.rule else 0.0)
+
+    @property
+    def delta(self) -> Figure:
+        """The delta that goes with it: its own under `basic`, else the budget's if it is any."""
+        if self.rule is None:
+            return Figure(0.0, "delta")
+        if self.rule.kind == "basic":
+            return Figure(self.rule.delta_of(self.delta_units), "delta")
+        return Figure(self.rule.budget.delta if self.units else 0.0, "delta")
+
+    @property
+    def own(self) -> Figure:
+        """In the unit of the ledger's filter, in which charges add up."""
+        return Figure(from_units(self.units), self.rule.unit if self.rule else "")
+
+    @property
+    def share(self) -> Figure:
+        """Of the filter's cap. Shares of parts add up, up to the rounding of each."""
+        return Figure(_share(self.units, self.rule), SHARE)
+
+    @property
+    def share_left(self) -> Figure:
+        """What the cap has left after it; below zero if it is overspent."""
+        left = 1.0 if self.rule is None else _ratio(
+            self.rule.cap_units - self.units, self.rule.cap_units, REMAINDER)
+        return Figure(left, SHARE, REMAINDER)
+
+    @property
+    def left(self) -> Figure:
+        """Epsilon of the largest plan that is still granted after it."""
+        return Figure(self.rule.left_of(self.units) if self.rule else 0.0, "epsilon", REMAINDER)
+
+
+def summed(amounts: Iterable[Amount], rule: FilterRule | None) -> Amount:
+    """The exact sum."""
+    units = delta_units = 0
+    for one in amounts:
+        units, delta_units = units + one.units, delta_units + one.delta_units
+    return Amount(units, delta_units, rule)
+
+
+def _share(units: int, rule: FilterRule | None) -> float:
+    return _ratio(units, rule.cap_units, CHARGE) if rule else 0.0
+
+
+def _ratio(units: int, whole: int, direction: str) -> float:
+    if not whole:
+        return 0.0 if not units else math.inf
+    value, truth = units / whole, Fraction(units, whole)
+    if direction == CHARGE:
+        return up(value) if Fraction(value) < truth else value
+    return down(value) if Fraction(value) > truth else value

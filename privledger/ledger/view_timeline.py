@@ -1,0 +1,231 @@
+"""The entries of a history in words, one moment each, with what was spent and left after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import singledispatch
+
+from attrs import define, field, frozen
+
+from privledger.accounting import promise
+from privledger.errors import LedgerError, PrivledgerError
+from privledger.graph import from_json, label
+from privledger.ledger.entries import Entry
+from privledger.ledger.events import (
+    Aborted,
+    Corrected,
+    Crashed,
+    Created,
+    Event,
+    FilterFixed,
+    Granted,
+    Protected,
+    Refused,
+    Released,
+    ScopeOpened,
+    Settled,
+    WindowOpened,
+)
+from privledger.ledger.filters import FilterRule
+from privledger.ledger.origins import asserted_kinds, recorded_kinds
+from privledger.ledger.state import State
+from privledger.ledger.view_charges import UNNAMED
+from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
+from privledger.ledger.view_releases import VOUCHED
+from privledger.numerals import many
+
+MOST_QUESTIONS = 3
+MALFORMED = "malformed"
+
+
+@frozen
+class Moment:
+    """One entry.
+
+    Attributes:
+        grant: the grant or scope it is about; empty if none.
+        time: as it was written down, for information; empty if it was not.
+        text: what happened.
+        asserted: a plan or a release that rests on somebody's word.
+        change: units by which the total moved. total: what everything so far adds up to.
+        what: what moved the total; empty where nothing did.
+    """
+
+    position: int
+    kind: str
+    grant: str
+    time: str
+    text: str
+    hash: str
+    asserted: bool
+    change: int
+    total: Amount
+    what: str = ""
+
+
+def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
+    """Every entry in order. Nothing is verified: what cannot be read is said to be malformed."""
+    running = _Running()
+    for entry in entries:
+        try:
+            event = entry.event
+            text = _words(event, running.rule_after(entry, event))
+            change, what = running.add(event)
+        except _UNREADABLE:
+            yield Moment(entry.position, str(entry.kind), "", "", MALFORMED, str(entry.hash),
+                         False, 0, running.total())
+            continue
+        yield Moment(entry.position, entry.kind, _name(event),
+                     str(getattr(event, "time", None) or ""), text, str(entry.hash),
+                     _is_asserted(event), change, running.total(), what)
+
+
+_UNREADABLE = (PrivledgerError, KeyError, TypeError, ValueError, IndexError, AttributeError)
+
+
+@define
+class _Running:
+    """Totals along a history, and what open grants reserved."""
+
+    state: State = field(factory=State)
+    units: int = 0
+    delta_units: int = 0
+    open: dict[str, tuple[int, int, int]] = field(factory=dict)  # units, delta units, releases
+
+    def rule_after(self, entry: Entry, event: Event) -> FilterRule | None:
+        """The filter that is fixed by now; None before that, or where its entry is wrong."""
+        if isinstance(event, Created | FilterFixed):
+            try:
+                self.state.take(entry)
+            except LedgerError:
+                self.state.rule = None
+        return self.state.rule
+
+    def add(self, event: Event) -> tuple[int, str]:
+        """Units that the total moved by, and for what."""
+        before, what = self.units, ""
+        if isinstance(event, Granted):
+            self._charge(event.units, event.delta_units)
+            self.open[event.grant] = event.units, event.delta_units, 0
+            what = event.grant
+        elif isinstance(event, ScopeOpened):
+            self._charge(event.units, event.delta_units)
+            what = event.scope
+        elif isinstance(event, Corrected):
+            self._charge(event.units, event.delta_units)
+            what = f"correction of {event.grant}"
+        elif isinstance(event, Released) and event.grant in self.open:
+            units, delta_units, releases = self.open[event.grant]
+            self.open[event.grant] = units, delta_units, releases + len(event.items)
+        elif isinstance(event, Settled):
+            units, delta_units, releases = self.open.pop(event.grant, (0, 0, 0))
+            if isinstance(event, Aborted) and not event.touched and not releases:
+                self._charge(-units, -delta_units)
+                what = f"{event.grant} handed back"
+        return self.units - before, what if self.units != before else ""
+
+    def _charge(self, units: int, delta_units: int) -> None:
+        self.units, self.delta_units = self.units + units, self.delta_units + delta_units
+
+    def total(self) -> Amount:
+        """What was charged so far."""
+        return Amount(self.units, self.delta_units, self.state.rule)
+
+
+def _name(event: Event) -> str:
+    return str(event.scope if isinstance(event, ScopeOpened) else getattr(event, "grant", ""))
+
+
+def _is_asserted(event: Event) -> bool:
+    if isinstance(event, Released):
+        return any(str(question).startswith(VOUCHED) for question in event.questions)
+    plan = getattr(event, "plan", None)
+    return plan is not None and bool(asserted_kinds(list(recorded_kinds(plan))))
+
+
+def _cost(units: int, rule: FilterRule | None) -> str:
+    return "" if rule is None else f"epsilon {Amount(units, 0, rule).epsilon.text(4)}, "
+
+
+@singledispatch
+def _words(event: Event, rule: FilterRule | None) -> str:
+    raise TypeError(type(event).__name__)
+
+
+@_words.register
+def _(event: Created, rule: FilterRule | None) -> str:
+    epsilon, delta = (Figure(value, direction=CHOSEN).text()
+                      for value in (event.budget.epsilon, event.budget.delta))
+    mode = "" if event.mode == "private" else ", NOT PRIVATE (simulation)"
+    return f"budget epsilon {epsilon} at delta {delta}, {promise(event.relation)}{mode}"
+
+
+@_words.register
+def _(event: FilterFixed, rule: FilterRule | None) -> str:
+    return f"plans add up by {event.rule}"
+
+
+@_words.register
+def _(event: Protected, rule: FilterRule | None) -> str:
+    return f"table {event.data}"
+
+
+@_words.register
+def _(event: Granted, rule: FilterRule | None) -> str:
+    cost = f"in {event.scope}, " if event.scope else _cost(event.units, rule)
+    return f"{event.learner or UNNAMED} on {event.data}: {cost}{label(from_json(event.plan))}"
+
+
+@_words.register
+def _(event: ScopeOpened, rule: FilterRule | None) -> str:
+    return f"{_cost(event.units, rule)}{label(from_json(event.plan))}"
+
+
+@_words.register
+def _(event: Refused, rule: FilterRule | None) -> str:
+    asked, left = refusal_figures(event)
+    return (f"{event.learner or UNNAMED}: asked {'?' if asked is None else asked.text(4)}, "
+            f"left {'?' if left is None else left.text(4)} {event.unit}; nothing was read")
+
+
+def refusal_figures(event: Refused) -> tuple[Figure | None, Figure | None]:
+    """What was asked (a charge) and what was left (a remainder); None where it was not said."""
+    def figure(value: float | None, direction: str) -> Figure | None:
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        return Figure(float(value), event.unit, direction) if known and value is not None else None
+
+    return figure(event.asked, "charge"), figure(event.left, REMAINDER)
+
+
+@_words.register
+def _(event: Released, rule: FilterRule | None) -> str:
+    asked = list(dict.fromkeys(str(event.questions[question]) for _, question, _ in event.items))
+    more = f" and {len(asked) - MOST_QUESTIONS} more" if len(asked) > MOST_QUESTIONS else ""
+    return f"{many(len(event.items), 'release')}: {', '.join(asked[:MOST_QUESTIONS])}{more}"
+
+
+@_words.register
+def _(event: Settled, rule: FilterRule | None) -> str:
+    return f"{many(event.releases, 'release')} in all" + (
+        "; failed after it touched data" if event.failed else "")
+
+
+@_words.register
+def _(event: Aborted, rule: FilterRule | None) -> str:
+    return ("it had touched data: stays spent" if event.touched
+            else "handed back: no data was opened")
+
+
+@_words.register
+def _(event: Crashed, rule: FilterRule | None) -> str:
+    return f"{event.why or ''}: the whole reservation stays spent"
+
+
+@_words.register
+def _(event: Corrected, rule: FilterRule | None) -> str:
+    return f"{_cost(event.units, rule)}{event.why}"
+
+
+@_words.register
+def _(event: WindowOpened, rule: FilterRule | None) -> str:
+    return f"{event.window} is open"

@@ -1,0 +1,41 @@
+"""Nodes of a plan besides the common ones at the top, and what reads, writes and draws plans."""
+
+from privledger.graph import (
+    AsReplaceOne,
+    Explanation,
+    FixedSizeSample,
+    Group,
+    LabelOnly,
+    OneOf,
+    PostProcess,
+    Public,
+    Tuning,
+    from_dp_event,
+    from_json,
+    graphml,
+    label,
+    rdp_per_record,
+    to_dp_event,
+    to_json,
+    view,
+)
+
+__all__ = [
+    "AsReplaceOne",
+    "Explanation",
+    "FixedSizeSample",
+    "Group",
+    "LabelOnly",
+    "OneOf",
+    "PostProcess",
+    "Public",
+    "Tuning",
+    "from_dp_event",
+    "from_json",
+    "graphml",
+    "label",
+    "rdp_per_record",
+    "to_dp_event",
+    "to_json",
+    "view",
+]
