@@ -17,9 +17,10 @@ from privledger.broker.wire import Reader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.values import Json, array_out, items, text
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
-from privledger.guard import Ledger, Scope, Session
+from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset
-from privledger.guard.handle import _ledger
+from privledger.guard.handle import _ledger, _request
+from privledger.guard.teller import Request, Teller
 from privledger.ledger import Receipt, choose_filter, plain_labels
 from privledger.questions.choice import Picked
 from privledger.questions.query import Query
@@ -41,7 +42,7 @@ def scope_prefix(learner: str, labels: Mapping[str, str]) -> str:
     return f"{learner[:100]}[{mark}]: "
 
 
-def price_plan(plan: Node, delta: float, ledger: Ledger) -> None:
+def price_plan(plan: Node, delta: float, ledger: Teller) -> None:
     """Price a plan as its request will, so that the request finds every price made."""
     rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
     if rule is None:
@@ -104,7 +105,7 @@ class Server:
             session.close(failed=LearnerError if failed else None)
 
     @property
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> Teller:
         return _ledger(self.data.ledger)
 
     def _session(self, message: Json) -> Session:
@@ -127,10 +128,11 @@ class Server:
             raise NotGranted("a scope that this learner did not open; nothing was read")
         plan, delta = self._priced(message.get("plan"), message)
         with self.purse.pricing():
-            session = self._ledger._request(
+            session = _request(self.data.ledger, Request(
                 plan, self._reader.object(message.get("data"), Dataset), self.learner, delta,
-                None if scope is None else self._scopes[scope], self.labels, None, ISOLATION,
-                None if claimed is None else number("claimed", claimed))
+                None if scope is None else self._scopes[scope], self.labels,
+                claimed=None if claimed is None else number("claimed", claimed),
+                isolation=ISOLATION))
         self._sessions.append(session)
         return {"grant": session.grant, "session": len(self._sessions) - 1}
 

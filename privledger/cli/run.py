@@ -31,7 +31,7 @@ from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.reserve import refusal_body
+from privledger.guard.reserve import refused
 from privledger.ledger import audit
 from privledger.models import Facts, kept, write_model
 from privledger.numerals import many
@@ -146,7 +146,7 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
     """Refuse what cannot fit before the table is even read, and leave a line about it."""
     error = prepared.price.error
     if error is not None:
-        book._history.note("refused", refusal_body(prepared.run.learner, error))
+        book._history.note(refused(prepared.run.learner, error))
         raise error
 
 

@@ -11,14 +11,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 from privledger.errors import InvalidValue, NotGranted, ScopeBusy
-from privledger.guard.scope import Scope, grants_of
+from privledger.guard.spends import Scope, grants_of, worst_of
 from privledger.ledger import History, State
 from privledger.ledger.entries import Entry
+from privledger.ledger.events import Crashed, Event
 from privledger.ledger.history import now
-from privledger.ledger.individual import RECORD_UNITS, worst_units
+from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.view_records import took_nothing
 from privledger.rounding import non_negative
 
@@ -26,8 +26,6 @@ MOST_WAIT = 3600.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
 # Open grants on scopes: the process and thread that asked, and whether anybody still holds it.
 _HERE: dict[str, tuple[int, int, weakref.ref[object]]] = {}
-
-Lines = list[tuple[str, dict[str, Any]]]
 
 
 def patience(wait: object) -> float:
@@ -63,8 +61,8 @@ def check_alone(state: State, scope: Scope, data: str) -> None:
     holders = tuple(grant.grant for grant in drawn if grant.status == "granted")
     if holders:
         raise _busy(scope.name, holders, "settle it first, or ask with wait=seconds")
-    lost = sum(worst_units(float(grant.body["worst"]), scope.node.cap) for grant in drawn
-               if not grant.settled.get("vector") and not took_nothing(grant))
+    lost = sum(worst_of(grant, scope) for grant in drawn
+               if (grant.end is None or grant.end.vector is None) and not took_nothing(grant))
     if lost >= RECORD_UNITS:
         raise NotGranted(
             f"scope {scope.name} is used up: grants that broke off count with their worst case, "
@@ -77,7 +75,7 @@ def _busy(scope: str, grants: tuple[str, ...], advice: str) -> ScopeBusy:
         f"for every record; {advice}. Nothing was read, nothing was charged", scope, grants)
 
 
-def once_alone(history: History, scope: Scope, lines: Callable[[State], Lines],
+def once_alone(history: History, scope: Scope, lines: Callable[[State], list[Event]],
                seconds: float) -> list[Entry]:
     """Commit `lines` as soon as no other grant on the scope is open.
 
@@ -113,8 +111,7 @@ def _mark_dropped(history: History, grants: tuple[str, ...]) -> bool:
             and _HERE[grant][0] == os.getpid() and _HERE[grant][2]() is None]
     if gone:
         history.commit(lambda state: [
-            ("crashed", {"grant": grant, "time": now(), "why": "its session was let go unsettled"})
-            for grant in gone
+            Crashed(grant, now(), "its session was let go unsettled") for grant in gone
             if grant in state.grants and state.grants[grant].status == "granted"])
         for grant in gone:
             note_over(grant)

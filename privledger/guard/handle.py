@@ -9,60 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from privledger.errors import NotGranted
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.hidden import _behind, _hide
-from privledger.guard.scope import Scope
+from privledger.guard.opaque import Opaque, bare
+from privledger.guard.session import Granted
+from privledger.guard.spends import Scope
+from privledger.guard.teller import Request, Teller
+from privledger.guard.tuned import Best, Trial
 from privledger.ledger import Budget, Receipt
 
-if TYPE_CHECKING:
-    from privledger.guard.ledger import Ledger
-    from privledger.guard.session import Granted
-    from privledger.guard.tuned import Best, Trial
 
-
-_TRACE: Any = vars(BaseException)["__traceback__"]
-_BEHIND_IT: Any = [vars(BaseException)[name] for name in ("__context__", "__cause__")]
-
-
-def _bare(error: BaseException) -> BaseException:
-    """The same error without the frames that it and the errors behind it went through."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            _TRACE.__set__(one, None)  # a stranger's class may have a property of this name
-            if isinstance(one, AttributeError):
-                vars(AttributeError)["obj"].__set__(one, None)  # who lacked the attribute
-            waiting += [place.__get__(one) for place in _BEHIND_IT]
-    return error
-
-
-class _Opaque:
-    """No fields, no pickles; copies and clones are the same object."""
-
-    __slots__ = ("__weakref__",)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled, or go to another process")
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Any:
-        return self
-
-    def __sklearn_clone__(self) -> Any:
-        return self
-
-
-class Session(_Opaque):
+class Session(Opaque):
     """An open grant. Use it as a context manager; leaving it settles the grant.
 
     Made by `request`. It holds nothing: what it says and does is done behind it.
@@ -108,10 +70,6 @@ class Session(_Opaque):
         """The ledger's head after the grant was settled; None before."""
         return _granted(self).receipt
 
-    @property
-    def _touched(self) -> bool:
-        return _granted(self).touched
-
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         """The data behind an individual filter: the reserved `node`, or the session's scope.
 
@@ -121,7 +79,7 @@ class Session(_Opaque):
         try:
             return _granted(self).filtered(node)
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         """Answer `query` with exact noise, after taking the release off the grant.
@@ -150,7 +108,7 @@ class Session(_Opaque):
         try:
             return _granted(self).release(mechanism, query, rollover=rollover)
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def best_of(self, node: Any, candidates: int, trial: Trial, *, why: str = "") -> Best | None:
         """Run `trial` a secret, random number of times, and return the best of what it returned.
@@ -173,9 +131,9 @@ class Session(_Opaque):
             Exception: the best run failed, as all others did then: what it raised.
         """
         try:
-            return _granted(self).best_of(node, candidates, trial, why)
+            return _granted(self).best_of(node, candidates, trial, why, _session)
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def close(self, failed: type[BaseException] | None = None) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
@@ -183,7 +141,7 @@ class Session(_Opaque):
         try:
             _granted(self).close(failed)
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def __enter__(self) -> Session:
         return self
@@ -198,7 +156,7 @@ class Session(_Opaque):
         return f"Session({held.grant}, {state}, {held.releases} releases)"
 
 
-class LedgerHandle(_Opaque):
+class LedgerHandle(Opaque):
     """What a learner may ask of the ledger behind its data. `Ledger` is for the ledger's owner.
 
     It can spend what is left, as everybody who holds guarded data can, and read totals. It cannot
@@ -231,7 +189,7 @@ class LedgerHandle(_Opaque):
         try:
             return _ledger(self).spent
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     @property
     def left(self) -> float:
@@ -239,7 +197,7 @@ class LedgerHandle(_Opaque):
         try:
             return _ledger(self).left
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     @property
     def receipt(self) -> Receipt:
@@ -247,7 +205,7 @@ class LedgerHandle(_Opaque):
         try:
             return _ledger(self).receipt
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
@@ -255,11 +213,10 @@ class LedgerHandle(_Opaque):
                 claimed: float | None = None, wait: float = 0.0) -> Session:
         """As `Ledger.request`."""
         try:
-            return _ledger(self).request(
-                plan, data, learner=learner, delta=delta, scope=scope, labels=labels,
-                lease=lease, claimed=claimed, wait=wait)
+            return _request(self, Request(
+                plan, data, learner, delta, scope, labels, lease, claimed, wait))
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,
                    delta: float = 0.0) -> Scope:
@@ -267,14 +224,14 @@ class LedgerHandle(_Opaque):
         try:
             return _ledger(self).open_scope(node, name=name, delta=delta)
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def verify(self) -> list[Finding]:
         """As `Ledger.verify`: what is wrong with the history, if anything is."""
         try:
             return _ledger(self).verify()
         except BaseException as error:
-            raise _bare(error) from None
+            raise bare(error) from None
 
     def __repr__(self) -> str:
         ledger = _ledger(self)  # where it lies is its owner's affair
@@ -298,20 +255,25 @@ def _granted(session: object) -> Granted:
     return found
 
 
-def _handle_of(ledger: Ledger) -> LedgerHandle:
+def _request(handle: LedgerHandle, asked: Request) -> Session:
+    """As `Ledger.request`, by a caller that vouches for what `asked` says."""
+    return _session(_ledger(handle).granted(asked, handle))
+
+
+def _handle_of(ledger: Teller) -> LedgerHandle:
     """A learner's view of a ledger. It keeps the ledger alive; never the other way round."""
     handle = object.__new__(LedgerHandle)
     _hide(handle, ledger)
     return handle
 
 
-def _ledger(handle: object) -> Ledger:
+def _ledger(handle: object) -> Teller:
     """The ledger behind a handle: for the package itself.
 
     Raises:
         NotGranted: no ledger's handle.
     """
-    found: Ledger | None = _behind(handle) if type(handle) is LedgerHandle else None
+    found: Teller | None = _behind(handle) if type(handle) is LedgerHandle else None
     if found is None:
         raise NotGranted("no ledger stands behind this handle; nothing was read")
     return found

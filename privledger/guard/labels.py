@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, UnsupportedNode
-from privledger.guard.leaving import FAILED, guarded
+from privledger.guard.inside import FAILED, Inside, guarded
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of
 from privledger.questions.label_query import LabelQuery
 
-if TYPE_CHECKING:
-    from privledger.guard.session import Granted
 
-
-def release_labels(granted: Granted, mechanism: Any, query: LabelQuery) -> NDArray[Any]:
+def release_labels(inside: Inside, mechanism: Any, query: LabelQuery) -> NDArray[Any]:
     """One noisy class position per record, int64, shape (records asked,).
 
     Raises:
@@ -26,28 +23,28 @@ def release_labels(granted: Granted, mechanism: Any, query: LabelQuery) -> NDArr
         UnsupportedNode, RelationMismatch, InvalidValue: not a question about labels that can be
             answered here; nothing was read.
     """
-    query.check(granted.vault.facts)
+    query.check(inside.vault.facts)
     if type(mechanism) is not RandomizedResponse:
         raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
-    chosen = _chosen(granted, mechanism, query)
-    granted.charge(mechanism, query.data.chain, f"{query.label} of {len(chosen)} records", 1)
-    answer = guarded(lambda: _answer(granted, mechanism, query, chosen))
+    chosen = _chosen(inside, mechanism, query)
+    inside.charge(mechanism, query.data.chain, f"{query.label} of {len(chosen)} records", 1)
+    answer = guarded(lambda: _answer(inside, mechanism, query, chosen))
     if answer is None:
         # Raised here, where no frame holds a label: tracebacks keep frames.
         raise DataError(FAILED)
     return answer
 
 
-def _chosen(granted: Granted, mechanism: RandomizedResponse,
+def _chosen(inside: Inside, mechanism: RandomizedResponse,
             query: LabelQuery) -> NDArray[np.int64]:
     """Positions of the records that answer: from public facts alone, before anything is read."""
-    vault = granted.vault
+    vault = inside.vault
     assert vault.public is not None
     classes = len(vault.schema.target.categories)
-    inside = np.ones(vault.public.n, dtype=np.bool_)
+    within = np.ones(vault.public.n, dtype=np.bool_)
     for step in query.data.steps:
-        inside &= granted._members.part(step, vault.public)
-    chosen = query.among(np.flatnonzero(inside), classes)
+        within &= inside.members.part(step, vault.public)
+    chosen = query.among(np.flatnonzero(within), classes)
     wanted = classes if query.candidates is None else query.candidates.shape[1]
     if mechanism.num_buckets != wanted:
         raise UnsupportedNode(f"the answer has {wanted} buckets, the mechanism says "
@@ -55,13 +52,13 @@ def _chosen(granted: Granted, mechanism: RandomizedResponse,
     return chosen
 
 
-def _answer(granted: Granted, mechanism: RandomizedResponse, query: LabelQuery,
+def _answer(inside: Inside, mechanism: RandomizedResponse, query: LabelQuery,
             chosen: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """None if it failed: what went wrong may depend on the labels."""
     try:
-        with granted.vault.open(granted._pass) as rows:
+        with inside.vault.open(inside.leave) as rows:
             codes = target_of(rows)[chosen].astype(np.int64)
-            return respond(granted._source, codes, query.candidates, mechanism)
+            return respond(inside.source, codes, query.candidates, mechanism)
     except Exception:
         return None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privledger.errors import InvalidValue, PolicyViolation
 from privledger.findings import Finding
 from privledger.graph import Node
@@ -16,6 +14,7 @@ from privledger.ledger import (
     origin_findings,
     request_origins,
 )
+from privledger.ledger.events import Granted, Refused, ScopeOpened
 from privledger.ledger.history import now
 from privledger.rounding import exact
 
@@ -26,24 +25,27 @@ def keep(policy: Policy | None, facts: Origins) -> None:
         _raise(list(origin_findings(facts, policy)))
 
 
-def refuse_forbidden(history: History, body: dict[str, Any], plan: Node,
+def refuse_forbidden(history: History, asked: Granted | ScopeOpened, plan: Node,
                      rows: int | None) -> None:
     """Refuse a request that the ledger's own policy forbids, and leave a line about it.
 
     Args:
-        body: of the grant or scope that is asked for.
         rows: the table's number of rows, as its schema declares it.
     """
     state = history.state
     if state.policy is None:
         return
     try:
-        keep(state.policy, request_origins(state, body, plan, rows))
+        keep(state.policy, request_origins(state, asked, plan, rows))
     except PolicyViolation as error:
-        history.note("refused", {
-            "learner": str(body.get("learner", "")), "unit": "policy", "time": now(),
-            "rules": [rule for rule, _ in error.findings]})
+        history.note(Refused(learner_of(asked), "policy", now(),
+                             rules=tuple(rule for rule, _ in error.findings)))
         raise
+
+
+def learner_of(asked: Granted | ScopeOpened) -> str:
+    """Who asks; nobody in particular for a scope."""
+    return asked.learner if isinstance(asked, Granted) else ""
 
 
 def check_creation(policy: object, budget: Budget, relation: str, mode: str) -> None:

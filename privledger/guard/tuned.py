@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidValue, NotGranted
-from privledger.graph import Tuning, from_json, to_json
+from privledger.graph import Node, Tuning, from_json, to_json
 from privledger.guard.dataset import Dataset
-from privledger.guard.handle import Session, _Opaque, _session
 from privledger.guard.hidden import _behind, _hide
+from privledger.guard.inside import Inside
+from privledger.guard.opaque import Opaque
 from privledger.guard.policing import keep
-from privledger.ledger import Budget, Origins
+from privledger.ledger import Budget, Origins, Policy
 from privledger.noise.trials import TrialsLaw, number_of_trials
 from privledger.rounding import MOST_COUNT, count
-
-if TYPE_CHECKING:
-    from privledger.guard.session import Branch, Granted
 
 Trial = Callable[[Dataset, int], tuple[float, Any]]
 QUESTION = "the best of a random number of trials"
@@ -48,7 +46,24 @@ class Best:
     output: Any = field(repr=False)
 
 
-class Desk(_Opaque):
+class Run(Protocol):
+    """One run inside a grant: what its trial's sessions stand for, until it is over."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it may still release."""
+
+    def end(self) -> None:
+        """Make every handle of it worth nothing."""
+
+
+Branching = Callable[[Node, bool], Run]
+"""Opens a run for a plan; whether somebody vouches for what it asserts."""
+Shown = Callable[[Any], Any]
+"""What a learner gets for a run."""
+
+
+class Desk(Opaque):
     """What a trial's handles call their ledger: requests draw on the trial, not on the budget."""
 
     __slots__ = ()
@@ -74,54 +89,96 @@ class Desk(_Opaque):
         """Nothing: a trial has its own meter, and no part of the budget."""
         return 0.0
 
-    def request(self, plan: Any, data: Any, **named: Any) -> Session:
+    def request(self, plan: Any, data: Any, **named: Any) -> Any:
         """Open part of a trial; each release is checked against what the trial has left.
 
         Args:
             plan: what will be asked; for the caller to read. named: as in `Ledger.request`, and
                 ignored: the grant around the trials says who asks.
         """
-        inner = _desk(self)[1]
+        _, inner, shown = _desk(self)
         if type(data) is not Dataset or data.ledger is not self:
             raise InvalidValue("data", type(data).__name__, "a handle of this trial")
         if not inner.active:
             raise NotGranted("the trial is over; nothing was read")
-        return _session(inner)
+        return shown(inner)
 
     def __repr__(self) -> str:
         return repr(_desk(self)[0])
 
 
-def _desk(desk: object) -> tuple[Any, Branch]:
-    found: tuple[Any, Branch] | None = _behind(desk) if type(desk) is Desk else None
+def _desk(desk: object) -> tuple[Any, Run, Shown]:
+    found: tuple[Any, Run, Shown] | None = _behind(desk) if type(desk) is Desk else None
     if found is None:
         raise NotGranted("no trial stands behind this handle; nothing was read")
     return found
 
 
-def best_of(session: Granted, node: Any, candidates: int,
-            trial: Trial, why: str) -> Best | None:
-    """As `Session.best_of`."""
-    kept = _own(node)
-    candidates = int(count("candidates", candidates, most=MOST_COUNT))
-    if not callable(trial):
-        raise InvalidValue("trial", type(trial).__name__, "a function of a handle and a number")
-    question = f"asserted: {QUESTION} ({why})" if why else QUESTION
-    if why:
-        keep(session._history.state.policy, Origins(asserted=(question,)))
-    law = TrialsLaw(kept.distribution, kept.shape, kept.success, kept.mean)
-    with session._lock:
-        if not session.active:
-            raise NotGranted("the grant is over; nothing was read")
-        runs = number_of_trials(law, _mean(kept), session._source)
-        session.charge(kept, (), question, 1)
-        session._pass.touched = True
-        best = _best(session, kept, runs, candidates, trial, bool(why))
-    if session._on_release is not None:
-        session._on_release(session.releases)
-    if best is not None and isinstance(best.output, _Failed):
-        raise best.output.error
-    return best
+@frozen(eq=False)
+class Contest:
+    """What `Session.best_of` was asked for, checked.
+
+    Attributes:
+        node: a copy that its holder cannot change, equal to a reserved one or to none.
+        candidates, trial, why: as there.
+    """
+
+    node: Tuning
+    candidates: int
+    trial: Trial
+    why: str
+
+    @classmethod
+    def of(cls, node: Any, candidates: Any, trial: Any, why: str) -> Contest:
+        """A contest between so many candidates.
+
+        Raises:
+            InvalidValue: no Tuning node, no count, or nothing that can be called.
+        """
+        kept, most = _own(node), int(count("candidates", candidates, most=MOST_COUNT))
+        if not callable(trial):
+            raise InvalidValue("trial", type(trial).__name__,
+                               "a function of a handle and a number")
+        return cls(kept, most, trial, why)
+
+    @property
+    def question(self) -> str:
+        """What the ledger records."""
+        return f"asserted: {QUESTION} ({self.why})" if self.why else QUESTION
+
+    def check(self, policy: Policy | None) -> None:
+        """Raise `PolicyViolation` if it is asserted and the policy allows no such thing."""
+        if self.why:
+            keep(policy, Origins(asserted=(self.question,)))
+
+    def best(self, inside: Inside, data: Dataset, branch: Branching, shown: Shown) -> Best | None:
+        """Charge the node, and run the trials. Of equal scores the first stays: trials are
+        exchangeable, so it is a fair coin. None if a Poisson number was 0."""
+        node = self.node
+        law = TrialsLaw(node.distribution, node.shape, node.success, node.mean)
+        runs = number_of_trials(law, _mean(node), inside.source)
+        inside.charge(node, (), self.question, 1)
+        inside.leave.touched = True
+        best: Best | None = None
+        for _ in range(runs):
+            candidate = inside.source.integer_below(self.candidates)
+            found = self._one(branch(node.node, bool(self.why)), data, candidate, shown)
+            if best is None or found.score > best.score:
+                best = found
+        return best
+
+    def _one(self, inner: Run, data: Dataset, candidate: int, shown: Shown) -> Best:
+        """A trial that fails is an answer of lowest rank: leaving it out would change the law."""
+        desk = Desk()
+        _hide(desk, (data.ledger, inner, shown))
+        try:
+            score, output = self.trial(Dataset(data.schema, data._vault, (), desk), candidate)
+            score = float(score)
+            return Best(score if not math.isnan(score) else -math.inf, candidate, output)
+        except Exception as error:
+            return Best(-math.inf, candidate, _Failed(error))
+        finally:
+            inner.end()
 
 
 @frozen(eq=False)
@@ -129,35 +186,14 @@ class _Failed:
     error: Exception
 
 
-def _best(session: Granted, node: Tuning, runs: int, candidates: int,
-          trial: Trial, vouched: bool) -> Best | None:
-    """Run them. Of equal scores the first stays: trials are exchangeable, so it is a fair coin."""
-    best: Best | None = None
-    for _ in range(runs):
-        found = _one(session, node, session._source.integer_below(candidates), trial, vouched)
-        if best is None or found.score > best.score:
-            best = found
+def published(best: Best | None) -> Best | None:
+    """The best run, or what it raised if all of them failed."""
+    if best is not None and isinstance(best.output, _Failed):
+        raise best.output.error
     return best
 
 
-def _one(session: Granted, node: Tuning, candidate: int,
-         trial: Trial, vouched: bool) -> Best:
-    """A trial that fails is an answer of lowest rank: leaving it out would change the law."""
-    inner, data = session.branch(node.node, vouched), session.data
-    desk = Desk()
-    _hide(desk, (data.ledger, inner))
-    try:
-        score, output = trial(Dataset(data.schema, data._vault, (), desk), candidate)
-        score = float(score)
-        return Best(score if not math.isnan(score) else -math.inf, candidate, output)
-    except Exception as error:
-        return Best(-math.inf, candidate, _Failed(error))
-    finally:
-        inner.end()
-
-
 def _own(node: Any) -> Tuning:
-    """A copy that its holder cannot change, equal to a reserved one or to none."""
     if type(node) is not Tuning:
         raise InvalidValue("node", type(node).__name__, "a Tuning node of the reserved plan")
     kept = from_json(to_json(node))

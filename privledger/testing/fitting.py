@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
+from privledger.guard.session import Granted
+from privledger.guard.teller import Request, Teller
 from privledger.ledger import Budget
 from privledger.testing.examples import Example
 from privledger.testing.watched import WatchedTable
@@ -159,7 +161,7 @@ class Requests:
     @property
     def touched(self) -> int:
         """Grants under which rows were read."""
-        return sum(bool(session._touched) for session in self.sessions)
+        return sum(session.touched for session in self.sessions)
 
 
 @contextmanager
@@ -169,19 +171,19 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
     Args:
         first: called with each ledger before it is asked the first time.
     """
-    found, real = Requests(), Ledger._request
+    found, real = Requests(), Teller.granted
 
-    def request(self: Ledger, *given: Any, **named: Any) -> Any:
+    def granted(self: Any, asked: Request, shown: object) -> Granted:
         if not any(known is self for known in found.ledgers):
             found.ledgers.append(self)
             if first is not None:
                 first(self)
-        session = real(self, *given, **named)
+        session = real(self, asked, shown)
         found.sessions.append(session)
         return session
 
-    Ledger._request = request  # type: ignore[method-assign]
+    Teller.granted = granted  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        Ledger._request = real  # type: ignore[method-assign]
+        Teller.granted = real  # type: ignore[method-assign]

@@ -146,7 +146,7 @@ def test_a_ledger_rewritten_from_its_beginning_under_its_old_name_is_a_fork(book
                                                                            table, monkeypatch):
     uuid = pl.Ledger.open(book, read_only=True)._history.state.uuid
     other = tmp_path / "b.db"
-    monkeypatch.setattr("privledger.guard.ledger.uuid4", lambda: uuid)
+    monkeypatch.setattr("privledger.guard.creating.uuid4", lambda: uuid)
     pl.Ledger.create(other, budget=pl.Budget(3.0, 1e-6)).close()
     done = run("overlap", book, other)
     assert done.exit_code == 3 and "differ from entry 0 on" in done.stdout

@@ -23,7 +23,9 @@ from privledger_learners import DPBoostRegressor, SGBDTRegressor
 import privledger as pl
 from privledger.graph import Context
 from privledger.guard.identity import Identities
+from privledger.guard.inside import Inside
 from privledger.guard.session import Granted
+from privledger.guard.teller import Teller
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import History
 from privledger.storage.memory import MemoryStore
@@ -39,7 +41,7 @@ TABLE = {"x": np.linspace(0, 1, N) ** 2, "c": np.array(["a", "b"] * N)[:N]}
 Y = np.linspace(0, 1, N)
 WIDE = pl.Gaussian(1000.0)  # an exact answer under this much noise would be a wonder
 FAR = 50.0
-INSIDE = (Rows, Vault, History, MemoryStore, Identities, Granted, pl.Ledger)
+INSIDE = (Rows, Vault, History, MemoryStore, Identities, Granted, Inside, Teller)
 put = object.__setattr__
 
 
@@ -278,7 +280,7 @@ def test_whatever_opens_the_vault_keeps_the_charge(owner, data):
     from privledger.guard.handle import _granted
 
     session = owner.request(WIDE, data)
-    with _vault_of(data._vault).open(_granted(session)._pass):
+    with _vault_of(data._vault).open(_granted(session)._inside.leave):
         pass
     session.close(failed=KeyError)
     assert owner.spent > 0

@@ -193,5 +193,5 @@ def test_a_closed_session_keeps_no_copy_of_rows(few):
     plan = pl.Parallel([EM, EM, EM])
     with ledger.request(plan, data) as session:
         session.release(EM, parts[0].choose(parts[0].root(data.bins(4)), "rank", features=[0]))
-        assert _granted(session)._members._subsets
-    assert not _granted(session)._members._subsets
+        assert _granted(session)._inside.members._subsets
+    assert not _granted(session)._inside.members._subsets

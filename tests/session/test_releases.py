@@ -374,7 +374,7 @@ def test_many_releases_are_itemised_in_chunks(guarded):
     with ledger.request(pl.Repeat(g, 4100), data) as session:
         session.release(g, session.data.count())
         for _ in range(4099):
-            _granted(session).charge(g, (), "count", 1)
+            _granted(session)._inside.charge(g, (), "count", 1)
     assert [len(e.body["items"]) for e in ledger._history.store.read()
             if e.kind == "released"] == [2000, 2000, 100]
     assert ledger.verify() == []

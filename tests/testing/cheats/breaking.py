@@ -114,7 +114,7 @@ class HandsBack(NoisyMean):
         try:
             super()._release(session, data, target)
         except BaseException:
-            behind("privledger.guard.handle", "_granted", session)._pass.touched = False
+            behind("privledger.guard.handle", "_granted", session)._inside.leave.touched = False
             raise
 
 

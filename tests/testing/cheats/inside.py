@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cheats.honest import NoisyMean
-from privledger.guard.ledger import MODES
+from privledger.guard.creating import MODES
 
 
 class UsesInsides(NoisyMean):

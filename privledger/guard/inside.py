@@ -1,4 +1,4 @@
-"""What leaves the guard when something goes wrong inside: an error of a known kind, and no frame.
+"""What one grant works with, and what leaves when something goes wrong: a known error, no frame.
 
 Frames below hold rows, and tracebacks, contexts and notes keep what they hold. Every exception
 is therefore raised afresh from here, where no local variable leads to a record.
@@ -9,14 +9,79 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from attrs import Factory, field, frozen
 
 from privledger.errors import DataError, PrivledgerError
+from privledger.graph import Context, Meter
+from privledger.guard.members import Members
+from privledger.guard.spends import Spends
+from privledger.guard.vault import Pass, Vault
+from privledger.ledger import Policy
+from privledger.ledger.log import ReleaseLog
+from privledger.noise.source import NoiseSource
+from privledger.tables.chunk import Rows
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 FAILED = "the query failed inside the guard; its charge stands"
 _OURS = ("privledger", "numpy", "contextlib")
+
+
+@frozen(eq=False, repr=False)
+class Inside:
+    """What a release works with. Never leaves the guard.
+
+    Attributes:
+        vault, leave: the rows, and what opens them while the grant stands.
+        source: of every noise, sample and coin.
+        meter: what the plan still admits. log: what was charged, in order.
+        spends: of the grant's filters.
+        policy: the ledger's; None where it has none.
+        vouched: whether somebody gave a reason, so that asserted questions may be asked.
+        members: who is behind each handle.
+    """
+
+    vault: Vault
+    leave: Pass
+    source: NoiseSource
+    meter: Meter
+    log: ReleaseLog
+    spends: Spends
+    policy: Policy | None = None
+    vouched: bool = True
+    members: Members = field(init=False, default=Factory(
+        lambda self: Members(self.source), takes_self=True))
+
+    def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:
+        """Take one release off the reserved plan and itemise it. In memory, O(1).
+
+        Raises:
+            NotGranted: the plan has no such node left; nothing was charged.
+        """
+        self.meter.admit(chain, leaf)
+        self.log.add(chain, leaf, question, cells)
+
+    def read(self, look: Callable[[Rows], S], finish: Callable[[S], T]) -> T:
+        """Answer from rows. Whatever goes wrong, no text about the records gets out.
+
+        Args:
+            look: sees the rows. finish: what is left to do when they are closed again.
+
+        Raises: as `guarded`.
+        """
+        self.leave.touched = True  # the vault says so too, whoever opens it
+
+        def answer() -> T:
+            # Floating-point warnings would tell which records overflow, also as exceptions.
+            with self.vault.open(self.leave) as rows, np.errstate(all="ignore"):
+                found = look(rows)
+            return finish(found)
+
+        return guarded(answer)
 
 
 def guarded(answer: Callable[[], T]) -> T:

@@ -1,0 +1,54 @@
+"""How a ledger begins: its promise, checked, as the first lines of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from privledger.accounting import check_relation
+from privledger.errors import InvalidValue
+from privledger.guard.policing import check_creation, policy_caps
+from privledger.guard.reserve import filter_fixed
+from privledger.ledger import FORMAT, Budget, Cap, Policy, fixed_filter
+from privledger.ledger.events import Created, Event
+from privledger.ledger.history import now
+from privledger.noise.seeded import SeededSource
+from privledger.noise.source import NoiseSource, SystemSource
+
+MODES = ("private", "simulation")
+
+
+def creation(budget: Budget, relation: str, filter: str, order: float | None, mode: str,
+             seed: int | None, caps: Sequence[Cap],
+             policy: Policy | None) -> tuple[list[Event], NoiseSource]:
+    """The first lines, and the source of noise that they name; arguments as `Ledger.create`.
+
+    Raises:
+        InvalidValue: no such promise.
+        PolicyViolation: the ledger itself is not what the policy allows.
+    """
+    if not isinstance(budget, Budget):
+        raise InvalidValue("budget", type(budget).__name__, "a Budget")
+    checked = check_relation(relation)
+    if mode not in MODES:
+        raise InvalidValue("mode", mode, f"one of {', '.join(MODES)}")
+    if mode == "private" and seed is not None:
+        raise InvalidValue("seed", seed, "None: noise that protects people has no seed")
+    rule = None if filter == "auto" else fixed_filter(filter, budget, order)
+    source: NoiseSource = SystemSource() if mode == "private" else SeededSource(
+        0 if seed is None else seed)
+    every = tuple(_cap(cap) for cap in (*caps, *policy_caps(policy)))
+    if policy is not None:
+        check_creation(policy, budget, checked, mode)
+    lines: list[Event] = [Created(
+        FORMAT, str(uuid4()), checked, Budget(float(budget.epsilon), float(budget.delta)),
+        filter, mode, source.describe(), now(), every, policy)]
+    if rule is not None:
+        lines.append(filter_fixed(rule))
+    return lines, source
+
+
+def _cap(cap: object) -> Cap:
+    if not isinstance(cap, Cap):
+        raise InvalidValue("caps", type(cap).__name__, "a sequence of Cap")
+    return cap

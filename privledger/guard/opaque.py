@@ -1,0 +1,41 @@
+"""What every handle of a learner is like: no fields, no copies, and no frames in its errors."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+_TRACE: Any = vars(BaseException)["__traceback__"]
+_BEHIND_IT: Any = [vars(BaseException)[name] for name in ("__context__", "__cause__")]
+
+
+def bare(error: BaseException) -> BaseException:
+    """The same error without the frames that it and the errors behind it went through."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            _TRACE.__set__(one, None)  # a stranger's class may have a property of this name
+            if isinstance(one, AttributeError):
+                vars(AttributeError)["obj"].__set__(one, None)  # who lacked the attribute
+            waiting += [place.__get__(one) for place in _BEHIND_IT]
+    return error
+
+
+class Opaque:
+    """No fields, no pickles; copies and clones are the same object."""
+
+    __slots__ = ("__weakref__",)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled, or go to another process")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+    def __sklearn_clone__(self) -> Any:
+        return self

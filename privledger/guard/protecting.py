@@ -1,0 +1,113 @@
+"""Tables behind the guard: from here on their rows are reached by releases only."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from attrs import frozen
+from numpy.typing import NDArray
+
+from privledger.errors import DataError, InvalidValue, NotGranted
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Schema
+from privledger.guard.dataset import Dataset
+from privledger.guard.identity import Identities, declared, fingerprint
+from privledger.guard.mirror import own_schema, remember
+from privledger.guard.teller import short_name
+from privledger.guard.vault import Vault, _sealed, _vault_of
+from privledger.ledger import History
+from privledger.ledger.events import Protected
+from privledger.ledger.history import now
+from privledger.noise.source import NoiseSource
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_features, encode_target
+
+
+@frozen(eq=False, repr=False)
+class Table:
+    """What an owner puts behind the guard; the fields are the arguments of `Ledger.protect`."""
+
+    X: Any
+    y: Any
+    schema: Schema | None
+    name: str | None
+    key: bytes | None
+    public_features: bool
+    unlabelled: bool
+
+
+def protected(table: Table, history: History, source: NoiseSource, identities: Identities,
+              shown: object) -> Dataset:
+    """A handle on the rows, now behind the guard, and a line about it in the history.
+
+    Args:
+        shown: the learner's view of the ledger, for the handle.
+
+    Raises: as `Ledger.protect`.
+    """
+    schema, name, relation = table.schema, table.name, history.state.relation
+    if not isinstance(schema, Schema):
+        raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
+                                                           "from private data")
+    public, partial = declared(relation, table.public_features, table.unlabelled, table.y)
+    own = own_schema(schema)  # bounds are read again inside the guard
+    own.rows_for(relation)  # a true number of rows is refused under add_remove
+    columns, target = _encoded(table.X, table.y, own, partial)
+    if name is not None:
+        identities.check(short_name("name", name), columns, target)
+    mark = None if table.key is None else fingerprint(table.key, columns, target)
+    vault = Vault(name or f"data-{secrets.token_hex(6)}", Rows(columns, target, source), history,
+                  relation=relation, public_features=public, unlabelled=partial)
+    event = Protected(
+        vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
+        vault.public is not None, vault.unlabelled)
+    history.note(event)
+    data = _handle(vault, schema, shown)
+    identities.newest[vault.identity] = vault
+    return data
+
+
+def grown(data: Dataset, X: Any, y: Any, history: History, identities: Identities,
+          shown: object) -> Dataset:
+    """As `Ledger.append`: a handle on the old records and the new ones."""
+    old: Vault = _vault_of(data._vault)
+    if old._guardian is not history:
+        raise NotGranted("these records are guarded by another ledger")
+    columns, target = _encoded(X, y, old.schema, old.unlabelled)
+    if (target is not None) != old.facts.has_target:
+        raise DataError("late arrivals come with a target exactly if the others did")
+    if data.steps:
+        raise InvalidValue("data", repr(data), "a handle straight from protect or append")
+    if identities.newest.get(old.identity) is not old:
+        # Two branches would put two people into one row, or one person into two.
+        raise NotGranted("late arrivals go to the newest handle of these records; "
+                         "this one was extended already")
+    vault = old.grown(columns, target)
+    identities.grow(vault.identity, vault)
+    return _handle(vault, old.schema, shown)
+
+
+def _handle(vault: Vault, schema: Schema, shown: object) -> Dataset:
+    """A seal, a schema to show, and what may be asked of the ledger."""
+    own = own_schema(schema)  # neither the guard's nor the caller's, who may use it again
+    remember(vault, own)
+    return Dataset(own, _sealed(vault), ledger=shown)
+
+
+def _encoded(X: Any, y: Any, schema: Schema,
+             unlabelled: bool) -> tuple[Columns, NDArray[Any] | None]:
+    """At least one record, and as many targets as records.
+
+    Raises:
+        DataError: the table does not fit; columns and rules are named, never values.
+    """
+    columns = encode_features(X, schema)
+    target = None if y is None else encode_target(y, schema, unlabelled=unlabelled)
+    if columns.n_rows == 0:
+        raise DataError("the table is empty: Found array with 0 sample(s), a minimum of 1 is "
+                        "required")
+    if target is not None and len(target) != columns.n_rows:
+        raise DataError("Found input variables with inconsistent numbers of samples: "
+                        "features and target differ in length")
+    return columns, target

@@ -1,0 +1,237 @@
+"""What the owner and whoever holds guarded data may ask of a ledger: totals, grants, scopes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from privledger.accounting import promise
+from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, PrivledgerError
+from privledger.findings import Finding
+from privledger.graph import IndividualFilter, Node, from_json, to_json
+from privledger.graph.nodes import check_node
+from privledger.graph.remember import charging
+from privledger.guard.alone import Asking, note_open, note_over, patience
+from privledger.guard.dataset import Dataset
+from privledger.guard.policing import refuse_forbidden
+from privledger.guard.reserve import reserve, reserve_in_scope
+from privledger.guard.session import Granted
+from privledger.guard.spends import Scope, own_scope
+from privledger.guard.vault import Vault, _vault_of
+from privledger.ledger import Budget, History, Receipt, audit, events, plain_labels
+from privledger.ledger.history import now
+from privledger.ledger.holder import this_process
+from privledger.ledger.store import Store
+from privledger.noise.source import NoiseSource
+from privledger.rounding import exact, non_negative, positive, probability, upward
+
+_LONGEST_NAME = 1000
+
+
+@frozen(eq=False)
+class Request:
+    """A plan that somebody wants reserved; the fields are the arguments of `Ledger.request`.
+
+    Attributes:
+        isolation: how the learner is kept from the rows, by the word of whoever asks for it.
+    """
+
+    plan: Node
+    data: Dataset
+    learner: str = ""
+    delta: float = 0.0
+    scope: Scope | None = None
+    labels: Mapping[str, str] | None = None
+    lease: float | None = None
+    claimed: float | None = None
+    wait: float = 0.0
+    isolation: str = "guarded"
+
+
+class Teller:
+    """Answers from one history, and reserves in it; it neither protects nor corrects.
+
+    Attributes:
+        on_release: told the number of releases after each; None for nobody.
+        owner_labels: what every grant carries, by the owner's word; None: whoever asks says.
+    """
+
+    def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
+                 history: History | None = None) -> None:
+        self._history = History(store, writable=writable) if history is None else history
+        self._source = source
+        self.on_release: Callable[[int], None] | None = None
+        self.owner_labels: Mapping[str, str] | None = None
+        if self._history.refresh().budget is None:
+            raise LedgerCorrupt(f"{store.location}: the history is empty")
+        if self._history.state.mode == "private" and not source.private:
+            raise InvalidValue("mode", "simulation", "private for this ledger")
+
+    @property
+    def budget(self) -> Budget:
+        """The promise: a copy, so that nobody changes what is decided by."""
+        budget = self._history.state.budget
+        assert budget is not None
+        return Budget(budget.epsilon, budget.delta)
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation of the promise, fixed for ever."""
+        return self._history.state.relation
+
+    @property
+    def mode(self) -> str:
+        """`private`, or `simulation`: NOT PRIVATE."""
+        return self._history.state.mode
+
+    @property
+    def path(self) -> str:
+        """Where the history lies: a file, a URL without a password, or `:memory:`."""
+        return self._history.store.location
+
+    @property
+    def spent(self) -> float:
+        """Epsilon, at the budget's delta, of everything spent or reserved so far."""
+        rule, units = self._history.look(lambda state: (state.rule, state.units))
+        return rule.epsilon_of(units) if rule else 0.0
+
+    @property
+    def left(self) -> float:
+        """Epsilon of the largest plan that would still be granted, at the budget's delta."""
+        rule, units = self._history.look(lambda state: (state.rule, state.units))
+        if rule is None:
+            return self.budget.epsilon
+        return rule.left_of(units)
+
+    @property
+    def receipt(self) -> Receipt:
+        """The newest entry's place and hash, to compare the ledger with later."""
+        self._history.refresh()
+        return self._history.receipt()
+
+    def granted(self, asked: Request, shown: object) -> Granted:
+        """Reserve, durably, or refuse; nothing is read here.
+
+        Args:
+            shown: the learner's view of this ledger, for the handles of the grant.
+
+        Raises: as `Ledger.request`.
+        """
+        seal, vault = _sealed_vault(asked, self._history)
+        drawn = None if asked.scope is None else own_scope(asked.scope)
+        seconds = patience(asked.wait)
+        event = self._event(asked, vault)
+        own = from_json(event.plan)  # the caller may change its nodes at any time
+        # Of the table as it was protected: a handle can be made with another schema.
+        refuse_forbidden(self._history, event, own, vault.schema.declared_rows)
+        asking = Asking()  # kept until the session takes its place
+        if drawn is None:
+            stored = reserve(self._history, event, own)
+        else:
+            stored = self._reserve_alone(asking, event, own, drawn, seconds)
+        given = Granted(
+            plan=from_json(stored.plan), grant=stored.grant, vault=vault,
+            data=Dataset(asked.data.schema, seal, ledger=shown),
+            history=self._history, source=self._source, scope=drawn, on_release=self.on_release)
+        if drawn is not None:
+            note_open(given.grant, given)
+        return given
+
+    def _event(self, asked: Request, vault: Vault) -> events.Granted:
+        """What is to be written, without its charge."""
+        return events.Granted(
+            grant=f"grant-{secrets.token_hex(6)}", learner=str(asked.learner)[:200],
+            data=vault.identity, plan=to_json(asked.plan),
+            delta=probability("delta", asked.delta, zero=True), units=0, delta_units=0,
+            time=now(), labels=self._labels(asked.labels),
+            claimed=None if asked.claimed is None else non_negative("claimed", asked.claimed),
+            lease=None if asked.lease is None else positive("lease", asked.lease),
+            holder=this_process(), isolation=asked.isolation)
+
+    def _reserve_alone(self, asking: Asking, event: events.Granted, plan: Node, scope: Scope,
+                       seconds: float) -> events.Granted:
+        note_open(event.grant, asking)
+        try:
+            return reserve_in_scope(self._history, event, plan, scope, seconds)
+        except PrivledgerError:
+            note_over(event.grant)
+            raise
+
+    def _labels(self, asked: Mapping[str, str] | None) -> dict[str, str]:
+        """Labels of a request: the owner's, where there are such; else those that were asked."""
+        given = dict(plain_labels(asked or {}))
+        if self.owner_labels is None:
+            return given
+        owned = dict(plain_labels(self.owner_labels))
+        if given not in ({}, owned):
+            raise NotGranted("labels are set by the ledger's owner, in the run file; a learner "
+                             "cannot choose the caps it falls under. Nothing was read")
+        return owned
+
+    def open_scope(self, node: IndividualFilter, *, name: str | None = None,
+                   delta: float = 0.0) -> Scope:
+        """Pay for an individual filter once; later requests may draw on it.
+
+        Raises:
+            BudgetExceeded: it does not fit.
+        """
+        if type(node) is not IndividualFilter or node.node is not None:
+            raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
+        label = f"scope-{secrets.token_hex(4)}" if name is None else short_name("name", name)
+        checked = probability("delta", delta, zero=True)
+        text = to_json(node)
+        own = from_json(text)  # the caller may change its node at any time
+        assert isinstance(own, IndividualFilter)
+        known = self._history.refresh().scopes.get(label)
+        if known is not None:
+            if from_json(known.event.plan) != own:
+                raise InvalidValue("name", label, "a scope that is not open with other caps")
+            return Scope(label, own)
+        event = events.ScopeOpened(label, text, checked, 0, 0, time=now())
+        refuse_forbidden(self._history, event, own, None)
+        reserve(self._history, event, own)
+        return Scope(label, from_json(text))  # type: ignore[arg-type]
+
+    def verify(self) -> list[Finding]:
+        """Read everything again, trusting no total. An empty list is a clean ledger."""
+        self._history.flush()
+        with charging():  # by prices that no stranger's node ever entered
+            return audit(self._history.store)
+
+    def __repr__(self) -> str:
+        mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
+        budget = self.budget
+        return (f"Ledger({self.path}, epsilon {upward(self.spent)} of {exact(budget.epsilon)} at "
+                f"delta {exact(budget.delta)}, {promise(self.relation)}{mark})")
+
+
+def _sealed_vault(asked: Request, history: History) -> tuple[Any, Vault]:
+    """The seal and the rows that a request is for: whole, and guarded by this ledger.
+
+    Raises:
+        InvalidValue: they are not.
+    """
+    probability("delta", asked.delta, zero=True)
+    check_node("plan", asked.plan)
+    data = asked.data
+    seal = data._vault if type(data) is Dataset and not data.steps else None
+    vault: Vault | None = None if seal is None else _vault_of(seal)
+    if vault is None or vault._guardian is not history:
+        raise InvalidValue("data", type(data).__name__,
+                           "a Dataset straight from this ledger's protect")
+    return seal, vault
+
+
+def short_name(name: str, value: object) -> str:
+    """Names go into every entry and into the index of a database: they stay short.
+
+    Raises:
+        InvalidValue: no text, or one that is empty or too long.
+    """
+    if not (isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME):
+        raise InvalidValue(name, type(value).__name__,
+                           f"a text of 1 to {_LONGEST_NAME} characters")
+    return value
