@@ -9,8 +9,8 @@ from attrs import frozen
 
 from privledger.findings import Finding
 from privledger.ledger import DataLimit, Origins, Policy, origin_findings
-from privledger.reports.per_table import TableSpend
-from privledger.rounding import exact, upward
+from privledger.ledger.view_charges import TableSpend
+from privledger.ledger.view_figures import CHOSEN, Figure
 
 __all__ = ["Facts", "Policy", "compare"]
 
@@ -77,7 +77,7 @@ class Facts:
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     """Every rule that does not hold. Comparisons are false for NaN, so NaN is refused."""
     found = []
-    most = exact(policy.max_epsilon)
+    most = _chosen(policy.max_epsilon)
     if not facts.epsilon <= policy.max_epsilon:
         found.append(Finding(
             "over-epsilon", -1,
@@ -88,8 +88,8 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     if not facts.delta <= policy.max_delta:
         found.append(Finding(
             "over-delta", -1,
-            f"delta {_charge(facts.delta)} is over the policy's {exact(policy.max_delta)}; a "
-            f"budget with delta {exact(policy.max_delta)} would fit"))
+            f"delta {_charge(facts.delta)} is over the policy's {_chosen(policy.max_delta)}; a "
+            f"budget with delta {_chosen(policy.max_delta)} would fit"))
     limits = {limit.name: limit for limit in policy.data}
     for spend in facts.data:
         if spend.name in limits:
@@ -102,15 +102,20 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
 
 
 def _charge(value: float) -> str:
-    return "(not a number)" if math.isnan(value) else upward(value)
+    return "(not a number)" if math.isnan(value) else Figure(value).text()
+
+
+def _chosen(value: float) -> str:
+    return Figure(value, direction=CHOSEN).text()
 
 
 def _over_limit(spend: TableSpend, limit: DataLimit) -> Iterator[Finding]:
+    most = _chosen(limit.max_epsilon)
     if not spend.epsilon <= limit.max_epsilon:
         yield Finding("data-over-epsilon", -1,
                       f"{spend.name}: epsilon {_charge(spend.epsilon)} is over the table's "
-                      f"{exact(limit.max_epsilon)}; at most {exact(limit.max_epsilon)} would fit")
+                      f"{most}; at most {most} would fit")
     if not spend.delta <= limit.max_delta:
         yield Finding("data-over-delta", -1,
                       f"{spend.name}: delta {_charge(spend.delta)} is over the table's "
-                      f"{exact(limit.max_delta)}; that would fit")
+                      f"{_chosen(limit.max_delta)}; that would fit")

@@ -12,10 +12,11 @@ from typing import Any
 from privledger.accounting import check_relation, promise
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Node, certify, label
-from privledger.guard import Ledger, data_spend
-from privledger.ledger import State
+from privledger.guard import Ledger
+from privledger.ledger.view_figures import CHOSEN, Figure
+from privledger.ledger.view_records import data_spend
+from privledger.ledger.view_timeline import timeline
 from privledger.reports import clean
-from privledger.rounding import exact
 
 DELTAS = tuple(10.0**power for power in range(-12, 0))
 
@@ -27,13 +28,12 @@ def burn_down_points(ledger: Ledger) -> list[tuple[int, float]]:
         Position of the entry (a history has no other clock that can be trusted) and epsilon of
         the largest plan that would still have been granted.
     """
-    state, points = State(), [(0, ledger.budget.epsilon)]
-    for entry in ledger._history.store.read():
-        before = state.units
-        state.take(entry)
-        if state.rule is not None and state.units != before:
-            points.append((entry.position, state.rule.left_of(state.units)))
-    points.append((max(0, state.position), points[-1][1]))
+    points, last = [(0, ledger.budget.epsilon)], 0
+    for moment in timeline(ledger._history.store.read()):
+        last = moment.position
+        if moment.change:
+            points.append((last, moment.total.left.value))
+    points.append((last, points[-1][1]))
     return points
 
 
@@ -44,9 +44,9 @@ def burn_down(ledger: Ledger, axes: Any = None) -> Any:
     drawn.step(positions, left, where="post")
     drawn.set_ylim(bottom=0)
     drawn.set_xlabel("entry of the history")
-    drawn.set_ylabel(f"epsilon left at delta {exact(ledger.budget.delta)}")
+    drawn.set_ylabel(f"epsilon left at delta {_chosen(ledger.budget.delta)}")
     mark = "" if ledger.mode == "private" else ", NOT PRIVATE (simulation)"
-    drawn.set_title(f"budget epsilon {exact(ledger.budget.epsilon)}, "
+    drawn.set_title(f"budget epsilon {_chosen(ledger.budget.epsilon)}, "
                     f"{promise(ledger.relation)}{mark}")
     return drawn
 
@@ -101,6 +101,10 @@ def epsilon_delta(node: Node, relation: str = "add_remove", deltas: Sequence[flo
     drawn.set_ylabel(f"epsilon, at most ({promise(relation)})")
     drawn.set_title(_plain(label(node)))
     return drawn
+
+
+def _chosen(value: float) -> str:
+    return Figure(value, direction=CHOSEN).text()
 
 
 def _plain(text: str) -> str:

@@ -20,10 +20,12 @@ from privledger.graph import to_json
 from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
+from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.rules import _origins_of
+from privledger.ledger.view import view_of
+from privledger.ledger.view_releases import lines_of
 from privledger.reports import ledger_report
 from privledger.reports.page import whatif
-from privledger.reports.released import lines_of
 from privledger.storage import MemoryStore
 
 X = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -94,7 +96,7 @@ def test_a_history_that_nobody_prices_as_a_whole_says_so(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(whatif, "explain", fails)
-    found = whatif.what_if(ledger.state, pl.Gaussian(9.0), 1)
+    found = whatif.what_if(view_of(ledger.state), pl.Gaussian(9.0), 1)
     assert "No accountant prices the history as a whole" in found.note
     assert found.compared == ()
     assert found.curve
@@ -120,14 +122,12 @@ def test_every_finding_is_shown():
 
 def test_releases_say_what_they_ran_under():
     leaf = to_json(pl.Gaussian(2.0))
-    body = {"nodes": [{"leaf": leaf, "under": []},
-                      {"leaf": leaf, "under": [{"kind": "poisson"}, {"kind": "part"}]}],
-            "questions": ["count"], "items": [[0, 0, 1], [1, 0, 1], [1, 0, 1]]}
-    lines, kinds = lines_of([body])
+    nodes = [ReleasedNode([], leaf), ReleasedNode([{"kind": "poisson"}, {"kind": "part"}], leaf)]
+    lines = lines_of([Released("g", 0, ["count"], nodes, [[0, 0, 1], [1, 0, 1], [1, 0, 1]])])
     assert [(line.mechanism, line.count) for line in lines] == [
         ("Gaussian(noise_multiplier=2)", 1),
         ("Gaussian(noise_multiplier=2) under poisson > part", 2)]
-    assert kinds == {"Gaussian"}
+    assert {line.kind for line in lines} == {"Gaussian"}
 
 
 @pytest.mark.parametrize("kind", ["settled", "released", "aborted"])

@@ -19,6 +19,7 @@ from privledger.gate import NOT_TRUSTED
 from privledger.graph import Node, certify, from_json
 from privledger.ledger import State
 from privledger.ledger.folding import fold_rows
+from privledger.ledger.view_figures import Figure
 from privledger.reading import load_json
 from privledger.reports import load_receipt, receipt_is_in_history
 from privledger.reports.changes import Change, Changes, ledger_changes, plan_changes
@@ -176,4 +177,6 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 
 def _cell(value: Any, shown: Callable[[float], str]) -> str:
+    if isinstance(value, Figure):
+        return value.text(4)
     return "-" if value is None else shown(value) if isinstance(value, float) else str(value)

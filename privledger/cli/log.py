@@ -10,7 +10,7 @@ from privledger.cli.opening import ledger_argument, reading_store, receipt_or_no
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import text
 from privledger.ledger.events import EVENTS
-from privledger.reports.chronicle import Event, events
+from privledger.ledger.view_timeline import Moment, timeline
 from privledger.storage import shown
 from privledger.storage.rows import entries_of
 
@@ -34,7 +34,7 @@ def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asse
     with reading_store(ledger) as store:
         # An entry at a time: a long history does not have to fit into memory.
         entries = (entry for row in store.rows() for entry in entries_of([row], store.location))
-        found = [event for event in events(entries)
+        found = [event for event in timeline(entries)
                  if event.position >= since and (not kinds or event.kind in kinds)
                  and (event.asserted or not asserted)
                  and (grant is None or event.grant.startswith(grant))]
@@ -43,7 +43,7 @@ def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asse
          lambda out: _render(out, found))
 
 
-def _render(out: Console, found: list[Event]) -> None:
+def _render(out: Console, found: list[Moment]) -> None:
     for event in found:
         parts = [f"{event.position:>5}", event.time or " " * 25, f"{event.kind:<9}", event.grant,
                  event.text]

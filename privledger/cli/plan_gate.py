@@ -21,9 +21,9 @@ from privledger.facts.schema import Schema
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, REFUSED, WITHIN, Facts, Policy
 from privledger.ledger import Budget, State, asserted_kinds, fixed_filter
+from privledger.ledger.view_charges import TableSpend, charges_of, planned, table_spends
 from privledger.reports import leaves
 from privledger.reports.advice import what_fits
-from privledger.reports.per_table import table_spends
 from privledger.reports.pricing import rule_for
 from privledger.reports.receipt import RULE as IN_HISTORY
 from privledger.runs import RunFile
@@ -141,10 +141,17 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
         refusal=price.refusal or "",
         isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
         windows=earlier.windows, budget_delta=budget.delta,
-        data=table_spends(known, (
-            run.data_name or default_name(run), price.charge.units, price.charge.delta_units,
-            prepared.schema.rows_for(price.relation))),
+        data=_tables(known, prepared),
     )
+
+
+def _tables(state: State, prepared: Prepared) -> tuple[TableSpend, ...]:
+    """What every table would have lost after the plan."""
+    name, charge = prepared.run.data_name or default_name(prepared.run), prepared.price.charge
+    more = planned(name, charge.units, charge.delta_units, state.rule)
+    rows = {table: held.rows for table, held in state.tables.items()}
+    return table_spends((*charges_of(state), more), state.rule,
+                        rows | {name: prepared.schema.rows_for(prepared.price.relation)})
 
 
 def with_rule(state: State, prepared: Prepared) -> State:

@@ -23,6 +23,7 @@ from privledger.cli.output import Guarded, format_option, note, say_served
 from privledger.errors import PrivledgerError
 from privledger.guard import Ledger
 from privledger.ledger import audit
+from privledger.ledger.view_records import data_names
 from privledger.reports import pages
 from privledger.storage import shown
 
@@ -78,7 +79,7 @@ class Site:
 
     def _record(self, query: Mapping[str, str]) -> str | None:
         row, place = _count(query.get("row", "")), _count(query.get("data", "0"))
-        names = pages.tables(self._state)
+        names = data_names(self._state)
         if row is None or place is None or place >= len(names):
             return None
         try:

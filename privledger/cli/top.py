@@ -12,10 +12,9 @@ from privledger.cli.printing import RED, YELLOW, charge, grid, text
 from privledger.cli.record import CONFIDENTIAL
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
+from privledger.ledger.view import view_of
 from privledger.numerals import many
-from privledger.reports.chronicle import asserted_releases
 from privledger.reports.ranking import ASPECTS, Rank, RecordRank, highest_records, ranking
-from privledger.rounding import upward_percent
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, format_
         findings = audit(store)
         receipt, simulated = opened.receipt.as_dict(), opened.mode != "private"
         wanted = () if findings else (aspects or ASPECTS)
-        vouched = asserted_releases(store.rows()) if wanted else set()
-        found = {aspect: ranking(state, aspect, vouched)[:most] for aspect in wanted}
+        view = view_of(state, store.read() if wanted else ())
+        found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
         rows = highest_records(store, state, most) if records and not findings else []
         unit = state.rule.unit if state.rule else ""
     if records:
@@ -64,7 +63,7 @@ def _render(out: Console, found: dict[str, list[Rank]], rows: list[RecordRank], 
         out.print(text("NOT PRIVATE: simulation", RED))
     for aspect, ranks in found.items():
         out.print(grid((aspect, "epsilon", "of the budget", "grants", ""), [
-            (rank.name, charge(rank.epsilon), upward_percent(rank.share), rank.grants,
+            (rank.name, rank.epsilon.text(4), rank.share.text(), rank.grants,
              text("ASSERTED" if rank.asserted else "", YELLOW)) for rank in ranks]))
         out.print()
     if rows:

@@ -11,23 +11,34 @@ What single records spent is in `view_records`; the moments of a history in `vie
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar, cast
 
 from attrs import field, frozen
 
 from privledger.accounting import promise
-from privledger.errors import PrivledgerError
+from privledger.errors import PrivledgerError, UnsupportedNode
+from privledger.graph import Node, Sequential
 from privledger.ledger.budget import Budget
 from privledger.ledger.entries import Entry
-from privledger.ledger.events import Event, Refused, Released
+from privledger.ledger.events import Refused, Released
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
-from privledger.ledger.view_charges import Charge, Part, charges_of, grouped
+from privledger.ledger.view_charges import (
+    Charge,
+    Part,
+    TableSpend,
+    charges_of,
+    grouped,
+    table_spends,
+)
 from privledger.ledger.view_compared import Comparison, comparison
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
+from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import ReleaseLine, lines_of
 
 NOT_PRIVATE = "NOT PRIVATE"
+E = TypeVar("E", Refused, Released)
 
 
 @frozen
@@ -165,6 +176,24 @@ class View:
             self._parts[aspect] = grouped(self.charges, aspect, self.rule, self.vouched)
         return self._parts[aspect]
 
+    @property
+    def tables(self) -> tuple[TableSpend, ...]:
+        """What every table lost at most, with the rows it declares."""
+        return table_spends(self.charges, self.rule, self.rows)
+
+    def paid(self) -> list[tuple[str, Node]]:
+        """Name and plan of what was reserved and not handed back, scopes included, in order.
+
+        Raises:
+            UnsupportedNode: a correction says that nothing is promised for a grant.
+        """
+        return [(one.name, plan_of(one.plan) if one.plan is not None else _void(one.name))
+                for one in self.charges if one.paid]
+
+    def whole(self) -> Node:
+        """All of `paid` as one plan, in order."""
+        return Sequential([node for _, node in self.paid()])
+
     def charge(self, name: str) -> Charge:
         """The charge of a grant or scope.
 
@@ -175,6 +204,10 @@ class View:
             if one.name == name:
                 return one
         raise KeyError(name)
+
+
+def _void(name: str) -> Node:
+    raise UnsupportedNode(f"nothing is promised any more for {name}")
 
 
 def view_of(state: State, entries: Iterable[Entry] = (), *,
@@ -189,32 +222,28 @@ def view_of(state: State, entries: Iterable[Entry] = (), *,
     assert state.budget is not None
     noise = {state.creation.noise: None}
     releases: dict[str, list[Released]] = {}
-    refusals = []
-    for event in readable(entries, Refused, Released):
-        if isinstance(event, Released):
-            releases.setdefault(event.grant, []).append(event)
-            noise[event.noise or ""] = None
-        elif isinstance(event, Refused):
-            refusals.append(event)
+    known = list(entries)
+    for event in readable(known, Released):
+        releases.setdefault(event.grant, []).append(event)
+        noise[event.noise or ""] = None
     return View(
         uuid=state.uuid, mode=state.mode, relation=state.relation, budget=state.budget,
         rule=state.rule, asked_filter=state.filter_asked,
         total=Amount(state.units, state.delta_units, state.rule), entries=state.position + 1,
         head=state.head, charges=charges_of(state), refused=state.refusals,
-        refusals=tuple(refusals),
+        refusals=tuple(readable(known, Refused)),
         releases={name: _lines(found) for name, found in releases.items()},
         rows={name: table.rows for name, table in state.tables.items()}, windows=state.opened,
         noise=tuple(text for text in noise if text), policy=state.policy,
         compared=compared or comparison())
 
 
-def readable(entries: Iterable[Entry], *kinds: type) -> Iterator[Event]:
-    """Events of some kinds. What cannot be read is left out: the audit has a finding for it."""
-    wanted = {kind.kind for kind in kinds}  # type: ignore[attr-defined]
+def readable(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:
+    """Events of one kind. What cannot be read is left out: the audit has a finding for it."""
     for entry in entries:
-        if entry.kind in wanted:
+        if entry.kind == kind.kind:
             try:
-                yield entry.event
+                yield cast(E, entry.event)
             except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
                 continue
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from privledger.ledger.events import Aborted, Granted, ScopeOpened
+from privledger.ledger.events import (
+    Aborted,
+    Crashed,
+    Granted,
+    Plan,
+    ScopeOpened,
+    Settled,
+)
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.origins import asserted_kinds, mechanism_kinds
 from privledger.ledger.state import GrantState, ScopeState, State
@@ -44,6 +51,9 @@ class Charge:
         corrections: how many there were. why: their reasons, in order.
         releases: how many were made under it.
         grants: how many grants it stands for; 1, but for tallies of long histories.
+        plan: as corrected last, as JSON values; None where nothing is promised any more.
+        event: what was granted or opened; None where it stands for many.
+        end: how a grant ended. crash: that its holder was found gone, before that.
     """
 
     name: str
@@ -63,6 +73,10 @@ class Charge:
     why: tuple[str, ...] = ()
     releases: int = 0
     grants: int = 1
+    plan: Plan | None = field(default=None, repr=False, eq=False)
+    event: Granted | ScopeOpened | None = field(default=None, repr=False, eq=False)
+    end: Settled | None = field(default=None, repr=False, eq=False)
+    crash: Crashed | None = field(default=None, repr=False, eq=False)
 
     @property
     def learner(self) -> str:
@@ -80,9 +94,29 @@ class Charge:
         return self.status == "aborted" and not self.corrections
 
     @property
+    def paid(self) -> bool:
+        """Whether its plan is part of what everything was paid for: no grant on a scope is."""
+        return not self.handed_back and self.scope is None
+
+    @property
     def asserted(self) -> tuple[str, ...]:
         """Node types of the plan whose cost somebody merely vouches for."""
         return tuple(asserted_kinds(self.mechanisms or ()))
+
+
+@frozen
+class TableSpend:
+    """What the records of one table lost at most.
+
+    Attributes:
+        epsilon, delta: of the grants for it, and of the filter scopes that were used for it.
+        rows: its number of rows as its schema declares it; None if it does not.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    rows: int | None = None
 
 
 @frozen
@@ -138,6 +172,20 @@ def grouped(charges: Iterable[Charge], aspect: str, rule: FilterRule | None,
             for name, (units, delta_units, grants, asserted) in ranked}
 
 
+def table_spends(charges: Iterable[Charge], rule: FilterRule | None,
+                 rows: Mapping[str, int | None]) -> tuple[TableSpend, ...]:
+    """What every table with a charge lost, dearest first. A scope nobody used cost no table."""
+    return tuple(TableSpend(name, part.amount.epsilon.value, part.amount.delta.value,
+                            rows.get(name))
+                 for name, part in grouped(charges, "table", rule).items() if name != NOBODY)
+
+
+def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -> Charge:
+    """A plan that is not granted yet, as the charge it would be."""
+    amount = Amount(units, delta_units, rule)
+    return Charge("", -1, "grant", "granted", amount, amount, table)
+
+
 def tallied(one: Charge, many: int) -> Charge:
     """So many grants that are like one of them, and not kept by name."""
     amount = Amount(one.amount.units * many, one.amount.delta_units * many, one.amount.rule)
@@ -145,15 +193,16 @@ def tallied(one: Charge, many: int) -> Charge:
 
 
 def _grant(grant: GrantState, event: Granted, rule: FilterRule | None) -> Charge:
-    corrected = grant.corrected
+    corrected, end = grant.corrected, grant.end
+    plan = corrected[-1].plan if corrected else event.plan
     return Charge(
-        name=grant.grant, position=grant.position, kind="grant", status=_status(grant),
+        name=grant.grant, position=grant.position, kind="grant", status=_status(grant, end),
         amount=Amount(*grant.counted, rule), asked=Amount(*grant.charged, rule),
         table=event.data, learners=(event.learner,) if event.learner else (),
-        mechanisms=kinds_of(corrected[-1].plan if corrected else event.plan),
+        mechanisms=kinds_of(plan),
         labels=tuple(event.labels.items()), window=event.window, scope=event.scope or None,
         delta=event.delta, corrections=len(corrected), why=tuple(one.why for one in corrected),
-        releases=grant.releases)
+        releases=grant.releases, plan=plan, event=event, end=end, crash=grant.crash)
 
 
 def _scope(scope: ScopeState, users: Sequence[Granted], rule: FilterRule | None) -> Charge:
@@ -163,11 +212,11 @@ def _scope(scope: ScopeState, users: Sequence[Granted], rule: FilterRule | None)
         name=scope.scope, position=scope.position, kind="scope", status="scope", amount=amount,
         asked=amount, table=_joined([one.data for one in users], ""),
         learners=tuple(dict.fromkeys(one.learner or UNNAMED for one in users)),
-        mechanisms=kinds_of(event.plan), window=event.window, delta=event.delta)
+        mechanisms=kinds_of(event.plan), window=event.window, delta=event.delta,
+        plan=event.plan, event=event)
 
 
-def _status(grant: GrantState) -> str:
-    end = grant.end
+def _status(grant: GrantState, end: Settled | None) -> str:
     if end is None or grant.status == "crashed":
         return grant.status
     if isinstance(end, Aborted) and not grant.touched and not grant.releases:

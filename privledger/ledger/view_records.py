@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.graph import from_json, label
+from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import worst_units
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
@@ -75,8 +77,13 @@ def took_nothing(grant: GrantState) -> bool:
             and grant.end is not None and grant.end.touched is False)
 
 
+def data_names(state: State) -> list[str]:
+    """Tables that grants were given for, in order."""
+    return list(dict.fromkeys(grant.event.data for grant in state.grants.values()))
+
+
 def _pick_data(state: State, data: str | None) -> str:
-    known = list(dict.fromkeys(grant.body["data"] for grant in state.grants.values()))
+    known = data_names(state)
     if not known:
         raise DataError("no grant in this ledger: nobody spent anything")
     if data is None and len(known) == 1:
@@ -100,7 +107,8 @@ def record_spend(store: Store, state: State, row: int, data: str | None,
     place = count("row", row, least=0)
     name = _pick_data(state, data)
     lines = []
-    declared = [rows(name), state.data.get(name, {}).get("rows")]
+    table = state.tables.get(name)
+    declared = [rows(name), table.rows if table else None]
     lengths = [length for length in declared if isinstance(length, int)]
     for grant, found in each_counted(store, state, grants_for(state, name)):
         lines.append(_line(state, grant, found, place))
@@ -112,9 +120,9 @@ def record_spend(store: Store, state: State, row: int, data: str | None,
 
 def grants_for(state: State, data: str) -> list[GrantState]:
     """Grants that took something from the records of `data`, in order of the history."""
-    return [grant for grant in state.grants.values() if grant.body["data"] == data
-            and (grant.corrections or not (grant.status == "aborted" and not grant.touched))
-            and not (grant.body.get("scope") and took_nothing(grant))]
+    return [grant for grant in state.grants.values() if grant.event.data == data
+            and (grant.corrected or not (grant.status == "aborted" and not grant.touched))
+            and not (grant.event.scope and took_nothing(grant))]
 
 
 @frozen(eq=False)
@@ -152,7 +160,7 @@ def each_counted(store: Store, state: State, grants: Sequence[GrantState],
     """Grants in order of the history, each with what it counted on top of earlier ones."""
     totals: dict[str, NDArray[np.int64]] = {}
     for grant in grants:
-        found, scope = counted(store, state, grant), grant.body.get("scope")
+        found, scope = counted(store, state, grant), grant.event.scope
         if found is not None and scope and len(found.currency.prices) > 2:
             taken = found.taken
             before = longer(totals.get(scope, taken[:0]), len(taken))
@@ -170,53 +178,58 @@ def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
     return result
 
 
+def note_of(grant: GrantState) -> VectorNote | None:
+    """Which vector a grant that is over left; None if it left none."""
+    return grant.end.vector if grant.end else None
+
+
 def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
     """The vector that a settled grant left; None if it left none. `before` is nothing.
 
     A corrected grant ran something else than its records were charged for, so its vector says
     nothing about them any more.
     """
-    note = grant.settled.get("vector")
-    if note is None or grant.corrections:
+    note = note_of(grant)
+    if note is None or grant.corrected:
         return None
-    taken, rounds = unpack(store.vector(note["name"]) or b"")
+    taken, rounds = unpack(store.vector(note.name) or b"")
     return Counted(taken, rounds, np.zeros(len(taken), np.int64), _currency(state, grant))
 
 
 def _currency(state: State, grant: GrantState) -> Currency:
     """By the plan that was paid for: the grant's, or that of the scope it drew on."""
-    scope = grant.body.get("scope")
-    paid = state.scopes[scope].body if scope else grant.body
+    scope = grant.event.scope
+    paid = state.scopes[scope].event if scope else grant.event
     assert state.rule is not None
-    return currency(from_json(paid["plan"]), state.rule, state.relation, int(paid["units"]),
-                    float(paid.get("delta") or 0.0))
+    return currency(from_json(paid.plan), state.rule, state.relation, paid.units, paid.delta)
 
 
 def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
-    body, scope = grant.body, grant.body.get("scope")
-    plan = label(from_json(body["plan"]))
+    event, scope = grant.event, grant.event.scope
+    plan = label(from_json(event.plan))
     if found is None:
         amount, cap, basis = charged_alike(state, grant)
-        return Line(grant.grant, body["learner"], plan, amount, cap, None, basis, scope)
+        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope)
     late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
     amount = 0.0 if late else found.at(row)
-    return Line(grant.grant, body["learner"], plan, amount, found.cap,
+    return Line(grant.grant, event.learner, plan, amount, found.cap,
                 0 if late else int(found.rounds[row]),
                 "not in the table yet" if late else found.currency.basis, scope)
 
 
 def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
     """Amount, cap and basis of a grant without a vector: the same for every record."""
-    scope = grant.body.get("scope")
+    scope = grant.event.scope
     if scope:
-        cap = float(from_json(state.scopes[scope].body["plan"]).cap)  # type: ignore[union-attr]
+        cap = float(from_json(state.scopes[scope].event.plan).cap)  # type: ignore[union-attr]
         found = _currency(state, grant)
         if len(found.prices) > 2:  # what it added to earlier grants' is not known
             return found.cap, found.cap, "unfinished, worst case"
-        worst = np.array([worst_units(float(grant.body["worst"]), cap)], np.int64)
+        most = math.inf if grant.event.worst is None else grant.event.worst
+        worst = np.array([worst_units(most, cap)], np.int64)
         return float(found.amounts(worst)[0]), found.cap, "unfinished, worst case"
     amount = from_units(grant.counted[0])
-    basis = "whole plan, as corrected" if grant.corrections else "whole plan"
+    basis = "whole plan, as corrected" if grant.corrected else "whole plan"
     over = grant.status in ("settled", "aborted")
     return amount, amount, basis if over else f"unfinished, {basis}"
 
@@ -240,11 +253,11 @@ def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend
     name = _pick_data(state, data)
     total: NDArray[np.float64] | None = None
     cap, scopes = 0.0, set()
-    held = [grant for grant in state.grants.values() if grant.body["data"] == name]
+    held = [grant for grant in state.grants.values() if grant.event.data == name]
     for grant, found in each_counted(store, state, held):
         if found is None:
             continue
-        amounts, scope = found.amounts(), grant.body.get("scope")
+        amounts, scope = found.amounts(), grant.event.scope
         length = max(len(amounts), 0 if total is None else len(total))
         before = np.zeros(length) if total is None else longer(total, length)
         total = (before + longer(amounts, length)) * ROUND

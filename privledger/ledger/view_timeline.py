@@ -47,8 +47,6 @@ class Moment:
         time: as it was written down, for information; empty if it was not.
         text: what happened.
         asserted: a plan or a release that rests on somebody's word.
-        change: units by which the total moved. total: what everything so far adds up to.
-        what: what moved the total; empty where nothing did.
     """
 
     position: int
@@ -58,26 +56,39 @@ class Moment:
     text: str
     hash: str
     asserted: bool
-    change: int
-    total: Amount
-    what: str = ""
+    _change: int
+    _total: Amount
+    _what: str = ""
+
+    @property
+    def change(self) -> int:
+        """Units by which the entry moved the total; below zero where something came back."""
+        return self._change
+
+    @property
+    def total(self) -> Amount:
+        """What everything up to here adds up to."""
+        return self._total
+
+    @property
+    def what(self) -> str:
+        """Which grant, scope or correction moved the total; empty where nothing did."""
+        return self._what
 
 
 def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
     """Every entry in order. Nothing is verified: what cannot be read is said to be malformed."""
     running = _Running()
     for entry in entries:
+        event = entry.event
         try:
-            event = entry.event
-            text = _words(event, running.rule_after(entry, event))
+            text, asserted = _words(event, running.rule_after(entry, event)), _is_asserted(event)
             change, what = running.add(event)
         except _UNREADABLE:
-            yield Moment(entry.position, str(entry.kind), "", "", MALFORMED, str(entry.hash),
-                         False, 0, running.total())
-            continue
+            text, asserted, change, what = MALFORMED, False, 0, ""
         yield Moment(entry.position, entry.kind, _name(event),
-                     str(getattr(event, "time", None) or ""), text, str(entry.hash),
-                     _is_asserted(event), change, running.total(), what)
+                     str(getattr(event, "time", None) or ""), text, str(entry.hash), asserted,
+                     change, running.total(), what)
 
 
 _UNREADABLE = (PrivledgerError, KeyError, TypeError, ValueError, IndexError, AttributeError)
@@ -133,7 +144,7 @@ class _Running:
 
 
 def _name(event: Event) -> str:
-    return str(event.scope if isinstance(event, ScopeOpened) else getattr(event, "grant", ""))
+    return str(getattr(event, "scope" if isinstance(event, ScopeOpened) else "grant", ""))
 
 
 def _is_asserted(event: Event) -> bool:

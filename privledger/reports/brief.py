@@ -11,6 +11,7 @@ from attrs import evolve
 from privledger.errors import LedgerCorrupt
 from privledger.ledger import Entry, History, State, Store
 from privledger.ledger.chain import chain_findings
+from privledger.ledger.events import Corrected, Crashed, Granted, Released, Settled
 from privledger.reports.spend import LedgerReport, ledger_report
 from privledger.storage.rows import entries_of
 
@@ -21,7 +22,7 @@ LAST = 20
 """Grants that are listed."""
 
 _TAIL = 400  # entries that are looked at for them
-_OF_GRANTS = ("granted", "released", "settled", "aborted", "crashed", "corrected")
+_OF_GRANTS = (Granted, Released, Settled, Crashed, Corrected)
 
 
 def is_long(store: Store) -> bool:
@@ -50,8 +51,9 @@ def _listed(state: State, tail: list[Entry]) -> State:
     """The totals of the whole history, with the grants of its last entries only."""
     recent = evolve(state, compact=False, grants={}, closed=[], closed_names=set())
     for entry in tail:
-        if entry.kind in _OF_GRANTS and (entry.kind == "granted"
-                                         or entry.body.get("grant") in recent.grants):
+        event = entry.event
+        if isinstance(event, _OF_GRANTS) and (isinstance(event, Granted)
+                                              or event.grant in recent.grants):
             recent.take(entry)
     return evolve(state, compact=False, grants=dict(list(recent.grants.items())[-LAST:]),
                   scopes=dict(list(state.scopes.items())[-LAST:]))

@@ -8,19 +8,21 @@ from typing import Any
 
 from attrs import frozen
 
-from privledger.accounting import promise
 from privledger.graph import Node
-from privledger.ledger import GrantState, State
+from privledger.ledger import State
+from privledger.ledger.view import View, view_of
+from privledger.ledger.view_charges import UNNAMED, Charge
 from privledger.ledger.view_plans import plan_or_none
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
-from privledger.reports.released import total_delta
-from privledger.rounding import upward
 
 
 @frozen
 class Change:
-    """One fact that differs; None where there is nothing of it."""
+    """One fact that differs; None where there is nothing of it.
+
+    Numbers of a ledger are figures, which print themselves.
+    """
 
     what: str
     before: Any
@@ -44,15 +46,17 @@ class Changes:
 
     @property
     def empty(self) -> bool:
+        """Whether nothing differs."""
         return not (self.facts or self.grants or self.nodes)
 
 
 def ledger_changes(before: State, after: State) -> Changes:
     """From one state to another, of the same ledger or of two."""
-    return Changes(before.uuid == after.uuid,
-                   _differences(_facts(before), _facts(after)),
-                   _differences(_grants(before), _grants(after)),
-                   _differences(_nodes(before), _nodes(after)))
+    first, second = view_of(before), view_of(after)
+    return Changes(first.uuid == second.uuid,
+                   _differences(_facts(first), _facts(second)),
+                   _differences(_grants(first), _grants(second)),
+                   _differences(_nodes(first), _nodes(second)))
 
 
 def plan_changes(before: Node, after: Node, facts: Sequence[Mapping[str, Any]]) -> Changes:
@@ -81,44 +85,37 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[C
                  if before.get(name) != after.get(name))
 
 
-def _facts(state: State) -> dict[str, Any]:
-    rule, budget = state.rule, state.budget
-    assert budget is not None
-    statuses = Counter(grant.status for grant in state.grants.values())
+def _facts(view: View) -> dict[str, Any]:
+    grants = [one for one in view.charges if one.kind == "grant"]
+    statuses = Counter(one.status for one in grants)
+    epsilon, delta = view.promised
     return {
-        "ledger": state.uuid, "mode": state.mode, "relation": promise(state.relation),
-        "budget epsilon": budget.epsilon, "budget delta": budget.delta,
-        "filter": rule.kind if rule else state.filter_asked,
-        "spent epsilon": rule.epsilon_of(state.units) if rule else 0.0,
-        "spent delta": total_delta(state),
-        "left": rule.left_of(state.units) if rule else budget.epsilon,
-        "entries": state.position + 1, "grants": len(state.grants),
+        "ledger": view.uuid, "mode": view.mode, "relation": view.promise,
+        "budget epsilon": epsilon, "budget delta": delta, "filter": view.filter,
+        "spent epsilon": view.spent, "spent delta": view.spent_delta, "left": view.left,
+        "entries": view.entries, "grants": len(grants),
         **{f"grants {status}": many for status, many in sorted(statuses.items())},
-        "scopes": len(state.scopes), "refused": state.refusals, "window": state.window,
-        "tables": ", ".join(state.data) or None,
-        "learners": ", ".join(dict.fromkeys(str(grant.body.get("learner") or "nobody named")
-                                            for grant in state.grants.values())) or None,
+        "scopes": len(view.charges) - len(grants), "refused": view.refused,
+        "window": view.windows[-1] if view.windows else None,
+        "tables": ", ".join(view.rows) or None,
+        "learners": ", ".join(dict.fromkeys(one.learner or UNNAMED for one in grants)) or None,
     }
 
 
-def _grants(state: State) -> dict[str, str]:
-    return {name: _grant(state, grant) for name, grant in state.grants.items()}
+def _grants(view: View) -> dict[str, str]:
+    return {one.name: _grant(one) for one in view.charges if one.kind == "grant"}
 
 
-def _grant(state: State, grant: GrantState) -> str:
-    spent = state.rule.epsilon_of(grant.charged[0]) if state.rule else 0.0
-    corrected = f", corrected {many(len(grant.corrections), 'time')}" if grant.corrections else ""
-    return (f"{grant.status}, {grant.body.get('learner') or 'nobody named'} on "
-            f"{grant.body.get('data', '')}, epsilon {upward(spent, 4)}, "
-            f"{many(grant.releases, 'release')}{corrected}")
+def _grant(one: Charge) -> str:
+    corrected = f", corrected {many(one.corrections, 'time')}" if one.corrections else ""
+    return (f"{one.status}, {one.learner or UNNAMED} on {one.table}, epsilon "
+            f"{one.amount.epsilon.text(4)}, {many(one.releases, 'release')}{corrected}")
 
 
-def _nodes(state: State) -> Counter[str]:
+def _nodes(view: View) -> Counter[str]:
     """What was reserved and not handed back."""
     total: Counter[str] = Counter()
-    plans = [scope.body["plan"] for scope in state.scopes.values()]
-    plans += [grant.plan for grant in state.grants.values() if not grant.body.get("scope")
-              and (grant.status != "aborted" or grant.touched)]
-    for plan in plans:
-        total.update(leaf_counts(outline(plan_or_none(plan))))
+    for one in view.charges:
+        if one.paid:
+            total.update(leaf_counts(outline(plan_or_none(one.plan))))
     return total

@@ -12,9 +12,9 @@ import attrs
 
 from privledger.graph import Node, graphml, to_dp_event, view
 from privledger.ledger import Entry, State
-from privledger.reports.chronicle import events
+from privledger.ledger.view import view_of
+from privledger.ledger.view_timeline import timeline
 from privledger.reports.plain import clean, plain
-from privledger.reports.supposing import paid_plans
 
 FORMATS = ("jsonl", "json", "csv", "graphml", "dot", "dp-event")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -33,20 +33,13 @@ def written(kind: str, entries: list[Entry], state: State) -> str:
                           allow_nan=False) + "\n"
     if kind == "csv":
         return as_csv(entries, state)
-    node = whole(state)
+    node = view_of(state).whole()
     if kind == "graphml":
         return graphml(node) + "\n"
     if kind == "dot":
         return as_dot(node)
     event = event_value(to_dp_event(node, state.relation))  # type: ignore[arg-type]
     return json.dumps(event, indent=1) + "\n"
-
-
-def whole(state: State) -> Node:
-    """Everything paid for, as one plan."""
-    from privledger.graph import Sequential
-
-    return Sequential([node for _, node in paid_plans(state)])
 
 
 def entries_as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -72,15 +65,14 @@ def as_csv(entries: list[Entry], state: State) -> str:
     out = io.StringIO()
     table = csv.writer(out, quoting=csv.QUOTE_MINIMAL, lineterminator="\r\n")
     table.writerow(_COLUMNS)
-    for event, entry in zip(events(entries), entries, strict=True):
+    granted = {one.name: one for one in view_of(state).charges}
+    for moment in timeline(entries):
         cells: tuple[object, ...] = ("", "", "", "", "")
-        grant = state.grants.get(event.grant) if entry.kind == "granted" else None
-        if grant is not None:
-            cost = state.rule.epsilon_of(grant.charged[0]) if state.rule else ""
-            cells = (grant.body.get("learner", ""), grant.body.get("data", ""), cost,
-                     grant.status, grant.releases)
-        table.writerow([inert(cell) for cell in (event.position, event.kind, event.time,
-                                                 event.grant, *cells, event.text, event.hash)])
+        one = granted.get(moment.grant) if moment.kind == "granted" else None
+        if one is not None:
+            cells = (one.learner, one.table, one.amount.epsilon.value, one.status, one.releases)
+        table.writerow([inert(cell) for cell in (moment.position, moment.kind, moment.time,
+                                                 moment.grant, *cells, moment.text, moment.hash)])
     return out.getvalue()
 
 

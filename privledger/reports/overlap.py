@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from privledger.ledger import State
+from privledger.ledger.view_figures import Amount
+from privledger.rounding import add_up
 
 
 @frozen
@@ -47,18 +49,17 @@ def overlaps(states: Mapping[str, State]) -> list[Overlap]:
     """
     seen: dict[str, dict[str, Use]] = {}
     for place, state in states.items():
-        spent = state.rule.epsilon_of(state.units) if state.rule else 0.0
-        delta = state.budget.delta if state.budget and state.units else 0.0
-        for name, body in state.data.items():
-            mark = body.get("fingerprint")
+        total = Amount(state.units, state.delta_units, state.rule)
+        for name, table in state.tables.items():
+            mark = table.fingerprint
             if isinstance(mark, str):
-                use = Use(place, name, spent, delta)
+                use = Use(place, name, total.epsilon.value, total.delta.value)
                 uses = seen.setdefault(mark, {})
                 known = uses.get(state.uuid)
                 if known is None or use.epsilon > known.epsilon:
                     uses[state.uuid] = use
     return [
-        Overlap(mark, tuple(uses.values()), sum(use.epsilon for use in uses.values()),
-                sum(use.delta for use in uses.values()))
+        Overlap(mark, tuple(uses.values()), add_up(use.epsilon for use in uses.values()),
+                add_up(use.delta for use in uses.values()))
         for mark, uses in seen.items() if len(uses) > 1
     ]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
-from privledger.accounting import promise
-from privledger.graph import from_json
-from privledger.ledger import GrantState, State
-from privledger.ledger.view_compared import comparison
+from privledger.ledger import State
+from privledger.ledger.view import view_of
+from privledger.ledger.view_charges import charges_of
+from privledger.ledger.view_figures import Figure
+from privledger.ledger.view_plans import plan_of
+from privledger.ledger.view_records import RecordSpend, data_names
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
 from privledger.reports.plain import clean
-from privledger.reports.released import total_delta
-from privledger.rounding import exact, upward
 
 PER_PAGE = 100
 MOST_NODES = 500
@@ -45,52 +44,45 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def totals_page(state: State, location: str, findings: int | None, token: str) -> str:
     """The promise and what was spent; links to the grants, and a form for one record."""
-    rule, budget = state.rule, state.budget
-    assert budget is not None
-    spent = rule.epsilon_of(state.units) if rule else 0.0
+    view = view_of(state)
+    epsilon, delta = view.promised
     rows = [
         ("ledger", text(location)),
-        ("budget", f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, "
-                   f"{text(promise(state.relation))}"),
-        ("spent", f"epsilon {upward(spent)}, delta {upward(total_delta(state))}"),
-        ("filter", text(f"{rule.kind}: {rule.theorem}" if rule else "not fixed yet")),
-        ("mode", text(state.mode) if state.mode == "private"
+        ("budget", f"epsilon {epsilon.text()}, delta {delta.text()}, {text(view.promise)}"),
+        ("spent", f"epsilon {view.spent.text()}, delta {view.spent_delta.text()}"),
+        ("left", f"epsilon {view.left.text()}"),
+        ("filter", text(f"{view.filter}: {view.theorem}" if view.rule else "not fixed yet")),
+        ("mode", text(view.mode) if view.mode == "private"
          else '<span class="bad">simulation, NOT PRIVATE</span>'),
-        ("grants", str(len(state.grants))), ("refused", str(state.refusals)),
-        ("history", f"{many(state.position + 1, 'entry', 'entries')}, head "
-                    f"{text(state.head[:16])}"),
+        ("grants", str(len(state.grants))), ("refused", str(view.refused)),
+        ("history", f"{many(view.entries, 'entry', 'entries')}, head {text(view.head[:16])}"),
     ]
     verdict = {None: "<p>not verified here: run privledger verify</p>",
                0: '<p class="good">every entry re-read and re-priced</p>'
-                  f"<p>{text(comparison().text)}</p>"}.get(
+                  f"<p>{text(view.compared.text)}</p>"}.get(
         findings, f'<p class="bad">NOT TRUSTED: {many(findings or 0, "finding")}; nothing here is '
                   "certain</p>")
     form = (f'<form action="/record" method="get"><input type="hidden" name="token" '
             f'value="{text(token)}"><label>record (CONFIDENTIAL) <input name="row" size="9" '
             f'inputmode="numeric"></label> <label>of table <select name="data">'
             + "".join(f'<option value="{number}">{text(name)}</option>'
-                      for number, name in enumerate(tables(state)))
+                      for number, name in enumerate(data_names(state)))
             + "</select></label> <button>what it lost</button></form>")
     return page("privledger", verdict + table(("", ""), rows)
                 + f'<p><a href="/grants?token={text(token)}&amp;page=0">grants</a></p>' + form)
 
 
-def tables(state: State) -> list[str]:
-    """Names of tables that grants were given for, in order."""
-    return list(dict.fromkeys(str(grant.body.get("data", "")) for grant in state.grants.values()))
-
-
 def grants_page(state: State, number: int, token: str) -> str | None:
     """One page of grants, the last first; None if there is no such page."""
-    grants = list(state.grants.values())[::-1]
+    grants = [one for one in charges_of(state) if one.kind == "grant"][::-1]
     first = number * PER_PAGE
     if number and first >= len(grants):
         return None
     shown = grants[first : first + PER_PAGE]
     here = f"/grant?token={text(token)}&amp;at="
-    rows = [(f'<a href="{here}{grant.position}">{text(grant.grant)}</a>',
-             text(grant.body.get("learner", "")), text(grant.body.get("data", "")),
-             _epsilon(state, grant), text(grant.status), str(grant.releases)) for grant in shown]
+    rows = [(f'<a href="{here}{one.position}">{text(one.name)}</a>', text(one.learner),
+             text(one.table), one.amount.epsilon.text(), text(one.status), str(one.releases))
+            for one in shown]
     links = [f'<a href="/grants?token={text(token)}&amp;page={to}">{word}</a>'
              for to, word, there in ((number - 1, "newer", number > 0),
                                      (number + 1, "older", first + PER_PAGE < len(grants)))
@@ -101,21 +93,19 @@ def grants_page(state: State, number: int, token: str) -> str | None:
 
 def grant_page(state: State, position: int, token: str) -> str | None:
     """One grant and the nodes of its plan; None if no grant is at that entry."""
-    for grant in state.grants.values():
-        if grant.position == position:
-            break
-    else:
+    one = next((one for one in charges_of(state)
+                if one.position == position and one.kind == "grant"), None)
+    if one is None or one.event is None:
         return None
     facts = table(("", ""), [
-        ("learner", text(grant.body.get("learner", ""))),
-        ("table", text(grant.body.get("data", ""))), ("epsilon", _epsilon(state, grant)),
-        ("status", text(grant.status)), ("releases", str(grant.releases)),
-        ("time", text(grant.body.get("time", "")))])
-    if grant.plan is None:
+        ("learner", text(one.learner)), ("table", text(one.table)),
+        ("epsilon", one.amount.epsilon.text()), ("status", text(one.status)),
+        ("releases", str(one.releases)), ("time", text(one.event.time or ""))])
+    if one.plan is None:
         plan = '<p class="bad">corrected: nothing is promised for it</p>'
     else:
-        plan = plan_list(outline(from_json(grant.plan)))
-    return page(grant.grant, facts + "<h2>plan</h2>" + plan + _home(token))
+        plan = plan_list(outline(plan_of(one.plan)))
+    return page(one.name, facts + "<h2>plan</h2>" + plan + _home(token))
 
 
 def plan_list(line: Outline) -> str:
@@ -125,16 +115,17 @@ def plan_list(line: Outline) -> str:
     return "".join(found)
 
 
-def record_page(spend: Any, unit: str, token: str) -> str:
+def record_page(spend: RecordSpend, unit: str, token: str) -> str:
     """What one record lost. CONFIDENTIAL."""
-    rows = [(text(line.grant), text(line.learner), upward(line.amount), upward(line.cap),
+    rows = [(text(line.grant), text(line.learner), Figure(line.amount).text(),
+             Figure(line.cap).text(),
              "all" if line.rounds is None else str(line.rounds), text(line.basis))
             for line in spend.lines]
     return page(f"record {spend.row} of {spend.data}",
                 '<p class="bad">CONFIDENTIAL: a record\'s spend depends on private data</p>'
                 + ("" if spend.known else "<p>the table's records were never counted: every one "
                    "that is there was charged this</p>")
-                + f"<p>{upward(spend.total)} {text(unit)} spent</p>"
+                + f"<p>{Figure(spend.total, unit).text()} {text(unit)} spent</p>"
                 + table(("grant", "learner", "amount", "cap", "rounds", "basis"), rows)
                 + _home(token))
 
@@ -158,10 +149,6 @@ def _nodes(line: Outline, out: list[str]) -> None:
     for child in line.children:
         _nodes(child, out)
     out.append("</li></ul>")
-
-
-def _epsilon(state: State, grant: GrantState) -> str:
-    return upward(state.rule.epsilon_of(grant.charged[0])) if state.rule else "-"
 
 
 def _home(token: str) -> str:

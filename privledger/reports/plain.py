@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from privledger.ledger.view_figures import Figure
+
 # Control, format (bidirectional overrides among them), surrogate, private use, line breaks.
 _UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
@@ -26,7 +28,12 @@ def clean(text: object, limit: int = 400) -> str:
 
 
 def plain(value: Any) -> Any:
-    """JSON values: records become objects; infinity and NaN, which JSON lacks, become words."""
+    """JSON values: records become objects; infinity and NaN, which JSON lacks, become words.
+
+    A figure becomes its number.
+    """
+    if isinstance(value, Figure):
+        return plain(value.value)
     if attrs.has(type(value)):
         return {a.name: plain(getattr(value, a.name)) for a in attrs.fields(type(value))
                 if not a.name.startswith("_")}

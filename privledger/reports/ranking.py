@@ -1,20 +1,19 @@
-"""Who spent most, on what: charges added up by the ledger's own filter."""
+"""Who spent most, on what: the parts of the ledger's total, dearest first."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence, Set
-from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from privledger.errors import DataError
-from privledger.guard import data_spend
-from privledger.ledger import GrantState, State, Store, asserted_kinds
-from privledger.ledger.view_plans import plan_or_none
-from privledger.reports.outline import leaves
+from privledger.ledger import State, Store
+from privledger.ledger.view import View
+from privledger.ledger.view_charges import Part
+from privledger.ledger.view_figures import Figure
+from privledger.ledger.view_records import data_names, data_spend
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
+"""What `top` ranks by; `data` is the table."""
 
 
 @frozen
@@ -22,21 +21,24 @@ class Rank:
     """One line of a ranking.
 
     Attributes:
-        epsilon: of all its grants together, at the budget's delta.
-        share: of the units of the whole budget.
+        epsilon: of all its grants together, at the budget's delta. Does not add up.
+        share: of the units of the whole budget. Shares of one ranking add up to what was spent.
         asserted: part of it rests on somebody's word.
     """
 
     name: str
-    epsilon: float
-    share: float
+    epsilon: Figure
+    share: Figure
     grants: int
     asserted: bool
 
 
 @frozen
 class RecordRank:
-    """One record that individual filters counted. CONFIDENTIAL."""
+    """One record that individual filters counted, in the unit of the ledger's filter.
+
+    CONFIDENTIAL.
+    """
 
     data: str
     row: int
@@ -44,54 +46,20 @@ class RecordRank:
     cap: float
 
 
-def ranking(state: State, aspect: str, vouched: Set[str] = frozenset()) -> list[Rank]:
-    """Highest first. A grant with several mechanisms counts for each of them in full.
-
-    What a grant took from a filter scope was paid when the scope was opened: it stands as a line
-    of its own.
-
-    Args:
-        vouched: grants with a release whose sensitivity is asserted.
-    """
-    of: dict[str, Callable[[GrantState, tuple[str, ...]], Sequence[str]]] = {
-        "learner": lambda grant, kinds: [str(grant.body.get("learner") or "nobody named")],
-        "mechanism": lambda grant, kinds: kinds,
-        "data": lambda grant, kinds: [str(grant.body.get("data", ""))],
-        "grant": lambda grant, kinds: [grant.grant],
-    }
-    found: dict[str, tuple[int, int, bool]] = {}
-
-    def add(name: str, units: int, asserted: bool) -> None:
-        total, grants, before = found.get(name, (0, 0, False))
-        found[name] = total + units, grants + 1, before or asserted
-
-    for grant in state.grants.values():
-        if grant.status == "aborted" and not grant.touched and not grant.corrections:
-            continue
-        kinds = kinds_of(grant.plan)
-        for name in of[aspect](grant, kinds):
-            add(name, grant.charged[0], bool(asserted_kinds(kinds)) or grant.grant in vouched)
-    for scope in state.scopes.values():
-        kinds = kinds_of(scope.body["plan"])
-        names = kinds if aspect == "mechanism" else [f"scope {scope.scope}"]
-        for name in names:
-            add(name, int(scope.body["units"]), bool(asserted_kinds(kinds)))
-    rule = state.rule
-    ranked = [Rank(name, rule.epsilon_of(units) if rule else 0.0,
-                   units / rule.cap_units if rule and rule.cap_units else 0.0, grants, asserted)
-              for name, (units, grants, asserted) in found.items()]
-    return sorted(ranked, key=lambda rank: -rank.epsilon)
+def ranking(view: View, aspect: str) -> list[Rank]:
+    """The parts by one of `ASPECTS`, highest first: a plan of several mechanisms stands under all
+    their names together, and a scope under the table and the learners that drew on it."""
+    return [_rank(part) for part in view.by("table" if aspect == "data" else aspect).values()]
 
 
-def kinds_of(plan: Any) -> tuple[str, ...]:
-    """Types of what spends in a plan, sorted."""
-    return tuple(sorted({type(leaf).__name__ for leaf in leaves(plan_or_none(plan))}))
+def _rank(part: Part) -> Rank:
+    return Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
     """Records that individual filters charged most, of every table. CONFIDENTIAL."""
     found: list[RecordRank] = []
-    for name in dict.fromkeys(str(grant.body["data"]) for grant in state.grants.values()):
+    for name in data_names(state):
         try:
             spend = data_spend(store, state, name)
         except DataError:

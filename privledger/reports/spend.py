@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
-from privledger.errors import LedgerCorrupt, PrivledgerError
+from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
-from privledger.ledger import Entry, GrantState, Policy, State, Store, audit
-from privledger.ledger.events import Holder
+from privledger.ledger import Entry, Policy, State, Store, audit
+from privledger.ledger.events import Granted, Holder
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
+from privledger.ledger.view import NOT_PRIVATE, View, view_of
+from privledger.ledger.view_charges import Charge, TableSpend
+from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_plans import plan_or_none
-from privledger.reports.outline import Outline, leaves, outline
-from privledger.reports.per_table import TableSpend, table_spends
-from privledger.reports.released import NOT_PRIVATE, ReleaseLine, lines_of, total_delta
+from privledger.ledger.view_releases import ReleaseLine
+from privledger.reports.outline import Outline, outline
 from privledger.reports.steps import Counted, Steps, silent
 from privledger.storage.rows import entries_of
 
 DEAD = "crashed: the whole reservation stays spent"
 OVERDUE = "unfinished: its lease is over"
+FAILED = "failed after it touched data: the whole reservation stays spent"
 
 
 @frozen
@@ -29,15 +32,17 @@ class GrantReport:
     """One grant (or one filter scope that was paid for), in order of the history.
 
     Attributes:
-        status: `settled`, `aborted` (handed back, or spent if it touched data), `crashed`,
+        status: `settled`, `failed` (after it touched data), `aborted` (handed back), `crashed`,
             `unfinished`, or `scope`.
         note: what the status means for the budget; empty where there is nothing to say.
-        epsilon: what its charge alone certifies, at the budget's delta.
+        learner, data: who asked, for which table; of a scope, everybody who drew on it.
+        epsilon: what its charge alone certifies, at the budget's delta; nothing for a grant on
+            a scope, and for what was handed back.
         isolation: `guarded` (in the owner's process) or `brokered` (in a confined one without
             rows); empty for a scope.
         claimed: epsilon that a paper states for the plan, by the learner's word; None where
             none was recorded.
-        ratio: `epsilon` over `claimed`, where both are stated at one delta; else None.
+        ratio: what was reserved over `claimed`, where both are stated at one delta; else None.
     """
 
     name: str
@@ -58,7 +63,9 @@ class GrantReport:
 
 @frozen
 class LedgerReport:
-    """Everything that can be said about a ledger without naming a record.
+    """Everything that can be said about a ledger without naming a record, as it is written down.
+
+    Every number is one of `view`, which prints them as well.
 
     Attributes:
         dead: grants whose holder is gone, or whose lease is over; they stay spent.
@@ -89,6 +96,7 @@ class LedgerReport:
     refusals: int
     grants: tuple[GrantReport, ...]
     private: bool
+    _view: View = field(repr=False)
     refused: tuple[dict[str, Any], ...] = ()
     findings: tuple[Finding, ...] = ()
     dead: tuple[str, ...] = ()
@@ -101,7 +109,13 @@ class LedgerReport:
 
     @property
     def trusted(self) -> bool:
+        """Whether an audit found no fault."""
         return not self.findings
+
+    @property
+    def view(self) -> View:
+        """What all of it was read from."""
+        return self._view
 
 
 def audited(store: Store, steps: Steps = silent) -> tuple[list[Entry], list[Finding]]:
@@ -118,42 +132,31 @@ def audited(store: Store, steps: Steps = silent) -> tuple[list[Entry], list[Find
 
 
 def ledger_report(store: Store, state: State,
-                  known: tuple[Sequence[Entry], Sequence[Finding]] | None = None) -> LedgerReport:
+                  known: tuple[Sequence[Entry], Sequence[Finding]] | None = None,
+                  compared: Comparison | None = None) -> LedgerReport:
     """Read `store` once more, audit it, and lay out what `state` says.
 
     Args:
         known: the entries and their findings, for a caller that has them already.
+        compared: what the history was compared with; nothing, if None.
     """
     entries, findings = audited(store) if known is None else known
     if not entries:
         entries = store.read()  # raises what is wrong with it
-    released = _released(entries)
-    rule, budget = state.rule, state.budget
-    assert budget is not None
-    grants = [_scope_report(state, name) for name in state.scopes]
-    grants += [_grant_report(state, grant, released.get(grant.grant, []))
-               for grant in state.grants.values()]
-    order = {name: s.position for name, s in state.scopes.items()}
-    order |= {name: g.position for name, g in state.grants.items()}
-    noise = _noise(entries)
-    simulated = state.mode != "private" or any(NOT_PRIVATE in text for text in noise)
+    view = view_of(state, entries, compared=compared)
+    moment = now()
+    grants = tuple(_grant_report(view, one, moment) for one in view.charges)
     return LedgerReport(
-        location=store.location, uuid=state.uuid, mode=state.mode,
-        verdict=_verdict(findings, simulated), relation=state.relation,
-        epsilon=budget.epsilon, delta=budget.delta,
-        spent=rule.epsilon_of(state.units) if rule else 0.0,
-        left=rule.left_of(state.units) if rule else budget.epsilon,
-        spent_delta=total_delta(state), filter=rule.kind if rule else state.filter_asked,
-        theorem=rule.theorem if rule else "fixed by the first plan", noise=noise,
-        entries=len(entries), head=state.head, refusals=state.refusals,
-        grants=tuple(sorted(grants, key=lambda grant: order[grant.name])),
-        private=not simulated,
-        refused=tuple(entry.body for entry in entries if entry.kind == "refused"),
-        findings=tuple(findings),
+        location=store.location, uuid=view.uuid, mode=view.mode,
+        verdict=_verdict(findings, view.simulated), relation=view.relation,
+        epsilon=view.budget.epsilon, delta=view.budget.delta, spent=view.spent.value,
+        left=view.left.value, spent_delta=view.spent_delta.value, filter=view.filter,
+        theorem=view.theorem, noise=view.noise, entries=len(entries), head=view.head,
+        refusals=view.refused, grants=grants, private=not view.simulated, view=view,
+        refused=tuple(asdict(one) for one in view.refusals), findings=tuple(findings),
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
-        receipt=receipt_of(state).as_dict(), tables=table_spends(state),
-        windows=state.opened, policy=state.policy,
-    )
+        receipt=receipt_of(state).as_dict(), tables=view.tables, windows=view.windows,
+        policy=view.policy)
 
 
 def _verdict(findings: Sequence[Finding], simulated: bool) -> str:
@@ -162,101 +165,58 @@ def _verdict(findings: Sequence[Finding], simulated: bool) -> str:
     return NOT_PRIVATE if simulated else "within budget"
 
 
-def _noise(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Where the noise came from: the creation's word, then what releases really used."""
-    found = [str(entry.body.get("noise", "")) for entry in entries
-             if entry.kind in ("created", "released")]
-    return tuple(dict.fromkeys(text for text in found if text))
-
-
-def _released(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        if entry.kind == "released":
-            found.setdefault(str(entry.body.get("grant")), []).append(entry.body)
-    return found
-
-
-def _grant_report(state: State, grant: GrantState,
-                  bodies: Sequence[dict[str, Any]]) -> GrantReport:
-    body = grant.body
-    plan = plan_or_none(grant.plan)
-    try:
-        lines, kinds = lines_of(bodies)
-    except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
-        lines, kinds = (), set()  # the audit has its own finding for this
-    status, note = _status(grant)
-    units = grant.charged[0]
-    if grant.corrections:
-        note = "; ".join([*([note] if note else []), *(f"corrected: {entry['why']}"
-                                                       for entry in grant.corrections)])
-    epsilon = state.rule.epsilon_of(units) if state.rule else 0.0
-    claimed, ratio = _claimed(state, body, epsilon)
+def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
+    lines = view.releases.get(one.name, ())
+    event, status, note = one.event, one.status, "an individual filter, paid for once"
+    isolation, claimed = "", None
+    if isinstance(event, Granted):
+        isolation, claimed = event.isolation, _claimed(event)
+        status, note = _status(one, event, moment)
+        note = "; ".join([*([note] if note else []), *(f"corrected: {why}" for why in one.why)])
     return GrantReport(
-        name=grant.grant, status=status, note=note, learner=str(body.get("learner", "")),
-        data=str(body.get("data", "")), time=str(body.get("time", "")), epsilon=epsilon,
-        releases=grant.releases, plan=outline(plan), lines=lines,
-        mechanisms=tuple(sorted(kinds | {type(leaf).__name__ for leaf in leaves(plan)})),
-        isolation=str(body.get("isolation", "guarded")), claimed=claimed, ratio=ratio,
-    )
+        name=one.name, status=status, note=note, learner=one.learner, data=one.table,
+        time=str(event.time or "") if event else "", epsilon=one.amount.epsilon.value,
+        releases=one.releases, plan=outline(plan_or_none(one.plan)), lines=lines,
+        mechanisms=tuple(sorted({line.kind for line in lines} | set(one.mechanisms or ()))),
+        isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed))
 
 
-def _claimed(state: State, body: dict[str, Any],
-             epsilon: float) -> tuple[float | None, float | None]:
-    """The paper's epsilon as it was recorded, and what was charged over it.
-
-    A claim at another delta than the charge's is another statement: no ratio.
-    """
-    claimed = body.get("claimed")
+def _claimed(event: Granted) -> float | None:
+    """The paper's epsilon as it was recorded."""
+    claimed = event.claimed
     if isinstance(claimed, bool) or not isinstance(claimed, int | float) or claimed < 0:
-        return None, None
-    basic = state.rule is not None and state.rule.kind == "basic"
-    assert state.budget is not None
-    same = basic or body.get("delta") == state.budget.delta
-    comparable = same and claimed > 0 and not body.get("scope")
-    return float(claimed), epsilon / claimed if comparable else None
+        return None
+    return float(claimed)
 
 
-def _scope_report(state: State, name: str) -> GrantReport:
-    body = state.scopes[name].body
-    plan = plan_or_none(body.get("plan"))
-    epsilon = state.rule.epsilon_of(int(body["units"])) if state.rule else 0.0
-    # What is released in a scope is listed by the grants that drew on it.
-    return GrantReport(
-        name=name, status="scope", note="an individual filter, paid for once", learner="",
-        data="", time=str(body.get("time", "")), epsilon=epsilon, releases=0,
-        plan=outline(plan),
-    )
+def _ratio(view: View, one: Charge, claimed: float | None) -> float | None:
+    """What was reserved over what is claimed. One at another delta is another statement."""
+    same = view.filter == "basic" or one.delta == view.budget.delta
+    return one.asked.epsilon.value / claimed if same and claimed and not one.scope else None
 
 
-def _status(grant: GrantState) -> tuple[str, str]:
+def _status(one: Charge, event: Granted, moment: str) -> tuple[str, str]:
     """The status, and what it means for the budget."""
-    who = _holder(grant.event.holder)
-    if grant.status == "crashed":
-        why = str(grant.crashed.get("why") or "the process that held it is gone")
-        return "crashed", f"{DEAD}; {why} ({who}), recorded {grant.crashed.get('time', '?')}"
-    if grant.status == "granted":
-        if _gone(grant.event.holder):
+    who = "process ? on ?" if event.holder is None else (
+        f"process {event.holder.pid} on {event.holder.host}")
+    if one.status == "crashed":
+        crash = one.crash
+        why = (crash and crash.why) or "the process that held it is gone"
+        return "crashed", f"{DEAD}; {why} ({who}), recorded {(crash and crash.time) or '?'}"
+    if one.status == "granted":
+        if event.holder is not None and _gone(event.holder):
             return "crashed", f"{DEAD}; the process that held it is gone ({who}), not recorded yet"
-        if lease_is_over(grant.event, now()):
+        if lease_is_over(event, moment):
             return "unfinished", f"{OVERDUE}; the reservation stays spent ({who})"
         return "unfinished", "unfinished: holder still running"
-    if grant.status == "aborted" and not grant.touched:
+    if one.status == "aborted":
         return "aborted", "handed back: no data was opened"
-    late = ("its holder was recorded as gone, and settled after all"
-            if grant.crashed else "")
-    if grant.settled.get("failed"):
-        failed = "failed after it touched data: the whole reservation stays spent"
-        return grant.status, "; ".join(part for part in (late, failed) if part)
-    return grant.status, late
+    late = "its holder was recorded as gone, and settled after all" if one.crash else ""
+    return one.status, "; ".join(
+        part for part in (late, FAILED if one.status == "failed" else "") if part)
 
 
-def _holder(holder: Holder | None) -> str:
-    """Process and host, as the grant names them."""
-    return "process ? on ?" if holder is None else f"process {holder.pid} on {holder.host}"
-
-
-def _gone(holder: Holder | None) -> bool:
+def _gone(holder: Holder) -> bool:
     try:
         return is_gone(holder)
     except (TypeError, ValueError, IndexError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from attrs import frozen
 
 from privledger.accounting import check_relation
-from privledger.errors import PrivledgerError, UnsupportedNode
-from privledger.graph import AsReplaceOne, Group, Node, Sequential, certify
+from privledger.errors import PrivledgerError
+from privledger.graph import AsReplaceOne, Group, Node, certify
 from privledger.ledger import State
-from privledger.ledger.view_plans import plan_of
+from privledger.ledger.view import view_of
 from privledger.numerals import many
 
 
@@ -27,23 +27,6 @@ class OtherPrice:
     why: str
 
 
-def paid_plans(state: State) -> list[tuple[str, Node]]:
-    """Name and plan of what was reserved and not handed back, scopes included.
-
-    Raises:
-        UnsupportedNode: a correction says that nothing is promised for a grant.
-    """
-    found = [(scope.position, name, scope.body["plan"]) for name, scope in state.scopes.items()]
-    for name, grant in state.grants.items():
-        if grant.body.get("scope") or (grant.status == "aborted" and not grant.touched
-                                       and not grant.corrections):
-            continue
-        if grant.plan is None:
-            raise UnsupportedNode(f"nothing is promised any more for {name}")
-        found.append((grant.position, name, grant.plan))
-    return [(name, plan_of(plan)) for _, name, plan in sorted(found, key=lambda one: one[0])]
-
-
 def other_prices(state: State, relation: str) -> list[OtherPrice]:
     """The ledger's plans as they are, and what they would cost under `relation`.
 
@@ -52,7 +35,7 @@ def other_prices(state: State, relation: str) -> list[OtherPrice]:
     """
     assert state.budget is not None
     delta = state.budget.delta
-    whole = Sequential([node for _, node in paid_plans(state)])
+    whole = view_of(state).whole()
     own = _priced("as it is", whole, state.relation, delta)
     if relation == state.relation:
         return [own]
@@ -66,7 +49,7 @@ def other_prices(state: State, relation: str) -> list[OtherPrice]:
 def group_price(state: State, rows: int) -> OtherPrice:
     """What one person with so many rows is promised."""
     assert state.budget is not None
-    whole = Sequential([node for _, node in paid_plans(state)])
+    whole = view_of(state).whole()
     return _priced(f"for {many(rows, 'row')} of one person", Group(rows, whole), state.relation,
                    state.budget.delta)
 

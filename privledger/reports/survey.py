@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privledger.findings import Finding
 from privledger.ledger import Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
+from privledger.ledger.events import (
+    Aborted,
+    Corrected,
+    Created,
+    Granted,
+    Protected,
+    Released,
+    ScopeOpened,
+    Settled,
+)
 from privledger.ledger.history import receipt_of
-from privledger.ledger.lines import Asked, Line, asked
-from privledger.ledger.view_plans import plan_or_none
-from privledger.reports.outline import leaves
-from privledger.reports.per_table import TableSpend, spends
+from privledger.ledger.lines import Asked, LineOf, asked
+from privledger.ledger.view import NOT_PRIVATE
+from privledger.ledger.view_charges import (
+    Charge,
+    TableSpend,
+    charges_of,
+    kinds_of,
+    table_spends,
+    tallied,
+)
+from privledger.ledger.view_figures import Amount
+from privledger.ledger.view_releases import lines_of
 from privledger.reports.receipt import Past
-from privledger.reports.released import NOT_PRIVATE, lines_of, total_delta
 
 
 @frozen
@@ -56,6 +73,7 @@ class Survey:
 
     @property
     def trusted(self) -> bool:
+        """Whether an audit found no fault."""
         return not self.findings
 
 
@@ -68,26 +86,38 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
     findings, state, seen = audit_along(store, lambda: _Watch(Past(at, head)))
     if state is None or state.budget is None:
         return Survey(tuple(findings), seen.past)
-    seen.correct(state)
-    rule = state.rule
-    plans = [kind for kinds, many in seen.plans.items() if many for kind in kinds]
+    charges = seen.charges(state)
+    total = Amount(state.units, state.delta_units, state.rule)
+    plans = [kind for one in charges for kind in one.mechanisms or ()]
+    vouched = [f"{kind} in the plan of {name}" for name, kinds in seen.vouched.items()
+               for kind in kinds]
     return Survey(
-        tuple(findings), seen.past, live=bool(state.scopes) or seen.granted > seen.handed_back,
-        relation=state.relation, spent=rule.epsilon_of(state.units) if rule else 0.0,
-        spent_delta=total_delta(state), delta=state.budget.delta,
-        learners=tuple(seen.learners), isolation=tuple(seen.isolation),
+        tuple(findings), seen.past, live=any(not one.handed_back for one in charges),
+        relation=state.relation, spent=total.epsilon.value, spent_delta=total.delta.value,
+        delta=state.budget.delta, learners=tuple(seen.learners), isolation=tuple(seen.isolation),
         mechanisms=tuple(dict.fromkeys([*plans, *seen.released])),
-        asserted=tuple(dict.fromkeys([*seen.asserted, *seen.vouched.values()])),
-        noise=tuple(seen.noise),
+        asserted=tuple(dict.fromkeys([*seen.asserted, *vouched])), noise=tuple(seen.noise),
         private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
-        tables=spends(state, {name: (units, delta) for name, (many, units, delta)
-                              in seen.tables.items() if many}, seen.rows),
+        tables=table_spends(charges, state.rule, seen.rows),
         windows=state.opened, policy=state.policy,
         receipt=None if findings else receipt_of(state).as_dict())
 
 
-_Form: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], int, int]
-"""Kinds of a plan, those of them that somebody vouches for, units, delta units."""
+@frozen
+class _Like:
+    """What grants have in common that differ in names, times and tables only."""
+
+    learner: str
+    labels: tuple[tuple[str, str], ...]
+    window: str | None
+    delta: float
+    kinds: tuple[str, ...]
+    units: int
+    delta_units: int
+
+
+_Alike: TypeAlias = tuple[str, int]
+"""A table, and the place of what its grants have in common."""
 
 
 class _Watch:
@@ -95,123 +125,128 @@ class _Watch:
 
     def __init__(self, past: Past) -> None:
         self.past, self.row = past, past.row
-        self.granted = self.handed_back = 0
         self.learners: dict[str, None] = {}
         self.isolation: dict[str, None] = {}
-        self.plans: Counter[tuple[str, ...]] = Counter()  # kinds of a plan -> grants with it
         self.released: dict[str, None] = {}
         self.asserted: dict[str, None] = {}
-        self.vouched: dict[tuple[str, str], str] = {}  # grant and kind -> the words for it
+        self.vouched: dict[str, tuple[str, ...]] = {}  # grant or scope -> kinds of its plan
         self.noise: dict[str, None] = {}
-        self.tables: dict[str, list[int]] = {}  # grants, units, delta units
-        self.rows: dict[str, Any] = {}
-        self._open: dict[str, tuple[str, int, int]] = {}
-        self._forms: dict[int, _Form] = {}
+        self.rows: dict[str, int | None] = {}
+        self._grants: Counter[_Alike] = Counter()
+        self._back: Counter[_Alike] = Counter()
+        self._likes: dict[_Like, int] = {}
+        self._open: dict[str, _Alike] = {}
+        self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
         self._known: set[Asked] = set()
 
-    def on_created(self, line: Line, state: State | None) -> tuple[()]:
+    def charges(self, state: State) -> tuple[Charge, ...]:
+        """Tallies of the grants that a compact state has forgotten, and every other charge."""
+        kept = charges_of(state)
+        grants, back = self._grants.copy(), self._back.copy()
+        for one in kept:
+            place = self._likes.get(_like(one.event)) if isinstance(one.event, Granted) else None
+            if place is not None:  # or this watch failed, which is a finding
+                alike = one.table, place
+                grants[alike] -= 1
+                back[alike] -= isinstance(one.end, Aborted) and not one.end.touched
+                if one.corrections:  # what was vouched for is what it was really
+                    self.vouched.pop(one.name, None)
+                    self._vouch(one.name, one.asserted)
+        likes = list(self._likes)
+        found = []
+        for alike, many in grants.items():
+            one = _charge(alike[0], likes[alike[1]], state)
+            found += [tallied(one, many - back[alike])] if many > back[alike] else []
+            found += [_handed_back(one, back[alike])] if back[alike] else []
+        return (*found, *kept)
+
+    def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.body)
-        self._noise(line.body)
+        self._noise(line.event.noise)
         return ()
 
-    def on_protected(self, line: Line, state: State | None) -> tuple[()]:
-        self.rows[line.body["data"]] = line.body.get("rows")
+    def on_protected(self, line: LineOf[Protected], state: State | None) -> tuple[()]:
+        event = line.event
+        self.rows[event.data] = event.rows
         return ()
 
-    def on_scope(self, line: Line, state: State | None) -> tuple[()]:
+    def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> tuple[()]:
         self.past.moved()
-        self._plan(str(line.body["scope"]), self._kinds(line.body["plan"]))
+        event = line.event
+        self._vouch(event.scope, tuple(asserted_kinds(kinds_of(event.plan) or ())))
         return ()
 
-    def on_granted(self, line: Line, state: State | None) -> tuple[()]:
+    def on_granted(self, line: LineOf[Granted], state: State | None) -> tuple[()]:
         self.past.moved()
-        body, name, self.granted = line.body, line.body["grant"], self.granted + 1
+        event = line.event
         found = None if line.form is None else self._forms.get(line.form)
         if found is None:
-            found = self._granted(body)
+            found = self._granted(event)
             if line.form is not None:
                 self._forms[line.form] = found
-        kinds, vouched, units, delta_units = found
-        self.plans[kinds] += 1
-        for kind in vouched:
-            self.vouched[name, kind] = f"{kind} in the plan of {name}"
-        data = body["data"]
-        self._open[name] = data, units, delta_units
-        total = self.tables.get(data)
-        if total is None:
-            total = self.tables[data] = [0, 0, 0]
-        total[0] += 1
-        total[1] += units
-        total[2] += delta_units
+        alike = event.data, found[0]
+        self._vouch(event.grant, found[1])
+        self._open[event.grant] = alike
+        self._grants[alike] += 1
         return ()
 
-    def _granted(self, body: dict[str, Any]) -> _Form:
-        """What all grants of a form have in common."""
-        kinds = self._kinds(body["plan"])
-        self.learners[str(body.get("learner", ""))] = None
-        self.isolation[str(body.get("isolation", "guarded"))] = None
-        return (kinds, tuple(asserted_kinds(kinds)), int(body["units"]),
-                int(body["delta_units"]))
+    def _granted(self, event: Granted) -> tuple[int, tuple[str, ...]]:
+        """What all grants of a form have in common, and what of it is vouched for."""
+        like = _like(event)
+        self.learners[event.learner] = None
+        self.isolation[event.isolation] = None
+        return self._likes.setdefault(like, len(self._likes)), tuple(asserted_kinds(like.kinds))
 
-    def on_released(self, line: Line, state: State | None) -> tuple[()]:
+    def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:
         named = asked(line)
         if named is None or named not in self._known:
             if named is not None:
                 self._known.add(named)
-            self._noise(line.body)
-            lines, kinds = lines_of([line.body])
-            self.released |= dict.fromkeys(sorted(kinds))
+            event = line.event
+            self._noise(event.noise)
+            lines = lines_of([event])
+            self.released |= dict.fromkeys(sorted({one.kind for one in lines}))
             self.asserted |= {f"{one.mechanism}: {one.question}": None
                               for one in lines if one.asserted}
         return ()
 
-    def on_settled(self, line: Line, state: State | None) -> tuple[()]:
-        self._open.pop(line.body["grant"], None)
+    def on_settled(self, line: LineOf[Settled], state: State | None) -> tuple[()]:
+        self._open.pop(line.event.grant, None)
         return ()
 
-    def on_aborted(self, line: Line, state: State | None) -> tuple[()]:
-        part = self._open.pop(line.body["grant"], None)
-        if line.body["touched"] is False:
+    def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
+        event = line.event
+        alike = self._open.pop(event.grant, None)
+        if not event.touched:
             self.past.moved()
-        if not line.body["touched"]:
-            self.handed_back += 1
-            if part is not None:
-                total = self.tables[part[0]]
-                total[0] -= 1
-                total[1] -= part[1]
-                total[2] -= part[2]
+            if alike is not None:
+                self._back[alike] += 1
         return ()
 
-    def on_corrected(self, line: Line, state: State | None) -> tuple[()]:
+    def on_corrected(self, line: LineOf[Corrected], state: State | None) -> tuple[()]:
         self.past.moved()
         return ()
 
-    def correct(self, state: State) -> None:
-        """Replace the plans of corrected grants, which a state keeps, by what they were really."""
-        for grant in state.grants.values():
-            if not grant.corrections:
-                continue
-            before = self._kinds(grant.body["plan"])
-            self.plans[before] -= 1
-            for kind in asserted_kinds(before):
-                self.vouched.pop((grant.grant, kind), None)
-            self._plan(grant.grant, self._kinds(grant.plan))
-            total = self.tables[str(grant.body.get("data", ""))]
-            total[0] += grant.status == "aborted" and not grant.touched  # it counts after all
-            for correction in grant.corrections:
-                total[1] += int(correction["units"])
-                total[2] += int(correction["delta_units"])
+    def _vouch(self, name: str, kinds: tuple[str, ...]) -> None:
+        if kinds:
+            self.vouched[name] = kinds
 
-    def _plan(self, name: str, kinds: tuple[str, ...]) -> None:
-        self.plans[kinds] += 1
-        for kind in asserted_kinds(kinds):
-            self.vouched[name, kind] = f"{kind} in the plan of {name}"
-
-    @staticmethod
-    def _kinds(plan: Any) -> tuple[str, ...]:
-        return tuple(sorted({type(leaf).__name__ for leaf in leaves(plan_or_none(plan))}))
-
-    def _noise(self, body: dict[str, Any]) -> None:
-        text = str(body.get("noise", ""))
+    def _noise(self, text: object) -> None:
         if text:
-            self.noise[text] = None
+            self.noise[str(text)] = None
+
+
+def _like(event: Granted) -> _Like:
+    return _Like(event.learner, tuple(event.labels.items()), event.window, event.delta,
+                 kinds_of(event.plan) or (), event.units, event.delta_units)
+
+
+def _charge(table: str, like: _Like, state: State) -> Charge:
+    amount = Amount(like.units, like.delta_units, state.rule)
+    return Charge("", -1, "grant", "settled", amount, amount, table,
+                  (like.learner,) if like.learner else (), like.kinds, like.labels, like.window,
+                  delta=like.delta)
+
+
+def _handed_back(one: Charge, many: int) -> Charge:
+    return tallied(evolve(one, status="aborted", amount=Amount(0, 0, one.amount.rule)), many)

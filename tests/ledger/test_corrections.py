@@ -163,7 +163,7 @@ def test_a_record_pays_for_what_was_corrected():
 
 
 def test_a_grant_that_was_handed_back_and_corrected_counts_for_its_table():
-    from privledger.reports.per_table import table_spends
+    from privledger.ledger.view import view_of
 
     schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
@@ -172,7 +172,7 @@ def test_a_grant_that_was_handed_back_and_corrected_counts_for_its_table():
     ledger.correct(session.grant, pl.Gaussian(8.0), "the clip was wrong")
     session.close(failed=KeyError)
     state = ledger.state
-    (found,) = table_spends(state)
+    (found,) = view_of(state).tables
     assert found.epsilon == pytest.approx(ledger.spent)
     assert ledger.record(0).total == pytest.approx(1 / 64 - 1 / 1600)
     assert state.grants[session.grant].counted[0] == state.units

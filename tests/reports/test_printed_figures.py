@@ -20,11 +20,11 @@ from privledger.cli.show import render_ledger
 from privledger.cli.whatif import _render as render_whatif
 from privledger.gate import Facts, Policy, compare
 from privledger.graph import explain
+from privledger.ledger.view_timeline import timeline
 from privledger.plot import burn_down_points
 from privledger.pytest_plugin.using import spend_properties
 from privledger.reports import ledger_report, price_plan
 from privledger.reports.changes import ledger_changes
-from privledger.reports.chronicle import events
 from privledger.reports.ci import Outcome, ci_text
 from privledger.reports.page.facts import page_of
 from privledger.reports.page.render import render_page
@@ -100,7 +100,7 @@ def test_no_surface_prints_less_than_was_spent_or_more_than_is_left(ledger):
     for grant, cost in zip(grants, costs, strict=True):
         no_less(grant_page(state, grant.position, "t"), rf"epsilon</td><td>{NUMBER}</td>", cost)
         no_less(" ".join(_granted(state, grant.grant)[1]), rf"booked epsilon {NUMBER} of", cost)
-    log = "\n".join(event.text for event in events(entries))
+    log = "\n".join(event.text for event in timeline(entries))
     no_less(log, rf"people: epsilon {NUMBER},", *costs)
     no_less(dict(spend_properties(ledger))["privledger_epsilon"], NUMBER, spent)
     if spent:

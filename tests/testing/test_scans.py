@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.testing.source import inside_names, modules_of, samplers_in
+from privledger.testing.scans import inside_names, modules_of, samplers_in
 from privledger.testing.taint import Planted, found_floats_and_texts, quoted, said_by, walk
 
 

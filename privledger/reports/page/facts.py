@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
 from attrs import evolve, frozen
 
-from privledger.graph import Node, Sequential
+from privledger.graph import Sequential
 from privledger.ledger import Entry, State, Store
+from privledger.ledger.view_charges import Charge as Charged
+from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.page.drawing import Drawing, Root, drawing
 from privledger.reports.page.nodes import NodeRow, NodeTable
@@ -19,7 +20,7 @@ from privledger.reports.page.whatif import WhatIf, what_if
 from privledger.reports.plain import clean
 from privledger.reports.spend import GrantReport, LedgerReport
 from privledger.reports.steps import Steps, silent
-from privledger.rounding import exact, from_units
+from privledger.rounding import from_units
 from privledger.storage import shown as place_shown
 
 
@@ -82,18 +83,16 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         publishable: leave out whatever may depend on the rows: per-record spends, what became of
             a fit, how much it released, and when.
     """
-    rule = state.rule
-    table = NodeTable()
-    plans = {name: plan_or_none(scope.body.get("plan")) for name, scope in state.scopes.items()}
-    plans |= {name: plan_or_none(grant.plan) for name, grant in state.grants.items()}
+    view, table = report.view, NodeTable()
+    plans = {one.name: plan_or_none(one.plan) for one in view.charges}
     if publishable:
         report = published(report)
     places = {name: table.add(plan) for name, plan in plans.items()}
-    charges = _charges(state, report, places)
-    rows = table.rows(rule, state.relation, set(places.values()), steps)
+    charges = _charges(report, places)
+    rows = table.rows(view.rule, view.relation, set(places.values()), steps)
     roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
              for one in charges]
-    seen = moves(entries, state)
+    seen = moves(entries)
     if publishable:
         # An entry's number tells how many came before it: a fit that released nothing leaves fewer.
         seen = tuple(evolve(move, time="", position=place) for place, move in enumerate(seen, 1))
@@ -103,13 +102,14 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
     found = people(store, state, entries, wanted)
     return Page(
         name=clean(PurePath(place_shown(report.location)).name, 80) or "ledger in memory",
-        report=report, unit=rule.unit if rule else "",
-        cap=_cap(state), publishable=publishable,
+        report=report, unit=view.unit,
+        cap=from_units(view.rule.cap_units) if view.rule else 0.0, publishable=publishable,
         isolation=tuple(dict.fromkeys(grant.isolation for grant in report.grants
                                       if grant.isolation)),
-        moves=seen, bars=bars(state), rows=rows, charges=charges, drawing=drawing(rows, roots),
+        moves=seen, bars=bars(view), rows=rows, charges=charges, drawing=drawing(rows, roots),
         people=found, vectors=wanted.vectors and bool(found),
-        what_if=what_if(state, _whole(state, plans), len(rows)),
+        what_if=what_if(view, Sequential([plans[one.name] for one in view.charges if one.paid]),
+                        len(rows)),
     )
 
 
@@ -127,47 +127,24 @@ def published(report: LedgerReport) -> LedgerReport:
                time="", releases=0, lines=())
         for grant in report.grants)
     return evolve(report, location=PurePath(place_shown(report.location)).name, grants=grants,
-                  dead=(), refused=tuple({key: value for key, value in body.items()
-                                          if key != "time"} for body in report.refused))
+                  dead=(), refused=tuple({**body, "time": ""} for body in report.refused))
 
 
 def _says_nothing(grant: GrantReport) -> bool:
     return grant.status == "scope" or grant.note.startswith("handed back")
 
 
-def _cap(state: State) -> float:
-    return from_units(state.rule.cap_units) if state.rule else 0.0
-
-
-def _whole(state: State, plans: dict[str, Node]) -> Node:
-    """Everything paid for, as one node."""
-    return Sequential([
-        plan for name, plan in plans.items() if name in state.scopes or not (
-            state.grants[name].body.get("scope")
-            or (state.grants[name].status == "aborted" and not state.grants[name].touched))])
-
-
-def _charges(state: State, report: LedgerReport, rows: dict[str, int]) -> tuple[Charge, ...]:
+def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[Charge, ...]:
     places = {grant.name: place for place, grant in enumerate(report.grants)}
-    cap = max(1, state.rule.cap_units) if state.rule else 1
-    found = []
-    for grant in report.grants:
-        if grant.name in state.scopes:
-            scope = state.scopes[grant.name]
-            body, position, units = scope.body, scope.position, int(scope.body["units"])
-        else:
-            known = state.grants[grant.name]
-            body, position, units = known.body, known.position, known.charged[0]
-        drew_on = places.get(str(body.get("scope")), -1) if grant.name in state.grants else -1
-        found.append(Charge(grant, position, rows[grant.name], units / cap, _asked(body), drew_on))
-    return tuple(found)
+    return tuple(Charge(grant, one.position, rows[one.name], one.amount.share.value, _asked(one),
+                        places.get(one.scope or "", -1))
+                 for grant, one in zip(report.grants, report.view.charges, strict=True))
 
 
-def _asked(body: dict[str, Any]) -> str:
-    parts = [f"delta {exact(float(body.get('delta') or 0))}"]
-    labels = body.get("labels")
-    if isinstance(labels, dict) and labels:
-        parts.append("labels " + ", ".join(f"{key}={value}" for key, value in labels.items()))
-    if body.get("window"):
-        parts.append(f"window {body['window']}")
+def _asked(one: Charged) -> str:
+    parts = [f"delta {Figure(one.delta, 'delta', CHOSEN).text()}"]
+    if one.labels:
+        parts.append("labels " + ", ".join(f"{key}={value}" for key, value in one.labels))
+    if one.window:
+        parts.append(f"window {one.window}")
     return clean("; ".join(parts), 300)

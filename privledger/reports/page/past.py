@@ -1,21 +1,24 @@
-"""How the budget went down, entry by entry, and where it went."""
+"""How the budget went down, entry by entry, and where it went: the view's, fit for a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from attrs import frozen
 
-from privledger.errors import PrivledgerError
-from privledger.ledger import Entry, FilterRule, State
-from privledger.ledger.view_plans import plan_of
+from privledger.ledger import Entry
+from privledger.ledger.view import View
+from privledger.ledger.view_charges import Part
+from privledger.ledger.view_figures import summed
+from privledger.ledger.view_timeline import timeline
 from privledger.numerals import many
-from privledger.reports.outline import leaves
 from privledger.reports.plain import clean
 
 MOST_POINTS = 400
 MOST_BARS = 12
-SCOPES = "(filter scopes nobody drew on)"
+LONGEST = 60
+ASPECTS = {"learner": "learner", "mechanism": "mechanism", "data set": "table"}
+"""What the page calls its bars, and what the view groups by."""
 
 
 @frozen
@@ -52,97 +55,28 @@ class Bar:
     grants: int
 
 
-def moves(entries: Sequence[Entry], state: State) -> tuple[Move, ...]:
+def moves(entries: Iterable[Entry]) -> tuple[Move, ...]:
     """Every change of the total, thinned out evenly to at most `MOST_POINTS`."""
-    rule = state.rule
-    if rule is None:
-        return ()
-    units, found = 0, []
-    for entry in entries:
-        change, what = _change(entry, state)
-        if change:
-            units += change
-            found.append((entry, units, what))
+    found = [moment for moment in timeline(entries) if moment.change]
     step = -(-len(found) // MOST_POINTS) if found else 1
     kept = found[::-1][::step][::-1]  # the last one always stays
-    return tuple(
-        Move(entry.position, clean(entry.body.get("time", "")), 1 - _share(total, rule),
-             rule.epsilon_of(total), what) for entry, total, what in kept)
+    return tuple(Move(one.position, clean(one.time), one.total.share_left.value,
+                      one.total.epsilon.value, clean(one.what)) for one in kept)
 
 
-def _change(entry: Entry, state: State) -> tuple[int, str]:
-    body = entry.body
-    if entry.kind in ("granted", "scope"):
-        return int(body["units"]), clean(body[entry.kind.replace("granted", "grant")])
-    if entry.kind == "corrected":
-        return int(body["units"]), clean(f"correction of {body['grant']}")
-    if entry.kind == "aborted":
-        grant = state.grants[body["grant"]]
-        if not grant.touched and not grant.releases:
-            return -int(grant.body["units"]), clean(f"{grant.grant} handed back")
-    return 0, ""
-
-
-def _share(units: int, rule: FilterRule) -> float:
-    return units / max(1, rule.cap_units)
-
-
-def bars(state: State) -> dict[str, tuple[Bar, ...]]:
+def bars(view: View) -> dict[str, tuple[Bar, ...]]:
     """Charges by learner, mechanism and data set, dearest first, the rest in one bar."""
-    if state.rule is None:
+    if view.rule is None:
         return {}
-    totals: dict[str, dict[str, list[int]]] = {"learner": {}, "mechanism": {}, "data set": {}}
-    for keys, units in _charges(state):
-        for kind, key in keys.items():
-            total = totals[kind].setdefault(key, [0, 0])
-            total[0] += units
-            total[1] += 1
-    return {kind: _ranked(found, state.rule) for kind, found in totals.items()}
+    return {kind: _ranked([part for part in view.by(aspect).values() if part.amount.units], view)
+            for kind, aspect in ASPECTS.items()}
 
 
-def _charges(state: State) -> list[tuple[dict[str, str], int]]:
-    """Names and units of every grant and scope that was paid for."""
-    found = []
-    for scope in state.scopes.values():
-        users = [grant.body for grant in state.grants.values()
-                 if grant.body.get("scope") == scope.scope]
-        found.append(({
-            "learner": _names([body["learner"] for body in users]),
-            "mechanism": mechanism_names(scope.body["plan"]),
-            "data set": _names([body["data"] for body in users]),
-        }, int(scope.body["units"])))
-    for grant in state.grants.values():
-        back = grant.status == "aborted" and not grant.touched and not grant.releases
-        units = grant.charged[0] - (int(grant.body["units"]) if back else 0)
-        if grant.body.get("scope") or not units:
-            continue
-        found.append(({"learner": _names([grant.body["learner"]]),
-                       "mechanism": mechanism_names(grant.plan),
-                       "data set": _names([grant.body["data"]])}, units))
-    return found
-
-
-def _names(names: Sequence[str]) -> str:
-    distinct = [clean(name, 60) or "(no name)" for name in dict.fromkeys(names)]
-    return " + ".join(distinct[:3]) + (" + others" if len(distinct) > 3 else "") or SCOPES
-
-
-def mechanism_names(plan: object) -> str:
-    """Kinds of mechanism in a plan, as one name: a plan's price cannot be split between them."""
-    if not isinstance(plan, dict):
-        return "(nothing is promised any more)"
-    try:
-        kinds = sorted({type(leaf).__name__ for leaf in leaves(plan_of(plan))})
-    except (PrivledgerError, KeyError, TypeError):
-        return "(a plan that cannot be read)"  # the audit has a finding for it
-    return " + ".join(kinds) or "(nothing)"
-
-
-def _ranked(found: dict[str, list[int]], rule: FilterRule) -> tuple[Bar, ...]:
-    ranked = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
-    kept, rest = ranked[:MOST_BARS], ranked[MOST_BARS:]
+def _ranked(parts: list[Part], view: View) -> tuple[Bar, ...]:
+    kept, rest = parts[:MOST_BARS], parts[MOST_BARS:]
     if rest:
-        kept.append((f"({many(len(rest), 'other')})",
-                     [sum(total[0] for _, total in rest), sum(total[1] for _, total in rest)]))
-    return tuple(Bar(name, _share(units, rule), rule.epsilon_of(units), many)
-                 for name, (units, many) in kept)
+        amount = summed([one.amount for one in rest], view.rule)
+        kept.append(Part(f"({many(len(rest), 'other')})", amount, sum(one.grants for one in rest),
+                         any(one.asserted for one in rest)))
+    return tuple(Bar(clean(one.name, LONGEST) or "(no name)", one.amount.share.value,
+                     one.amount.epsilon.value, one.grants) for one in kept)

@@ -12,6 +12,8 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.ledger import Entry, GrantState, State, Store
+from privledger.ledger.events import Released
+from privledger.ledger.view import readable
 from privledger.ledger.view_records import (
     ROUND,
     Counted,
@@ -19,6 +21,7 @@ from privledger.ledger.view_records import (
     each_counted,
     grants_for,
     longer,
+    note_of,
 )
 
 BINS = 40
@@ -108,35 +111,31 @@ def people(store: Store, state: State, entries: Sequence[Entry],
     if not shown.totals:
         return ()
     filtered = filtered_rounds(entries)
-    names = dict.fromkeys(str(grant.body["data"]) for grant in state.grants.values()
-                          if grant.settled.get("vector"))
+    names = dict.fromkeys(grant.event.data for grant in state.grants.values() if note_of(grant))
     return tuple(_people(store, state, name, filtered, shown) for name in names)
 
 
 def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
     """How many releases of each grant went through a filter."""
     found: dict[str, int] = {}
-    for entry in entries:
-        if entry.kind != "released":
-            continue
-        under = [any(step["kind"] == "filter" for step in node["under"])
-                 for node in entry.body["nodes"]]
-        name = entry.body["grant"]
-        found[name] = found.get(name, 0) + sum(under[item[0]] for item in entry.body["items"])
+    for event in readable(entries, Released):
+        under = [any(step["kind"] == "filter" for step in node.under) for node in event.nodes]
+        found[event.grant] = found.get(event.grant, 0) + sum(
+            under[item[0]] for item in event.items)
     return found
 
 
 def _people(store: Store, state: State, data: str, filtered: dict[str, int],
             shown: Shown) -> People:
     grants = grants_for(state, data)
-    counting = [grant for grant in grants if grant.settled.get("vector")]
+    counting = [grant for grant in grants if note_of(grant)]
     total, missed, sources = _added(store, state, counting, filtered)
     caps = {source.scope or source.grant: source.cap for source in sources}
-    same, rest = 0.0, [grant for grant in grants if not grant.settled.get("vector")]
+    same, rest = 0.0, [grant for grant in grants if not note_of(grant)]
     for grant in rest:
         amount, cap, _ = charged_alike(state, grant)
         same += amount
-        caps.setdefault(grant.body.get("scope") or grant.grant, cap)
+        caps.setdefault(grant.event.scope or grant.grant, cap)
     total += same
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = len(total) * len(sources)
@@ -173,7 +172,7 @@ def _added(store: Store, state: State, counting: Sequence[GrantState], filtered:
         total, missed = longer(total, number), longer(missed, number)
         total[:number] = (total[:number] + found.amounts()) * ROUND
         missed[:number] |= found.rounds < rounds
-        sources.append(Source(grant.grant, grant.body.get("scope"), found.cap, rounds,
+        sources.append(Source(grant.grant, grant.event.scope, found.cap, rounds,
                               number))
     return total, missed, sources
 

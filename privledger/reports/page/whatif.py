@@ -7,7 +7,8 @@ from attrs import evolve, frozen
 from privledger.accounting import check_relation
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.graph import Node, explain
-from privledger.ledger import Budget, FilterRule, State
+from privledger.ledger import Budget, FilterRule
+from privledger.ledger.view import View
 from privledger.reports.plain import clean
 
 DELTAS = tuple(10.0**-power for power in range(12, 1, -1))
@@ -41,19 +42,19 @@ class WhatIf:
     note: str
 
 
-def what_if(state: State, whole: Node, distinct: int) -> WhatIf:
+def what_if(view: View, whole: Node, distinct: int) -> WhatIf:
     """Args: whole: everything paid for, as one node. distinct: how many nodes it is made of."""
-    rule, budget = state.rule, state.budget
-    if rule is None or budget is None or not state.units:
+    rule, budget, units = view.rule, view.budget, view.total.units
+    if rule is None or not units:
         return WhatIf((), (), 0.0, "Nothing was spent yet.")
-    curve = _curve(rule, budget, state.units) if rule.kind != "basic" else ()
+    curve = _curve(rule, budget, units) if rule.kind != "basic" else ()
     note = ("" if curve else "A basic ledger adds up (epsilon, delta) of whole plans: it has one "
             "point, no curve. ")
     if distinct > MOST_ROWS:
         return WhatIf(curve, (), 0.0, f"{note}The history has more than {MOST_ROWS} distinct "
                       "nodes: it is not priced again as a whole here.")
     try:
-        found = explain(whole, budget.delta, check_relation(state.relation))
+        found = explain(whole, budget.delta, check_relation(view.relation))
     except (PrivledgerError, InvalidValue, OverflowError) as error:
         return WhatIf(curve, (), 0.0, f"{note}No accountant prices the history as a whole: "
                                       f"{clean(error)}")

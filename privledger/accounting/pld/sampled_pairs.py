@@ -8,7 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from privledger.accounting.moments import Array, log_mix
-from privledger.accounting.pld.cells import UNIT, Atoms, Cells
+from privledger.accounting.pld.bands import UNIT, Atoms, Bands
 from privledger.accounting.pld.pairs import Pair
 
 
@@ -43,14 +43,14 @@ def _likelihood(loss: Array) -> Array:
 
 
 def missing(pair: Pair) -> float:
-    """Q mass that the pair's cells and atoms do not show, rounded up.
+    """Q mass that the pair's bands and atoms do not show, rounded up.
 
     Where P has none, and where P has less than a float can hold. Under a sample it must not
     be lost: all of Q stays there with probability 1 - rate.
     """
-    atoms, cells = pair.atoms(), pair.cells(np.array([-math.inf, math.inf]))
-    shown = float(np.sum(atoms.p * _likelihood(atoms.loss))) + float(cells.q[0])
-    rest = 1 - shown + UNIT * (16 + len(atoms.p)) + atoms.raised + float(cells.slack_q[0])
+    atoms, bands = pair.atoms(), pair.bands(np.array([-math.inf, math.inf]))
+    shown = float(np.sum(atoms.p * _likelihood(atoms.loss))) + float(bands.q[0])
+    rest = 1 - shown + UNIT * (16 + len(atoms.p)) + atoms.raised + float(bands.slack_q[0])
     return max(0.0, min(1.0, rest))
 
 
@@ -74,9 +74,9 @@ class RemovePair:
         object.__setattr__(self, "top", _mixed_top(self.inner, self.rate))
         object.__setattr__(self, "tight", self.inner.tight)
 
-    def cells(self, edges: Array) -> Cells:
-        rate, inner = self.rate, self.inner.cells(_unmix(edges, self.rate))
-        return Cells(
+    def bands(self, edges: Array) -> Bands:
+        rate, inner = self.rate, self.inner.bands(_unmix(edges, self.rate))
+        return Bands(
             _blend(inner.q, inner.p, rate), inner.q,
             _blend(inner.slack_q, inner.slack_p, rate), inner.slack_q,
             float(_blend(inner.below_q, inner.below, rate)), inner.below_q,
@@ -132,9 +132,9 @@ class AddPair:
             return -math.log1p(-self.rate)
         return -float(log_mix(np.array([-inner]), self.rate)[0])
 
-    def cells(self, edges: Array) -> Cells:
-        rate, inner = self.rate, self.inner.cells(-_unmix(-edges, self.rate))
-        return Cells(
+    def bands(self, edges: Array) -> Bands:
+        rate, inner = self.rate, self.inner.bands(-_unmix(-edges, self.rate))
+        return Bands(
             inner.p, _blend(inner.p, inner.q, rate),
             inner.slack_p, _blend(inner.slack_p, inner.slack_q, rate),
             inner.below, float(_blend(inner.below, inner.below_q, rate)),
@@ -159,7 +159,7 @@ class AddPair:
         """All losses are below -log(1 - rate)."""
         if edge >= self.top:
             return -math.inf
-        beyond = self.cells(np.array([edge, math.inf]))
+        beyond = self.bands(np.array([edge, math.inf]))
         above = float(beyond.p[0] + beyond.slack_p[0])
         return beta * self.top * (1 + 1e-14) + math.log(above) if above > 0 else -math.inf
 
@@ -185,16 +185,16 @@ class FixedSizePair:
     def _gains(self) -> RemovePair:
         return RemovePair(self.rate, self.inner)
 
-    def cells(self, edges: Array) -> Cells:
-        positive = self._gains.cells(np.append(np.maximum(edges, 0.0), math.inf))
-        negative = self._gains.cells(np.append(np.maximum(-edges[::-1], 0.0), math.inf))
+    def bands(self, edges: Array) -> Bands:
+        positive = self._gains.bands(np.append(np.maximum(edges, 0.0), math.inf))
+        negative = self._gains.bands(np.append(np.maximum(-edges[::-1], 0.0), math.inf))
 
         up, down = edges[1:] > 0, edges[:-1] < 0
 
         def joined(gain: Array, loss: Array) -> Array:
             return np.asarray(np.where(up, gain[:-1], 0.0) + np.where(down, loss[:-1][::-1], 0.0))
 
-        return Cells(
+        return Bands(
             joined(positive.p, negative.q), joined(positive.q, negative.p),
             joined(positive.slack_p, negative.slack_q),
             joined(positive.slack_q, negative.slack_p),
@@ -208,7 +208,7 @@ class FixedSizePair:
 
         Above is below of the mirrored pair, and the pair is its own mirror image.
         """
-        gains = self._gains.cells(np.array([0.0, abs(edge), math.inf]))
+        gains = self._gains.bands(np.array([0.0, abs(edge), math.inf]))
         inner_p, inner_q = float(gains.p[0]), float(gains.q[0])
         outer_p, outer_q = float(gains.p[1]), float(gains.q[1])
         if below:
@@ -220,7 +220,7 @@ class FixedSizePair:
         return inner_p + outer_p + inner_q, inner_q + outer_q + inner_p
 
     def atoms(self) -> Atoms:
-        gains, beyond = self._gains.atoms(), self._gains.cells(np.array([0.0, math.inf]))
+        gains, beyond = self._gains.atoms(), self._gains.bands(np.array([0.0, math.inf]))
         up = gains.loss > 0
         loss, p = gains.loss[up], gains.p[up]
         q = p * np.exp(-loss)

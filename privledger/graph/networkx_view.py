@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import fields
 
-from privledger.graph.codec import canonical, to_json
 from privledger.graph.nodes import NODE_TYPES, Node, OneOf, Parallel, Repeat, Sequential, children
+from privledger.graph.plan_json import canonical, to_json
 from privledger.numerals import many
 
 if TYPE_CHECKING:

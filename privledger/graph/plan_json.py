@@ -8,7 +8,7 @@ from typing import Any
 from attrs import fields
 
 from privledger.errors import InvalidPlan
-from privledger.graph.depth import check_depth
+from privledger.graph.nesting import check_depth
 from privledger.graph.nodes import NODE_TYPES, Node
 
 _TYPES = {kind.__name__: kind for kind in NODE_TYPES}

@@ -12,8 +12,8 @@ UNIT = float(np.finfo(np.float64).eps)
 
 
 @frozen(eq=False)
-class Cells:
-    """The continuous part of a pair on the cells (edge[i], edge[i + 1]].
+class Bands:
+    """The continuous part of a pair on the bands (edge[i], edge[i + 1]].
 
     Attributes:
         p: mass under P, shape (len(edges) - 1,); q: the same under Q.
@@ -56,7 +56,7 @@ class Atoms:
 NO_ATOMS = Atoms(np.zeros(0), np.zeros(0))
 
 
-def no_cells(edges: Array) -> Cells:
+def no_bands(edges: Array) -> Bands:
     """A pair that has atoms only."""
     none = np.zeros(len(edges) - 1)
-    return Cells(none, none, none, none, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return Bands(none, none, none, none, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -85,18 +85,18 @@ def _mesh(pair: Pair) -> Array:
 
 
 def _seen(pair: Pair, edges: Array) -> Array:
-    """The mesh up to where cell masses underflow: from there on the tail's bound counts."""
+    """The mesh up to where band masses underflow: from there on the tail's bound counts."""
     if len(edges) < 3 or math.isfinite(pair.top):
         return edges
-    full = np.flatnonzero(pair.cells(edges).p > 1e-280)
+    full = np.flatnonzero(pair.bands(edges).p > 1e-280)
     return edges[:int(full[-1]) + 2] if len(full) else edges[:2]
 
 
 def _dots(pair: Pair, edges: Array) -> tuple[Array, Array, float]:
     """Connect-the-dots on any mesh: losses and P masses, rounded up, and the edges' error."""
-    cells = pair.cells(edges)
+    bands = pair.bands(edges)
     width = np.maximum(np.diff(edges), 1e-300)
-    rise, mass = dots(cells.p, cells.q, cells.slack_p, cells.slack_q, edges[:-1], width, 1)
+    rise, mass = dots(bands.p, bands.q, bands.slack_p, bands.slack_q, edges[:-1], width, 1)
     p = np.append(0.0, rise) + np.append(mass - rise, 0.0)
-    p[0] += cells.below
-    return edges, p * (1 + 4e-15), cells.blur
+    p[0] += bands.below
+    return edges, p * (1 + 4e-15), bands.blur
