@@ -15,10 +15,10 @@ from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger.caps import Cap, window_name
 from privledger.ledger.codec import encode
+from privledger.ledger.codec_lines import Line
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.filters import KINDS as FILTERS
 from privledger.ledger.filters import MOST_ORDER
-from privledger.ledger.lines import Line
 from privledger.ledger.policy import ISOLATIONS, Policy
 from privledger.ledger.state import State
 from privledger.rounding import non_negative, number, positive, probability

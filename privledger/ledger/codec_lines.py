@@ -16,10 +16,10 @@ from attrs import evolve
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
 from privledger.ledger.codec import decode, encode, like, model
+from privledger.ledger.codec_pieces import Pieces, strict
 from privledger.ledger.entries import Entry, entry_of
 from privledger.ledger.events import Event, Released
 from privledger.ledger.limits import MOST_PLANS, check_text
-from privledger.ledger.pieces import Pieces, strict
 from privledger.ledger.store import Row
 
 _CUTS = {kind: tuple((name, f'"{name}":"') for name in names) for kind, names in {
