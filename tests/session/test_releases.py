@@ -35,12 +35,14 @@ def test_nearly_exact_answers(rich, table):
         np.nansum(X["weight"] / 5), abs=1e-2)
     assert ask(ledger, data, data.sum("target")) == pytest.approx(np.sum(y / 5 - 1), abs=1e-2)
     narrow = np.clip((X["size"] - 0.5) / 0.1, -1, 1).sum()
-    assert ask(ledger, data, data.sum("size", lower=0.4, upper=0.6)) == pytest.approx(narrow, abs=1e-2)
+    assert ask(ledger, data, data.sum("size", lower=0.4, upper=0.6)) == pytest.approx(
+        narrow, abs=1e-2)
     colours = [np.sum(X["colour"] == colour) for colour in ("red", "green", "blue")]
     assert ask(ledger, data, data.histogram("colour")) == pytest.approx([*colours, 0], abs=1e-2)
     expected = [np.sum(X["weight"] < 0), np.sum((X["weight"] >= 0) & (X["weight"] < 2)),
                 np.sum(X["weight"] >= 2), np.sum(np.isnan(X["weight"]))]
-    assert ask(ledger, data, data.histogram("weight", [0.0, 2.0])) == pytest.approx(expected, abs=1e-2)
+    assert ask(ledger, data, data.histogram("weight", [0.0, 2.0])) == pytest.approx(
+        expected, abs=1e-2)
 
 
 def test_joint_answers_have_one_array_per_block(rich, table):
