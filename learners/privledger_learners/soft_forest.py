@@ -1,8 +1,9 @@
-"""A forest on soft labels: class shares from answers of known likelihood."""
+"""A forest on soft labels: class shares from answers of known likelihood, on public features."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -12,13 +13,13 @@ from sklearn.ensemble import RandomForestRegressor
 def positive_shares(shares: np.ndarray) -> np.ndarray:
     """Rows that add up to one, no class ruled out."""
     held = np.maximum(shares, 0.0) + 1e-3
-    return held / held.sum(axis=1, keepdims=True)
+    return np.asarray(held / held.sum(axis=1, keepdims=True))
 
 
 def posterior(prior: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
     """Class shares of each record given its answer."""
     both = prior * likelihoods
-    return both / both.sum(axis=1, keepdims=True)
+    return np.asarray(both / both.sum(axis=1, keepdims=True))
 
 
 def first_guess(likelihoods: np.ndarray) -> np.ndarray:
@@ -128,3 +129,23 @@ class SoftForest:
         """Class shares of other records, shape (n, classes)."""
         assert self.boughs is not None
         return positive_shares(self.boughs.predict(table))
+
+
+def numbers(columns: Any, *, one_hot: bool) -> np.ndarray:
+    """Features of every record, shape (n, columns); missing cells lie below all others.
+
+    Args:
+        columns: encoded features. one_hot: numbers scaled to [0, 1] by their public bounds and
+            a column per category, as linear models need; else categories by position.
+    """
+    parts = []
+    for column, array in zip(columns.schema.features, columns.arrays, strict=True):
+        values = np.asarray(array, dtype=float)
+        if column.kind == "numeric":
+            scaled = (values - column.lower) / (column.upper - column.lower)
+            parts.append(np.nan_to_num(scaled, nan=-1.0)[:, None])
+        elif one_hot:
+            parts.append((values[:, None] == np.arange(len(column.categories))).astype(float))
+        else:
+            parts.append(values[:, None])
+    return np.concatenate(parts, axis=1)
