@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 import privledger as pl
 
@@ -26,6 +27,10 @@ os.environ.pop("COLUMNS", None)
 # What a process keeps about its ledgers outside of them is not kept in a real home.
 _STATE = tempfile.TemporaryDirectory(prefix="privledger-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+
+# How long an example takes says nothing of the code where others use the machine, too.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
 

@@ -112,10 +112,10 @@ BY_HAND = {
     "ledger/filters.py": {"self.order", "MOST_ORDER"},  # Renyi orders
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds
-    "noise/trials.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it
+    "noise/trials_law.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it
     "graph/explain.py": {"found.order", "price.mesh", "price.tilt"},
     "errors.py": {"allowed"},                        # a limit of a process
-    "graph/view.py": {"value", "item"},              # parameters of a node
+    "graph/networkx_view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
     "guard/alone.py": {"MOST_WAIT"},               # seconds
     "guard/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},

@@ -15,7 +15,7 @@ import pytest
 
 import privledger
 from privledger.former import MOVED
-from privledger.testing.source import FACES
+from privledger.testing.scans import FACES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = [pytest.param(home, name, id=f"{home.__name__}.{name}")

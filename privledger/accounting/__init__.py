@@ -11,7 +11,6 @@ from privledger.accounting.certificate import (
     epsilon_at,
     epsilon_at_least,
 )
-from privledger.accounting.claims import published_sgbdt_epsilon
 from privledger.accounting.convert import (
     delta_from_rdp,
     delta_from_zcdp,
@@ -28,6 +27,7 @@ from privledger.accounting.gaussian import (
     mu_from_epsilon_delta,
     mu_from_pure,
 )
+from privledger.accounting.published_formulas import published_sgbdt_epsilon
 from privledger.accounting.relation import RELATIONS, Relation, check_relation, promise
 from privledger.accounting.renyi import (
     bounded_range_rdp,

@@ -2,11 +2,11 @@
 
 # These add their rules to the fold.
 from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
-from privledger.graph.codec import canonical, from_json, to_json
 from privledger.graph.dp_events import from_dp_event, to_dp_event
 from privledger.graph.explain import Explanation, explain
 from privledger.graph.fold import cost_of
 from privledger.graph.meter import Context, Meter
+from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
     FixedSizeSample,
@@ -26,8 +26,8 @@ from privledger.graph.nodes import (
     holds,
 )
 from privledger.graph.per_record import rdp_per_record
+from privledger.graph.plan_json import canonical, from_json, to_json
 from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
-from privledger.graph.view import graphml, label, view
 
 __all__ = [
     "AsReplaceOne",

@@ -24,8 +24,8 @@ from typing import Any
 from privledger.accounting import Cost, Relation, check_relation
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidMechanism, InvalidPlan, RelationMismatch, UnsupportedNode
-from privledger.graph.depth import check_depth
 from privledger.graph.fold import cost_of
+from privledger.graph.nesting import check_depth
 from privledger.graph.nodes import (
     AsReplaceOne,
     FixedSizeSample,

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
-from privledger.graph.depth import Nested, check_nested
+from privledger.graph.nesting import Nested, check_nested
 from privledger.mechanisms import (
     Asserted,
     AssertedZCDP,

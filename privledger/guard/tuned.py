@@ -26,7 +26,7 @@ from privledger.guard.inside import Inside
 from privledger.guard.opaque import Opaque
 from privledger.guard.policing import keep
 from privledger.ledger import Budget, Origins, Policy
-from privledger.noise.trials import TrialsLaw, number_of_trials
+from privledger.noise.trials_law import TrialsLaw, number_of_trials
 from privledger.rounding import MOST_COUNT, count
 
 Trial = Callable[[Dataset, int], tuple[float, Any]]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import choosing, samplers, top_k
+from privledger.noise import exact_choice, samplers, top_k
 from privledger.rounding import count
 
 
@@ -86,27 +86,27 @@ class SeededSource:
         return samplers.integer_below(bound, self.integers64)
 
     def uniform_below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Exactly uniform below each bound; see `choosing.uniform_below`."""
-        return choosing.uniform_below(bounds, self.integers64)
+        """Exactly uniform below each bound; see `exact_choice.uniform_below`."""
+        return exact_choice.uniform_below(bounds, self.integers64)
 
     def choose(
         self, scores: NDArray[np.float64], weights: NDArray[np.int64],
         starts: NDArray[np.int64], rate: float,
     ) -> NDArray[np.int64]:
-        """Exactly the exponential mechanism's law in each segment; see `choosing.choose`."""
-        return choosing.choose(scores, weights, starts, rate, self.integers64)
+        """Exactly the exponential mechanism's law in each segment; see `exact_choice.choose`."""
+        return exact_choice.choose(scores, weights, starts, rate, self.integers64)
 
     def permute_and_flip(
         self, scores: NDArray[np.float64], starts: NDArray[np.int64], rate: float
     ) -> NDArray[np.int64]:
-        """Exactly permute-and-flip's law; see `choosing.permute_and_flip`."""
-        return choosing.permute_and_flip(scores, starts, rate, self.integers64)
+        """Exactly permute-and-flip's law; see `exact_choice.permute_and_flip`."""
+        return exact_choice.permute_and_flip(scores, starts, rate, self.integers64)
 
     def randomized_response(
         self, codes: NDArray[np.int64], buckets: int, noise_parameter: float
     ) -> NDArray[np.int64]:
-        """Never less noise than asked for; see `choosing.randomized_response`."""
-        return choosing.randomized_response(codes, buckets, noise_parameter, self.integers64)
+        """Never less noise than asked for; see `exact_choice.randomized_response`."""
+        return exact_choice.randomized_response(codes, buckets, noise_parameter, self.integers64)
 
     def top_k(
         self, scores: NDArray[np.float64], k: int, rate: float,

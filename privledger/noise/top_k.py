@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.noise.choosing import checked_scores, uniform_below
+from privledger.noise.exact_choice import checked_scores, uniform_below
 from privledger.noise.highprecision import LazyUniform
 from privledger.noise.samplers import Words
 from privledger.rounding import count, moderate, number

@@ -20,7 +20,7 @@ from privledger.testing.replaying import (
     check_answers_alone_decide,
     check_rows_are_treated_alone,
 )
-from privledger.testing.source import check_no_sampler_of_its_own, check_public_names_only
+from privledger.testing.scans import check_no_sampler_of_its_own, check_public_names_only
 from privledger.testing.structure import check_bad_input_is_refused, check_structure_is_public
 from privledger.testing.taint import (
     check_nothing_private_in_errors,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privledger.rounding import probability
 
 Floats = NDArray[np.float64]
-MOST_COORDINATES, MOST_CUTS, MOST_VALUES = 64, 64, 16
+MOST_COORDINATES, MOST_CUTS, MOST_VALUES, WIDEST = 64, 64, 16, 8
 
 
 @frozen
@@ -108,6 +108,25 @@ class _Statistics:
                                 values @ self.weights, far, np.asarray(whole, dtype=np.float64)])
 
 
+def _cuts(seen: Floats) -> Floats:
+    """Halfway between values that were seen: evenly by rank, and in the widest gaps.
+
+    A cut at a seen value is at the very edge of its table's outputs: new outputs of a learner
+    that tells two tables apart without fail would still lie on the wrong side of it, one or two
+    of them in most runs.
+
+    Args:
+        seen: sorted, no two equal.
+    """
+    gaps = seen[1:] / 2 - seen[:-1] / 2
+    if not len(gaps):
+        return seen
+    ranks = np.linspace(0, len(gaps) - 1, MOST_CUTS).astype(int)
+    widest = np.argsort(-gaps, kind="stable")[:WIDEST]
+    picked = np.union1d(ranks, widest)
+    return np.asarray(seen[picked] + gaps[picked])
+
+
 def _candidates(values: Floats) -> list[_Event]:
     """Cuts between what was seen, and values that were seen more than once."""
     events = []
@@ -115,8 +134,7 @@ def _candidates(values: Floats) -> list[_Event]:
     for place in range(values.shape[1]):
         seen, times = np.unique(values[:, place], return_counts=True)
         if place != last:
-            picked = seen[np.unique(np.linspace(0, len(seen) - 1, MOST_CUTS).astype(int))]
-            events += [_Event(place, side, float(cut)) for cut in picked
+            events += [_Event(place, side, float(cut)) for cut in _cuts(seen)
                        for side in ("above", "at most")]
         often = seen[np.argsort(-times, kind="stable")][:MOST_VALUES]
         events += [_Event(place, "equal to", float(cut)) for cut in often]

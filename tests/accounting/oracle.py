@@ -9,7 +9,7 @@ and a number of rounds. With P, Q the two worlds and L = log dP/dQ,
 and each of the following can only make that smaller, hence the bound valid:
 
 - leaving out a release, or choosing one of the worlds that a node allows (post-processing);
-- merging outputs into cells (post-processing): a cell has loss log P(cell)/Q(cell);
+- merging outputs into bands (post-processing): a band has loss log P(band)/Q(band);
 - rounding a loss down, or forgetting some of the mass of P (the mean grows with L).
 
 Four independent ways, weakest assumptions first:
@@ -64,13 +64,13 @@ class GaussianLaw:
     mu: float
 
     def coarse(self, delta: float) -> Array:
-        """Edges, in terms of log R'/R, of cells that show the shape of the pair."""
+        """Edges, in terms of log R'/R, of bands that show the shape of the pair."""
         reach = 8 + math.sqrt(-2 * math.log(delta))
         x = np.linspace(-reach, self.mu + reach, 3001)
         return np.concatenate(([-np.inf], self.mu * x - self.mu**2 / 2, [np.inf]))
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """Masses of the cells between `edges` under R and under R'."""
+        """Masses of the bands between `edges` under R and under R'."""
         with np.errstate(invalid="ignore"):
             x = edges / self.mu + self.mu / 2
         return _between(ndtr(x), ndtr(-x)), _between(ndtr(x - self.mu), ndtr(self.mu - x))
@@ -89,13 +89,13 @@ class LaplaceLaw:
     epsilon: float
 
     def coarse(self, delta: float) -> Array:
-        """See `GaussianLaw.coarse`; the two ends are atoms and get cells of their own."""
+        """See `GaussianLaw.coarse`; the two ends are atoms and get bands of their own."""
         inside = np.linspace(-self.epsilon, self.epsilon, 1001)
         inside[0], inside[-1] = inside[0] * (1 - 1e-12), inside[-1] * (1 - 1e-12)
         return np.concatenate(([-np.inf], inside, [np.inf]))
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """See `GaussianLaw.masses`; cells are open below and closed above."""
+        """See `GaussianLaw.masses`; bands are open below and closed above."""
         inside = np.clip((edges + self.epsilon) / 2, 0, self.epsilon)
         below, above = edges < -self.epsilon, edges >= self.epsilon
         left = np.exp(-inside) / 2
@@ -405,7 +405,7 @@ class Losses:
 
 
 def losses(block: Block, direction: Direction, delta: float, edges: Array | None = None) -> Losses:
-    """One round, sampled: the exact outcomes of a finite law, else cells between loss `edges`."""
+    """One round, sampled: the exact outcomes of a finite law, else bands between loss `edges`."""
     law = block.law
     if isinstance(law, FiniteLaw):
         plain, moved, ratio = map(np.array, (law.plain, law.moved, law.log_ratio))
@@ -466,13 +466,13 @@ def _two_cells(single: Losses, cut: int) -> Losses:
     return Losses(np.array([mass for mass, _ in parts]), np.array([loss for _, loss in parts]))
 
 
-def _merged(cells: Losses) -> tuple[float, float]:
-    """Mass and loss of all `cells` taken as one, to many digits of the loss."""
-    centre = float(cells.loss[np.argmax(cells.mass)])
-    total = math.fsum(cells.mass)
-    gap = cells.loss - centre
-    tilted = logsumexp(-gap, b=cells.mass / total) if gap.min() < -1 else math.log1p(
-        math.fsum(cells.mass * np.expm1(-gap)) / total)
+def _merged(bands: Losses) -> tuple[float, float]:
+    """Mass and loss of all `bands` taken as one, to many digits of the loss."""
+    centre = float(bands.loss[np.argmax(bands.mass)])
+    total = math.fsum(bands.mass)
+    gap = bands.loss - centre
+    tilted = logsumexp(-gap, b=bands.mass / total) if gap.min() < -1 else math.log1p(
+        math.fsum(bands.mass * np.expm1(-gap)) / total)
     return total, centre - float(tilted)
 
 
@@ -646,25 +646,25 @@ def _relevant(shape: Losses, count: int, tilt: float) -> tuple[float, float]:
 def _anchored(
     block: Block, direction: Direction, delta: float, span: tuple[float, float], step: float
 ) -> tuple[float, Array]:
-    """Origin and masses of a grid that passes through the heaviest cell."""
+    """Origin and masses of a grid that passes through the heaviest band."""
     origin, size = span[0] - 2 * step, math.ceil((span[1] - span[0]) / step) + 5
     for _ in range(3):
-        cells = losses(block, direction, delta, _middles(origin, step, size))
-        mass, gap = _gridded(cells, origin, step, size)
+        bands = losses(block, direction, delta, _middles(origin, step, size))
+        mass, gap = _gridded(bands, origin, step, size)
         origin += float(gap[np.argmax(mass)])
-    mass, gap = _gridded(cells, origin, step, size)
+    mass, gap = _gridded(bands, origin, step, size)
     return origin, _on_grid(mass, gap, origin, step)
 
 
 def _between_atoms(
     block: Block, direction: Direction, delta: float, span: tuple[float, float], step: float
 ) -> tuple[float, Array]:
-    """Masses of a grid from one atom to the other, of which the upper one has its own cell."""
+    """Masses of a grid from one atom to the other, of which the upper one has its own band."""
     origin, size = span[0], round((span[1] - span[0]) / step) + 1
     edges = _middles(origin, step, size)
     edges[-1] = span[1] - 1e-7 * step
-    cells = losses(block, direction, delta, edges)
-    mass, gap = _gridded(cells, origin, step, size)
+    bands = losses(block, direction, delta, edges)
+    mass, gap = _gridded(bands, origin, step, size)
     return origin, _on_grid(mass, gap, origin, step)
 
 
@@ -673,12 +673,12 @@ def _middles(origin: float, step: float, size: int) -> Array:
     return np.asarray(origin + step * (np.arange(size) - 0.5), dtype=np.float64)
 
 
-def _gridded(cells: Losses, origin: float, step: float, size: int) -> tuple[Array, Array]:
-    """Outcomes merged into cells around grid points: masses, and losses less the point's."""
-    index = np.rint((cells.loss - origin) / step)
+def _gridded(bands: Losses, origin: float, step: float, size: int) -> tuple[Array, Array]:
+    """Outcomes merged into bands around grid points: masses, and losses less the point's."""
+    index = np.rint((bands.loss - origin) / step)
     inside = index >= 0  # what lies below the grid is forgotten
     where = np.minimum(index[inside], size - 1).astype(int)
-    mass, away = cells.mass[inside], cells.loss[inside] - (origin + step * where)
+    mass, away = bands.mass[inside], bands.loss[inside] - (origin + step * where)
     total = np.asarray(np.bincount(where, mass, size), dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = np.bincount(where, mass * np.expm1(-away), size) / total
@@ -687,12 +687,12 @@ def _gridded(cells: Losses, origin: float, step: float, size: int) -> tuple[Arra
 
 
 def _on_grid(mass: Array, gap: Array, origin: float, step: float) -> Array:
-    """Masses whose losses are exactly the grid's, by merging a little of one cell into the next.
+    """Masses whose losses are exactly the grid's, by merging a little of one band into the next.
 
-    First every cell below its point takes what it lacks from the cell above, then every cell
-    above its point takes from the cell below. More than it lacks in the first case, less in the
+    First every band below its point takes what it lacks from the band above, then every band
+    above its point takes from the band below. More than it lacks in the first case, less in the
     second leaves it above its point, from where it is rounded down. Where a neighbour has too
-    little to give, the cell moves down by one point.
+    little to give, the band moves down by one point.
     """
     # What is below its point by a rounding error only is covered by `_LOSS_SLACK`.
     near = 1e-12 * np.abs(origin + step * np.arange(len(mass)))
@@ -710,7 +710,7 @@ def _on_grid(mass: Array, gap: Array, origin: float, step: float) -> Array:
         pull = result[1:] * -np.expm1(-now[1:]) / (result[:-1] * np.expm1(step - now[:-1]))
     pulled = (now[1:] > 0) & (pull >= 0) & (pull <= 0.4) & (step - now[:-1] > 0)
     pull = np.where(pulled, pull, 0.0)
-    # The cell that is pulled may itself give to the next one: it then needs no more than this.
+    # The band that is pulled may itself give to the next one: it then needs no more than this.
     pull *= 1 - np.append(pull[1:], 0.0)
     given = pull * result[:-1]
     result[:-1] -= given

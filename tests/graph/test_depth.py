@@ -8,10 +8,10 @@ import sys
 import pytest
 
 import privledger as pl
-from privledger.graph.codec import from_json
-from privledger.graph.depth import MAX_DEPTH, MOST_NODES, check_depth
 from privledger.graph.meter import Meter
+from privledger.graph.nesting import MAX_DEPTH, MOST_NODES, check_depth
 from privledger.graph.nodes import COMPOSITE_TYPES
+from privledger.graph.plan_json import from_json
 from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry

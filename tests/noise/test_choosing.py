@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from privledger.errors import InvalidValue
-from privledger.noise import choosing
+from privledger.noise import exact_choice
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 
@@ -123,11 +123,12 @@ def test_floats_and_integers_choose_alike(
     scores = np.array([score for row in rows for score, _ in row])
     weights = ints(*(weight for row in rows for _, weight in row))
     starts = np.cumsum([0] + [len(row) for row in rows])
-    fast = choosing.choose(scores, weights, starts, rate, Chosen(*first, seed=seed))
-    slow = choosing.choose(scores, weights, starts, rate, Chosen(*first, seed=seed), margin=HUGE)
+    fast = exact_choice.choose(scores, weights, starts, rate, Chosen(*first, seed=seed))
+    slow = exact_choice.choose(scores, weights, starts, rate, Chosen(*first, seed=seed),
+                               margin=HUGE)
     assert fast.tolist() == slow.tolist()
     assert ((starts[:-1] <= fast) & (fast < starts[1:])).all()
-    flipped = [choosing.permute_and_flip(scores, starts, rate, Chosen(*first, seed=seed),
+    flipped = [exact_choice.permute_and_flip(scores, starts, rate, Chosen(*first, seed=seed),
                                          margin=margin) for margin in (1.0, HUGE)]
     assert flipped[0].tolist() == flipped[1].tolist()
 
@@ -151,7 +152,7 @@ def choices_at_boundaries(margin: float) -> list[int]:
         scores = (rng.normal(size=n) * 3).tolist()
         weights = rng.integers(1, 1 << 40, size=n).tolist()
         for word in boundary_words(scores, weights, 0.7):
-            found += choosing.choose(np.array(scores), ints(*weights), ints(0, n), 0.7,
+            found += exact_choice.choose(np.array(scores), ints(*weights), ints(0, n), 0.7,
                                      Chosen(word), margin=margin).tolist()
     return found
 
@@ -170,7 +171,7 @@ def coins_at_boundaries(margin: float) -> list[int]:
             place = int(mpmath.floor(mpmath.exp(-mpmath.mpf(0.7) * gap) * 2**64))
         for step in (-3000, -100, -1, 1, 100, 3000):
             words = Chosen(0, place + step, 2**64 - 1)
-            found += choosing.permute_and_flip(np.array([0.0, -gap]), ints(0, 2), 0.7, words,
+            found += exact_choice.permute_and_flip(np.array([0.0, -gap]), ints(0, 2), 0.7, words,
                                                margin=margin).tolist()
     return found
 
@@ -254,7 +255,7 @@ def test_a_code_is_never_kept_too_often(noise: float) -> None:
     most = math.floor((1 - Fraction(noise)) * 2**64)
     for word in {max(most - 1, 0), most, min(most + 1, 2**64 - 1)}:
         words = Chosen(word)
-        choosing.randomized_response(ints(1), 2, noise, words)
+        exact_choice.randomized_response(ints(1), 2, noise, words)
         assert (words.taken > 1) == (word >= most)
     assert Fraction(most, 2**64) <= 1 - Fraction(noise) < Fraction(most + 1, 2**64)
 
@@ -295,7 +296,7 @@ def test_impossible_choices_are_refused_without_values(
 ) -> None:
     words = Chosen()
     with pytest.raises(InvalidValue) as caught:
-        choosing.choose(scores, weights, starts, rate, words)
+        exact_choice.choose(scores, weights, starts, rate, words)
     assert "12345" not in str(caught.value)
     assert words.taken == 0
 
@@ -306,14 +307,14 @@ def test_impossible_choices_are_refused_without_values(
     (ints(0), 3, math.nan), (ints(0), 3, True)])
 def test_impossible_responses_are_refused(codes: object, buckets: object, noise: object) -> None:
     with pytest.raises(InvalidValue) as caught:
-        choosing.randomized_response(codes, buckets, noise, Chosen())
+        exact_choice.randomized_response(codes, buckets, noise, Chosen())
     assert "12345" not in str(caught.value)
 
 
 @pytest.mark.parametrize("bounds", [ints(0), ints(3, -1), np.ones(2), np.ones(2, dtype=bool), [3]])
 def test_impossible_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(InvalidValue):
-        choosing.uniform_below(bounds, Chosen())
+        exact_choice.uniform_below(bounds, Chosen())
 
 
 def test_both_sources_offer_the_same_choices() -> None:

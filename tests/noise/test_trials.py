@@ -12,7 +12,7 @@ from scipy import stats
 import privledger as pl
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.noise.seeded import SeededSource
-from privledger.noise.trials import TrialsLaw, number_of_trials
+from privledger.noise.trials_law import TrialsLaw, number_of_trials
 
 NB = "negative_binomial"
 LAWS = [TrialsLaw(NB, 1.0, 0.1), TrialsLaw(NB, 0.0, 0.05), TrialsLaw(NB, -0.5, 0.01),

@@ -42,6 +42,16 @@ def test_an_exact_mechanism_is_not_accused_and_a_louder_one_is(epsilon):
     assert distinguish(first, second).epsilon_low > epsilon
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_outputs_that_never_overlap_are_always_told_apart(seed):
+    """As filed: a cut at the largest output that was seen left one or two of the next beyond it,
+    and one look in thirty at a whole leak proved too little."""
+    rng = np.random.default_rng(seed)
+    runs = runs_needed(1.2)
+    found = distinguish(rng.random((runs, 1)), 3 + 5 * rng.random((runs, 1)))
+    assert found.epsilon_low >= 1.2 and 0 in found.hits
+
+
 def test_no_difference_proves_nothing():
     """Seeded. Above 0 it would be a false alarm, of probability at most 1e-6 each."""
     rng = np.random.default_rng(2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.testing.source import inside_names, modules_of, samplers_in
+from privledger.testing.scans import inside_names, modules_of, samplers_in
 from privledger.testing.taint import Planted, found_floats_and_texts, quoted, said_by, walk
 
 
@@ -55,8 +55,8 @@ def test_a_learner_s_whole_package_is_scanned():
     from privledger_learners import SGBDTClassifier
 
     names = {module.__name__ for module in modules_of(SGBDTClassifier())}
-    assert {"privledger_learners.sgbdt", "privledger_learners.boosting.train",
-            "privledger_learners.boosting.shapes"} <= names
+    assert {"privledger_learners.sgbdt", "privledger_learners.boosting.random_splits",
+            "privledger_learners.boosting.feature_memory"} <= names
     assert not [name for name in names if not name.startswith("privledger_learners")]
 
 

@@ -11,6 +11,12 @@
 Proofs: docs/proofs/privacy-loss.md.
 """
 
+from privledger.accounting.pld.by_pld import (
+    Price,
+    delta_by_pld,
+    epsilon_by_pld,
+    epsilon_lower_by_pld,
+)
 from privledger.accounting.pld.losses import (
     LEAST_RATE,
     NOTHING,
@@ -22,7 +28,7 @@ from privledger.accounting.pld.losses import (
     poisson,
     together,
 )
-from privledger.accounting.pld.moments import losses_rdp
+from privledger.accounting.pld.pair_rdp import losses_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -33,12 +39,6 @@ from privledger.accounting.pld.pairs import (
     pure_pair,
     response_loss,
     response_pair,
-)
-from privledger.accounting.pld.price import (
-    Price,
-    delta_by_pld,
-    epsilon_by_pld,
-    epsilon_lower_by_pld,
 )
 
 __all__ = [

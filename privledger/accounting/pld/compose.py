@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.cells import UNIT
+from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.lattice import Lattice
 from privledger.accounting.pld.masses import Masses
 

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.cells import UNIT, Atoms, Cells, no_cells
+from privledger.accounting.pld.bands import UNIT, Atoms, Bands, no_bands
 from privledger.accounting.pld.masses import Masses, discounted, upper_masses
 from privledger.accounting.pld.pairs import Pair, bounded_tail
 from privledger.accounting.pld.probe import Probe
@@ -46,8 +46,8 @@ class GridPair:
     def _loss(self) -> Array:
         return self.step * (self.first + np.arange(len(self.p), dtype=np.float64))
 
-    def cells(self, edges: Array) -> Cells:
-        return no_cells(edges)
+    def bands(self, edges: Array) -> Bands:
+        return no_bands(edges)
 
     def atoms(self) -> Atoms:
         loss = self._loss()

@@ -22,7 +22,7 @@ from privledger.accounting.pld.pairs import (
     LaplacePair,
     Pair,
 )
-from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 from privledger.rounding import multiply_up, up
 
 LEAST_RATE = 1e-100

@@ -1,7 +1,7 @@
 """A pair on a lattice of losses: a dominating one (upper) and a dominated one (lower).
 
 Upper: the piecewise linear profile through the exact one at the lattice points, "connect the
-dots" [Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv:2207.04380]. Each cell's masses
+dots" [Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv:2207.04380]. Each band's masses
 are split between its two ends so that both P and Q mass are kept.
 Lower: the profile through points below the exact one, such that each chord stays below a tangent.
 Rounding errors move mass up in the upper pair and down in the lower one
@@ -17,7 +17,7 @@ from attrs import frozen
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.cells import UNIT, Cells
+from privledger.accounting.pld.bands import UNIT, Bands
 from privledger.accounting.pld.pairs import Pair
 
 _PASSES = 200
@@ -48,12 +48,12 @@ def upper_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     p = np.zeros(len(edges))
     infinite = blur = 0.0
     if len(edges) > 1:
-        cells = pair.cells(edges)
-        rise, mass = dots(cells.p, cells.q, cells.slack_p, cells.slack_q, edges[:-1], step, 1)
+        bands = pair.bands(edges)
+        rise, mass = dots(bands.p, bands.q, bands.slack_p, bands.slack_q, edges[:-1], step, 1)
         p[1:] += rise
         p[:-1] += mass - rise
-        p[0] += cells.below
-        infinite, blur = cells.above, cells.blur
+        p[0] += bands.below
+        infinite, blur = bands.above, bands.blur
     infinite += _add_atoms(p, pair, step, first)
     p *= 1 + 16 * UNIT
     return Masses(first, p, infinite * (1 + 16 * UNIT), max(blur, _atom_blur(pair)))
@@ -68,7 +68,7 @@ def dots(
     p: Array, q: Array, slack_p: Array, slack_q: Array, left: Array, step: Array | float,
     sign: int,
 ) -> tuple[Array, Array]:
-    """Connect-the-dots: P mass that goes to the right end of each cell, and the whole mass.
+    """Connect-the-dots: P mass that goes to the right end of each band, and the whole mass.
 
     Args:
         left: left ends. step: widths, above 0. sign: +1 rounds up, -1 down.
@@ -109,7 +109,7 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     """A pair that `pair` dominates, on the same lattice; total P mass at most 1.
 
     The profile through H - d at the lattice points, where d is the gap between H and the
-    tangent in the middle of either neighbouring cell, whichever is larger: on each cell the
+    tangent in the middle of either neighbouring band, whichever is larger: on each band the
     chord is then below that tangent. P mass outside the lattice is dropped.
     """
     check_time()
@@ -119,15 +119,15 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     if step > _FAR:
         return Masses(first, p, 0.0)
     if last - first >= 2:
-        cells = pair.cells(edges)
-        blur = cells.blur
+        bands = pair.bands(edges)
+        blur = bands.blur
         grid, left, right = edges[::2], slice(0, None, 2), slice(1, None, 2)
-        whole, drop = cells.p[left] + cells.p[right], cells.slack_p[left] + cells.slack_p[right]
-        rise, mass = dots(whole, cells.q[left] + cells.q[right], drop,
-                           cells.slack_q[left] + cells.slack_q[right], grid[:-1], step, -1)
+        whole, drop = bands.p[left] + bands.p[right], bands.slack_p[left] + bands.slack_p[right]
+        rise, mass = dots(whole, bands.q[left] + bands.q[right], drop,
+                           bands.slack_q[left] + bands.slack_q[right], grid[:-1], step, -1)
         p[1:] += rise
         p[:-1] += mass - rise
-        p = max((_tangent(p, _gap(cells, grid, pressed), _ahead(cells, grid), step)
+        p = max((_tangent(p, _gap(bands, grid, pressed), _ahead(bands, grid), step)
                  for pressed in range(4)), key=lambda masses: float(masses.sum()))
     atoms = pair.atoms()
     place = atoms.loss / step
@@ -140,16 +140,16 @@ def lower_masses(pair: Pair, step: float, first: int, last: int) -> Masses:
     return Masses(first, p, atoms.infinite * (1 - 16 * UNIT), max(blur, _atom_blur(pair)))
 
 
-def _gap(cells: Cells, grid: Array, pressed: int) -> Array:
-    """H minus the nearer tangents of the two neighbouring cells.
+def _gap(bands: Bands, grid: Array, pressed: int) -> Array:
+    """H minus the nearer tangents of the two neighbouring bands.
 
-    A tangent touches H in the middle of its cell; in the first `pressed` cells that hold mass
+    A tangent touches H in the middle of its band; in the first `pressed` bands that hold mass
     it touches at the left end, so that no mass is lost at a sharp lower edge.
     """
     grow = np.exp(np.minimum(grid, _FAR))
-    p, q = cells.p.reshape(-1, 2), cells.q.reshape(-1, 2)
-    loose_p = (cells.slack_p * (1 + 1e-12) + cells.p * UNIT * 700).reshape(-1, 2)
-    loose_q = cells.slack_q.reshape(-1, 2)
+    p, q = bands.p.reshape(-1, 2), bands.q.reshape(-1, 2)
+    loose_p = (bands.slack_p * (1 + 1e-12) + bands.p * UNIT * 700).reshape(-1, 2)
+    loose_q = bands.slack_q.reshape(-1, 2)
     ahead = p[:, 0] - grow[:-1] * q[:, 0] + loose_p[:, 0] + grow[:-1] * loose_q[:, 0]
     behind = grow[1:] * q[:, 1] - p[:, 1] + loose_p[:, 1] + grow[1:] * loose_q[:, 1]
     if pressed:
@@ -165,20 +165,20 @@ def _gap(cells: Cells, grid: Array, pressed: int) -> Array:
     return np.asarray(np.maximum(gap, 0.0))
 
 
-def _ahead(cells: Cells, grid: Array) -> Array:
-    """H minus the tangent at the right end of the cell to the right, shape (cells,)."""
+def _ahead(bands: Bands, grid: Array) -> Array:
+    """H minus the tangent at the right end of the band to the right, shape (bands,)."""
     grow = np.exp(np.minimum(grid[:-1], _FAR))
-    p, q = cells.p.reshape(-1, 2).sum(axis=1), cells.q.reshape(-1, 2).sum(axis=1)
-    loose = cells.slack_p.reshape(-1, 2).sum(axis=1) + p * UNIT * 700
+    p, q = bands.p.reshape(-1, 2).sum(axis=1), bands.q.reshape(-1, 2).sum(axis=1)
+    loose = bands.slack_p.reshape(-1, 2).sum(axis=1) + p * UNIT * 700
     return np.asarray(np.maximum(
-        p - grow * q + loose + grow * cells.slack_q.reshape(-1, 2).sum(axis=1), 0.0))
+        p - grow * q + loose + grow * bands.slack_q.reshape(-1, 2).sum(axis=1), 0.0))
 
 
 def _tangent(p: Array, gap: Array, ahead: Array, step: float) -> Array:
     """Masses of the profile lowered by `gap`; more where it would not be convex.
 
     H is 0 from the highest mass on, so all of that mass comes down by one point and g is 0
-    there. In the cell before, the chord that ends at 0 is below the tangent at that point.
+    there. In the band before, the chord that ends at 0 is below the tangent at that point.
     """
     held = np.flatnonzero(p > 0)
     top = int(held[-1]) if len(held) else 0

@@ -16,7 +16,7 @@ import numpy as np
 from attrs import field, frozen
 
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.cells import NO_ATOMS, UNIT, Atoms, Cells, no_cells
+from privledger.accounting.pld.bands import NO_ATOMS, UNIT, Atoms, Bands, no_bands
 from privledger.rounding import up
 
 
@@ -31,7 +31,7 @@ class Pair(Protocol):
     def tight(self) -> bool:
         """Whether some neighbouring tables attain the profile, so that lower bounds hold."""
 
-    def cells(self, edges: Array) -> Cells:
+    def bands(self, edges: Array) -> Bands:
         """Masses of the continuous part on increasing `edges` (ends may be infinite)."""
 
     def atoms(self) -> Atoms:
@@ -75,7 +75,7 @@ class GaussianPair:
     top: float = field(default=math.inf, init=False)
     tight: bool = field(default=True, init=False)
 
-    def cells(self, edges: Array) -> Cells:
+    def bands(self, edges: Array) -> Bands:
         from scipy.special import ndtr
 
         with np.errstate(invalid="ignore"):
@@ -90,7 +90,7 @@ class GaussianPair:
             ends.append((float(ndtr(at[0])) * (1 + 1e-12), float(ndtr(-at[-1])) * (1 + 1e-12)))
         finite = edges[np.isfinite(edges)]
         blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + self.mu * self.mu)
-        return Cells(masses[0], masses[1], slacks[0], slacks[1],
+        return Bands(masses[0], masses[1], slacks[0], slacks[1],
                      ends[0][0], ends[1][0], ends[0][1], ends[1][1], blur)
 
     def atoms(self) -> Atoms:
@@ -111,7 +111,7 @@ class GaussianPair:
         return whole * (1 + 1e-14) + above * (1 - 1e-12)
 
 
-def _exponential_cells(edges: Array, width: float, scale: float, low: float) -> Cells:
+def _exponential_bands(edges: Array, width: float, scale: float, low: float) -> Bands:
     """P density proportional to exp(x/2) on [-width, width], Q the same mirrored.
 
     `scale` is the P density at x = width over 1/2; `low` the Q mass factor, see callers.
@@ -128,7 +128,7 @@ def _exponential_cells(edges: Array, width: float, scale: float, low: float) -> 
                 scale * low * math.exp(0.5 * (width - stop)) * grow)
 
     below, above = total(-width, float(cut[0])), total(float(cut[-1]), width)
-    return Cells(p, q, p * slack, q * slack, below[0], below[1], above[0], above[1],
+    return Bands(p, q, p * slack, q * slack, below[0], below[1], above[0], above[1],
                  4 * UNIT * width)
 
 
@@ -163,8 +163,8 @@ class LaplacePair:
     def top(self) -> float:
         return self.epsilon
 
-    def cells(self, edges: Array) -> Cells:
-        return _exponential_cells(edges, self.epsilon, 0.5, math.exp(-self.epsilon))
+    def bands(self, edges: Array) -> Bands:
+        return _exponential_bands(edges, self.epsilon, 0.5, math.exp(-self.epsilon))
 
     def atoms(self) -> Atoms:
         rare = 0.5 * math.exp(-self.epsilon)
@@ -195,8 +195,8 @@ class BoundedRangePair:
     def top(self) -> float:
         return self.eta
 
-    def cells(self, edges: Array) -> Cells:
-        return _exponential_cells(edges, self.eta, -1 / math.expm1(-self.eta),
+    def bands(self, edges: Array) -> Bands:
+        return _exponential_bands(edges, self.eta, -1 / math.expm1(-self.eta),
                                   math.exp(-self.eta))
 
     def atoms(self) -> Atoms:
@@ -229,8 +229,8 @@ class AtomPair:
     def top(self) -> float:
         return max(self.loss, default=-math.inf)
 
-    def cells(self, edges: Array) -> Cells:
-        return no_cells(edges)
+    def bands(self, edges: Array) -> Bands:
+        return no_bands(edges)
 
     def atoms(self) -> Atoms:
         return Atoms(np.array(self.loss), np.array(self.p), self.infinite, self.q_only, 0.0,

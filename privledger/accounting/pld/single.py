@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from privledger.accounting.pld.cells import UNIT
+from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.pairs import AtomPair, Pair
 from privledger.rounding import up
 
@@ -18,15 +18,15 @@ _WIDE = 500.0  # nats beyond which Q masses would underflow
 def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
     """H(exp(epsilon)) of one run, rounded up (or down)."""
     sign = 1.0 if upper else -1.0
-    cells, atoms = pair.cells(np.array([epsilon, math.inf])), pair.atoms()
+    bands, atoms = pair.bands(np.array([epsilon, math.inf])), pair.atoms()
     # Beyond what a float can hold, what Q takes off is left out of an upper bound.
     grow = math.exp(epsilon) if epsilon <= 700 else 0.0
     if grow == 0 and not upper:
         return 0.0
     # Rounding may have put the edge a little off; the profile has slope -Q <= 1 there.
-    value = float(cells.p[0]) - grow * float(cells.q[0])
-    loose = float(cells.slack_p[0]) + grow * float(cells.slack_q[0])
-    loose += 4 * UNIT * (1 + epsilon) * float(cells.p[0])
+    value = float(bands.p[0]) - grow * float(bands.q[0])
+    loose = float(bands.slack_p[0]) + grow * float(bands.slack_q[0])
+    loose += 4 * UNIT * (1 + epsilon) * float(bands.p[0])
     # Atoms are computed too: each loss may be a few units in its last place off.
     loss = atoms.loss + sign * 4 * UNIT * np.abs(atoms.loss)
     beyond = loss > epsilon

@@ -16,11 +16,11 @@ _REACH = 300.0  # weights beyond exp(300) are left out: the answer lies above th
 
 @frozen(eq=False)
 class Profile:
-    """Suffix sums that give delta on each cell of the window.
+    """Suffix sums that give delta on each band of the window.
 
-    delta(eps) = scale (rising[i] - exp(eps - grid[i]) falling[i]) + extra on the cell that
+    delta(eps) = scale (rising[i] - exp(eps - grid[i]) falling[i]) + extra on the band that
     ends at grid[i]: `rising` bounds the sum of masses from there on, `falling` the sum of
-    masses times exp(grid[i] - loss). `least` is where the first cell begins: minus infinity
+    masses times exp(grid[i] - loss). `least` is where the first band begins: minus infinity
     if no sum lies below the window. `most` is an epsilon at which only `extra` is left:
     infinity if the window ends before the sums do. `shift` is what rounding may have moved
     the sums by, in the direction that counts: H_a of a pair whose losses moved up by b is at
@@ -67,7 +67,7 @@ class Profile:
         place = int(np.argmax(met))
         if not met[place]:
             return self.most
-        # Rounding makes the two cells differ a little at their common end, which was not met.
+        # Rounding makes the two bands differ a little at their common end, which was not met.
         least = float(self.grid[place - 1]) if place else self.least
         rest = self.rising[place] - goal
         if not (rest > 0 and self.falling[place] > 0):
@@ -104,7 +104,7 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
     if upper:
         extra = composed.infinite + composed.beyond
     else:
-        # Wrapped mass weighs at most max(exp(-tilt x) (1 - exp(-x))) beyond the cell's start.
+        # Wrapped mass weighs at most max(exp(-tilt x) (1 - exp(-x))) beyond the band's start.
         most = 1.0 if tilt == 0 else math.exp(tilt * math.log(tilt / (tilt + 1))
                                               - math.log(tilt + 1))
         rising = rising - composed.wrapped * most * np.exp(-tilt * (offset - step))

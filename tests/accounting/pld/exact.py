@@ -219,8 +219,8 @@ def product_of(tables: Sequence[Table]) -> Profile:
 
 
 def at_float(pair: Pair, x: float) -> float:
-    """H of a pair as its own cells and atoms say."""
-    cells, atoms = pair.cells(np.array([x, math.inf])), pair.atoms()
+    """H of a pair as its own bands and atoms say."""
+    bands, atoms = pair.bands(np.array([x, math.inf])), pair.atoms()
     beyond = atoms.loss > x
-    return float(cells.p[0] - math.exp(x) * cells.q[0] + atoms.infinite
+    return float(bands.p[0] - math.exp(x) * bands.q[0] + atoms.infinite
                  - np.sum(atoms.p[beyond] * np.expm1(x - atoms.loss[beyond])))

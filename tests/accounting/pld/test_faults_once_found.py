@@ -10,7 +10,7 @@ from mpmath import mp
 
 import privledger as pl
 from privledger.accounting.pld.masses import lower_masses
-from privledger.accounting.pld.moments import pair_rdp
+from privledger.accounting.pld.pair_rdp import pair_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -20,7 +20,7 @@ from privledger.accounting.pld.pairs import (
     discrete_laplace_pair,
     pure_pair,
 )
-from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 
 INNER = [
     GaussianPair(0.5), GaussianPair(12.0), LaplacePair(0.3), LaplacePair(500.0),
@@ -36,8 +36,8 @@ INNER = [
 def test_no_p_mass_is_ever_lost(inner, kind, rate):
     """A removed record leaves (1 - q) Q + q P: all of Q is there, listed or not."""
     pair = kind(rate, inner)
-    atoms, cells = pair.atoms(), pair.cells(np.array([-math.inf, math.inf]))
-    total = float(atoms.p.sum()) + float(cells.p[0] + cells.slack_p[0]) + atoms.infinite
+    atoms, bands = pair.atoms(), pair.bands(np.array([-math.inf, math.inf]))
+    total = float(atoms.p.sum()) + float(bands.p[0] + bands.slack_p[0]) + atoms.infinite
     assert 1 - 1e-15 <= total <= 1 + 1e-9
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privledger.accounting.pld.cells import UNIT
+from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.masses import discounted, lower_masses, upper_masses
 from privledger.accounting.pld.pairs import (
     BoundedRangePair,
@@ -22,7 +22,7 @@ from privledger.accounting.pld.pairs import (
     pure_pair,
     response_pair,
 )
-from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 from tests.accounting.pld import exact
 
 MOST = 160  # lattice points
@@ -155,7 +155,7 @@ def test_atoms_on_and_off_the_lattice(kind, parts: float) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_far_below_the_mesh(kind) -> None:
-    """All of the pair lies in the two cells at zero."""
+    """All of the pair lies in the two bands at zero."""
     known = kind(1e-6)
     for step in (1e-4, 0.1, 3.0):
         between(known, step, -2, 2, [-1e-6, -1e-7, 1e-8, 3e-7, 9.99e-7, 1e-6, 2e-6])

@@ -19,7 +19,7 @@ from privledger.accounting.pld import (
     losses,
     masses,
     pairs,
-    sampled,
+    sampled_pairs,
     single,
 )
 from privledger.accounting.pld.lattice import Lattice
@@ -38,12 +38,12 @@ STEP = 0.125
 def masses_are_exact_within_their_slack() -> None:
     """On edges whose arithmetic is exact."""
     edges = np.arange(-40, 41) / 4.0
-    cells = GAUSS.cells(edges)
+    bands = GAUSS.bands(edges)
     with mp.workdps(exact.DIGITS):
         for i in range(len(edges) - 1):
             low, high = (mp.mpf(float(edges[k])) for k in (i, i + 1))
-            for shift, mass, slack in ((-0.5, cells.p, cells.slack_p),
-                                       (0.5, cells.q, cells.slack_q)):
+            for shift, mass, slack in ((-0.5, bands.p, bands.slack_p),
+                                       (0.5, bands.q, bands.slack_q)):
                 true = mp.ncdf(high + shift) - mp.ncdf(low + shift)
                 assert abs(true - mass[i]) <= slack[i], (i, shift)
 
@@ -148,8 +148,8 @@ def half_counts(right: Any) -> Any:
 
 
 def exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(losses._KINDS, "remove", sampled.AddPair)
-    monkeypatch.setitem(losses._KINDS, "add", sampled.RemovePair)
+    monkeypatch.setitem(losses._KINDS, "remove", sampled_pairs.AddPair)
+    monkeypatch.setitem(losses._KINDS, "add", sampled_pairs.RemovePair)
 
 
 def without_add_lane(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,23 +164,23 @@ def nothing_infinite(masses_of: Any) -> Any:
 
 
 FAULTS: list[tuple[str, Patch]] = [
-    ("half of mu", changed(GaussianPair, "cells", lambda right: lambda self, edges: right(
+    ("half of mu", changed(GaussianPair, "bands", lambda right: lambda self, edges: right(
         GaussianPair(self.mu / 2), edges))),
     ("half of epsilon, density", changed(
-        LaplacePair, "cells", lambda right: lambda self, edges: right(
+        LaplacePair, "bands", lambda right: lambda self, edges: right(
             LaplacePair(self.epsilon / 2), edges))),
     ("half of epsilon, atoms", changed(LaplacePair, "atoms", lambda right: lambda self: right(
         LaplacePair(self.epsilon / 2)))),
     ("no add lane", without_add_lane),
     ("remove and add exchanged", exchanged),
-    ("Q for P in a removal", changed(sampled.RemovePair, "cells", after(
-        lambda cells: evolve(cells, p=cells.q)))),
-    ("P for Q in an addition", changed(sampled.AddPair, "cells", after(
-        lambda cells: evolve(cells, q=cells.p)))),
-    ("rate not applied to atoms", changed(sampled.RemovePair, "atoms", lambda right: (
+    ("Q for P in a removal", changed(sampled_pairs.RemovePair, "bands", after(
+        lambda bands: evolve(bands, p=bands.q)))),
+    ("P for Q in an addition", changed(sampled_pairs.AddPair, "bands", after(
+        lambda bands: evolve(bands, q=bands.p)))),
+    ("rate not applied to atoms", changed(sampled_pairs.RemovePair, "atoms", lambda right: (
         lambda self: self.inner.atoms()))),
-    ("no slack", changed(GaussianPair, "cells", after(
-        lambda cells: evolve(cells, slack_p=0 * cells.slack_p, slack_q=0 * cells.slack_q)))),
+    ("no slack", changed(GaussianPair, "bands", after(
+        lambda bands: evolve(bands, slack_p=0 * bands.slack_p, slack_q=0 * bands.slack_q)))),
     ("splits rounded down", changed(masses, "dots", lambda right: lambda *args: right(
         *args[:-1], -1))),
     ("splits all down", changed(masses, "dots", after(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from privledger.accounting.pld.cells import UNIT, Atoms
+from privledger.accounting.pld.bands import UNIT, Atoms
 from privledger.accounting.pld.grid import GridPair, largest, product
-from privledger.accounting.pld.moments import pair_rdp
+from privledger.accounting.pld.pair_rdp import pair_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -24,7 +24,7 @@ from privledger.accounting.pld.pairs import (
     pure_pair,
     response_pair,
 )
-from privledger.accounting.pld.sampled import AddPair, FixedSizePair, RemovePair
+from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 from privledger.accounting.pld.single import delta_of_one, epsilon_of_one
 from tests.accounting.pld import exact
 
@@ -101,7 +101,7 @@ def places(pair: Pair) -> list[float]:
 
 
 def edges_of(pair: Pair) -> np.ndarray:
-    """Increasing edges of all sizes of cells, some of which are empty."""
+    """Increasing edges of all sizes of bands, some of which are empty."""
     return np.unique(np.concatenate([places(pair), np.linspace(-1.0, 1.0, 41) * 1.7]))
 
 
@@ -185,25 +185,25 @@ def test_masses_sum_to_one(name: str) -> None:
     pair = CASES[name].pair
     for edges in (edges_of(pair), np.array([-0.3, 0.2]), np.array([0.0, 0.7]),
                   np.array([0.05, 0.3]), np.array([-0.9, -0.04])):
-        cells, atoms = pair.cells(edges), pair.atoms()
-        under_p = cells.p.sum() + cells.below + cells.above + atoms.p.sum() + atoms.infinite
-        under_q = (cells.q.sum() + cells.below_q + cells.above_q + atoms.q_only
+        bands, atoms = pair.bands(edges), pair.atoms()
+        under_p = bands.p.sum() + bands.below + bands.above + atoms.p.sum() + atoms.infinite
+        under_q = (bands.q.sum() + bands.below_q + bands.above_q + atoms.q_only
                    + float(np.sum(atoms.p * np.exp(-atoms.loss))))
         # Masses come rounded up; what a pair might have lost is added once more.
         assert under_p == pytest.approx(1, abs=8e-12)
         assert under_q == pytest.approx(1, abs=8e-12)
-        assert min(cells.p.min(), cells.q.min(), atoms.p.min(initial=0.0)) >= 0
+        assert min(bands.p.min(), bands.q.min(), atoms.p.min(initial=0.0)) >= 0
 
 
 @everywhere
 def test_ratio_of_each_cell_lies_between_its_edges(name: str) -> None:
     pair = CASES[name].pair
     edges = edges_of(pair)
-    cells = pair.cells(edges)
-    blur = 1e-12 + 4 * cells.blur
+    bands = pair.bands(edges)
+    blur = 1e-12 + 4 * bands.blur
     low, high = np.exp(edges[:-1] - blur), np.exp(edges[1:] + blur)
-    assert (cells.p + cells.slack_p >= low * (cells.q - cells.slack_q)).all()
-    assert (cells.p - cells.slack_p <= high * (cells.q + cells.slack_q)).all()
+    assert (bands.p + bands.slack_p >= low * (bands.q - bands.slack_q)).all()
+    assert (bands.p - bands.slack_p <= high * (bands.q + bands.slack_q)).all()
 
 
 @everywhere
@@ -211,7 +211,7 @@ def test_no_loss_lies_above_the_top(name: str) -> None:
     pair = CASES[name].pair
     if pair.top < math.inf:
         past = pair.top + 1e-12 * (1 + abs(pair.top))
-        assert pair.cells(np.array([past, math.inf])).p[0] <= 1e-15
+        assert pair.bands(np.array([past, math.inf])).p[0] <= 1e-15
         assert (pair.atoms().loss <= past).all()
         reached = exact.at_float(pair, pair.top - 1e-3 * (1 + abs(pair.top)))
         assert reached > pair.atoms().infinite or CASES[name].padded
@@ -221,9 +221,9 @@ def test_no_loss_lies_above_the_top(name: str) -> None:
 def test_gaussian_slack_is_the_whole_error(mu: float) -> None:
     """Edges whose arithmetic is exact: what is left is the error that slack promises to bound."""
     edges = np.arange(-160, 161) / 8.0
-    cells = GaussianPair(mu).cells(edges)
+    bands = GaussianPair(mu).bands(edges)
     with mp.workdps(exact.DIGITS):
-        for place, found, slack in ((-0.5, cells.p, cells.slack_p), (0.5, cells.q, cells.slack_q)):
+        for place, found, slack in ((-0.5, bands.p, bands.slack_p), (0.5, bands.q, bands.slack_q)):
             tails = [mp.ncdf(-abs(mp.mpf(float(x)) / mu + place * mu)) for x in edges]
             side = [float(x) / mu + place * mu >= 0 for x in edges]
             for i in range(len(found)):
@@ -237,16 +237,16 @@ def test_gaussian_slack_is_the_whole_error(mu: float) -> None:
 def test_laplace_slack_is_the_whole_error(width: float) -> None:
     edges = np.arange(-64, 65) * width / 64
     for pair, ends in ((LaplacePair(width), exact.laplace), (BoundedRangePair(width), None)):
-        cells = pair.cells(edges)
+        bands = pair.bands(edges)
         with mp.workdps(exact.DIGITS):
             w = mp.mpf(width)
             scale = mp.mpf(1) / 2 if ends else 1 / -mp.expm1(-w)
-            for i in range(len(cells.p)):
+            for i in range(len(bands.p)):
                 low, high = mp.mpf(float(edges[i])), mp.mpf(float(edges[i + 1]))
                 under_p = scale * (mp.exp((high - w) / 2) - mp.exp((low - w) / 2))
                 under_q = scale * (mp.exp((-low - w) / 2) - mp.exp((-high - w) / 2))
-                assert abs(cells.p[i] - under_p) <= cells.slack_p[i]
-                assert abs(cells.q[i] - under_q) <= cells.slack_q[i]
+                assert abs(bands.p[i] - under_p) <= bands.slack_p[i]
+                assert abs(bands.q[i] - under_q) <= bands.slack_q[i]
 
 
 # --- both directions --------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def seen(atoms: Atoms) -> Atoms:
 def mirrored(pair: Pair, other: Pair) -> None:
     """`other` is `pair` with P and Q exchanged."""
     edges = np.array([-5.0, -1.1, -0.25, -0.01, 0.0, 0.03, 0.4, 1.5, 6.0])
-    one, two = pair.cells(edges), other.cells(-edges[::-1])
+    one, two = pair.bands(edges), other.bands(-edges[::-1])
     for left, right in ((one.p, two.q[::-1]), (one.q, two.p[::-1]),
                         (one.below, two.above_q), (one.above, two.below_q),
                         (one.below_q, two.above), (one.above_q, two.below)):
@@ -311,11 +311,11 @@ def test_duality(name: str) -> None:
 def test_tail_moments_are_upper_bounds(name: str, beta: float) -> None:
     pair = CASES[name].pair
     for edge in (0.05, 0.4, 2.0, 8.0):
-        cells = pair.cells(edge + np.linspace(0.0, 30.0, 2001))
+        bands = pair.bands(edge + np.linspace(0.0, 30.0, 2001))
         left = edge + np.linspace(0.0, 30.0, 2001)[:-1]
-        held = cells.p > 1e-290
-        # Each cell counted at its left end: a lower bound.
-        logs = np.log(np.maximum(cells.p - cells.slack_p, 1e-300))[held] + beta * left[held]
+        held = bands.p > 1e-290
+        # Each band counted at its left end: a lower bound.
+        logs = np.log(np.maximum(bands.p - bands.slack_p, 1e-300))[held] + beta * left[held]
         least = float(np.logaddexp.reduce(logs, initial=-math.inf))
         assert pair.log_tail_moment(edge, beta) >= least - 1e-9
 
@@ -344,7 +344,7 @@ def test_renyi_divergence_of_pairs(order: float) -> None:
 def covers(pair: Pair, profile: exact.Profile, points: np.ndarray, loose: float) -> None:
     """`pair` dominates `profile`, by no more than `loose` (relative) where that matters."""
     atoms = pair.atoms()
-    assert pair.cells(np.array([-1.0, 1.0])).p[0] == 0
+    assert pair.bands(np.array([-1.0, 1.0])).p[0] == 0
     found = exact.of_atoms(atoms.loss.tolist(), atoms.p.tolist(), atoms.infinite)
     with mp.workdps(exact.DIGITS):
         for x in map(mp.mpf, points.tolist()):

@@ -1,0 +1,91 @@
+"""Nodes <-> plain JSON values, and canonical JSON text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import fields
+
+from privledger.errors import InvalidPlan
+from privledger.graph.nesting import check_depth
+from privledger.graph.nodes import NODE_TYPES, Node
+
+_TYPES = {kind.__name__: kind for kind in NODE_TYPES}
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN or infinity."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True,
+                      allow_nan=False)
+
+
+def to_json(node: Node) -> dict[str, Any]:
+    """A node as a JSON object; its type under `node`.
+
+    Raises:
+        InvalidPlan: it is nested too deeply, or too large to be written out.
+    """
+    check_depth(node)
+    return _out(node)
+
+
+def _out(node: Node) -> dict[str, Any]:
+    result: dict[str, Any] = {"node": type(node).__name__}
+    for attribute in fields(type(node)):
+        value = getattr(node, attribute.name)
+        if isinstance(value, NODE_TYPES):
+            value = _out(value)
+        elif isinstance(value, tuple):
+            value = [_out(item) if isinstance(item, NODE_TYPES) else item for item in value]
+        result["inner" if attribute.name == "node" else attribute.name] = value
+    return result
+
+
+def from_json(value: Any) -> Node:
+    """The node that `to_json` wrote; every record checks itself again.
+
+    Raises:
+        InvalidPlan: it is nested too deeply, too large, or no node.
+        InvalidMechanism: a record that checked itself failed.
+    """
+    check_depth(value)
+    return _node(value)
+
+
+def _node(value: Any) -> Node:
+    name = value.get("node") if isinstance(value, dict) else None
+    if not isinstance(name, str) or name not in _TYPES:
+        raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
+    kind = _TYPES[value["node"]]
+    known = {("inner" if a.name == "node" else a.name): a.name for a in fields(kind)}
+    arguments: dict[str, Any] = {}
+    for key, item in value.items():
+        if key == "node":
+            continue
+        if key not in known:
+            raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
+        arguments[known[key]] = _value(item)
+    try:
+        node = kind(**arguments)
+    except TypeError:
+        raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
+    for key, item in value.items():
+        # A text or an object would turn into a tuple of its characters or keys.
+        if key != "node" and isinstance(getattr(node, known[key]), tuple) and (
+                not isinstance(item, list)):
+            raise InvalidPlan(f"{value['node']} {key}", _short(item), "a list")
+    return node
+
+
+def _value(item: Any) -> Any:
+    if isinstance(item, dict):
+        return _node(item)
+    if isinstance(item, list):
+        return tuple(_value(part) for part in item)
+    return item
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
