@@ -209,7 +209,7 @@ def test_every_command_says_the_same(kind):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "one.ledger"
             ledger = Life(kind, place).run(happening)
-            _, state, view = reading(ledger)
+            _, _, view = reading(ledger)
             ledger._history.store.close()
             commands(place, Path(folder), view)
 
