@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.errors import UnsupportedNode
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 ROWS = {"x": [1.0, -1.0, 0.5, 0.0, 0.25]}
@@ -57,7 +58,7 @@ class Life:
         for what, *rest in happening:
             try:
                 getattr(self, what)(*rest)
-            except (pl.BudgetExceeded, pl.UnsupportedNode, pl.NotGranted, pl.InvalidValue):
+            except (pl.BudgetExceeded, UnsupportedNode, pl.NotGranted, pl.InvalidValue):
                 continue
         self.ledger._history.flush()
         return self.ledger
