@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import privledger_learners
@@ -29,7 +30,6 @@ PLUGIN_MODULES = sorted(LEARNERS.rglob("*.py"))
 GENERATOR = "noise/seeded.py"
 # Circles that stand, each to be cut open. Nothing may be added, here or to one of them.
 KNOWN_CIRCLES = (
-    {"privledger.broker.kinds", "privledger.broker.wire"},
     {"privledger.guard.handle", "privledger.guard.labels", "privledger.guard.ledger",
      "privledger.guard.session", "privledger.guard.tuned"},
     {"privledger_learners.diprime", "privledger_learners.diprime_claims"},
@@ -52,6 +52,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
     """(module, names) of every import anywhere in a file, function bodies included."""
     found = []
