@@ -17,7 +17,8 @@ X, Y = {"x": np.linspace(0, 1, 60)}, np.linspace(0, 1, 60)
 
 
 def released(*nodes):
-    return [ReleaseLine(pl.nodes.label(node), "q", 1, 1, False, type(node).__name__) for node in nodes]
+    return [ReleaseLine(pl.nodes.label(node), "q", 1, 1, False, type(node).__name__)
+            for node in nodes]
 
 
 def test_only_the_alternative_that_ran_is_left():
