@@ -51,5 +51,14 @@ class Rows:
         target = None if self.target is None else self.target[members]
         return Rows(columns, target, self.source, parent=(self, members))
 
+    def joined(self, other: Rows) -> Rows:
+        """Both chunks' records as a table of their own."""
+        arrays = tuple(np.concatenate(pair) for pair in zip(
+            self.features.arrays, other.features.arrays, strict=True))
+        target = None
+        if self.target is not None and other.target is not None:
+            target = np.concatenate([self.target, other.target])
+        return Rows(Columns(self.features.schema, arrays, self.n + other.n), target, self.source)
+
     def __repr__(self) -> str:
         return "Rows(private)"
