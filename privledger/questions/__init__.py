@@ -10,12 +10,12 @@ from privledger.questions.blocks import (
 )
 from privledger.questions.cells import (
     CategoryCells,
-    CrossCells,
     IndexCells,
     IntervalCells,
     LabelledCells,
 )
 from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.cross_cells import CrossCells
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells

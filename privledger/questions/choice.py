@@ -113,10 +113,12 @@ class Choice:
 
     @property
     def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
         return self.what
 
     @property
     def cell_count(self) -> int:
+        """One answer per leaf."""
         return self.cells.count
 
     @property
@@ -272,14 +274,17 @@ class LabelChoice:
 
     @property
     def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
         return self.what
 
     @property
     def cell_count(self) -> int:
+        """One answer per leaf."""
         return self.cells.count
 
     @property
     def among(self) -> str:
+        """Classes: neither cuts nor features."""
         return "labels"
 
     @property

@@ -13,8 +13,12 @@ from privledger.facts.bins import Bins, Stack
 from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
 from privledger.questions.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
-from privledger.questions.cells import CrossCells, IndexCells, LabelledCells
+from privledger.questions.cells import (
+    IndexCells,
+    LabelledCells,
+)
 from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.cross_cells import CrossCells
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import Step
 from privledger.questions.feature_choice import FeatureChoice, ScoreName

@@ -94,6 +94,7 @@ class FeatureChoice:
 
     @property
     def asserted(self) -> bool:
+        """Only custom scores: their bound is somebody's word."""
         return self.custom is not None
 
     @property
@@ -103,6 +104,7 @@ class FeatureChoice:
 
     @property
     def cell_count(self) -> int:
+        """One answer for the whole handle."""
         return 1
 
     @property

@@ -240,6 +240,7 @@ class Keys:
 
     @property
     def dtype(self) -> type[np.unsignedinteger[Any]]:
+        """The narrowest unsigned type that holds value and target."""
         return np.uint32 if self.bits <= 8 else np.uint64
 
     @property

@@ -88,6 +88,7 @@ class Query:
 
     @property
     def cell_count(self) -> int:
+        """Cells that are answered; 1 without a partition."""
         return 1 if self.cells is None else self.cells.count
 
     def sensitivity(self, block: Block, relation: str, norm: int) -> float:
@@ -165,10 +166,11 @@ class Query:
         """As `Question.check`."""
         for block in self.blocks:
             block.check(facts)
+        asks = any(block.reads_target for block in self.blocks)
         if self.cells is not None:
             self.cells.check(facts)
+            asks |= self.cells.reads_label
         self.data.check(facts)
-        asks = depends_on_label(self.cells) or any(block.reads_target for block in self.blocks)
         self.data.check_labelled(facts, asks, "ask about the target on")
 
     def to_wire(self, to: Describer) -> Json:

@@ -34,6 +34,7 @@ class Rows:
 
     @property
     def n(self) -> int:
+        """How many records: private under add_remove."""
         return self.features.n_rows
 
     def positions(self) -> NDArray[np.int64]:
