@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import __main__ as command
-from tests.mutation.equivalent import Equivalent
+from tests.mutation.equivalent import EQUIVALENT, Equivalent
 from tests.mutation.nearest import Nearest
+from tests.mutation.operators import places
 
 SOURCE = """
 def larger(a, b):
@@ -93,6 +94,16 @@ def test_equivalent_mutants_are_left_out(tree, monkeypatch):
     monkeypatch.setattr(command, "EQUIVALENT", (one,))
     assert [mutant for mutant in every if mutant not in command.mutants(tree, None, [])] == [
         mutant for mutant in every if one.is_of(str(mutant.path), mutant.line, mutant.place.what)]
+
+
+@pytest.mark.parametrize("one", EQUIVALENT, ids=str)
+def test_what_is_listed_as_equivalent_is_still_there_and_has_a_reason(one):
+    assert len(one.reason.split()) > 3
+    assert any(one.is_of(str(path), line, place.what)
+               for path in (command.ROOT / "privledger").rglob("*.py")
+               if str(path).endswith(one.file)
+               for source in [path.read_text(encoding="utf-8")]
+               for place in places(source) for line in [source.split("\n")[place.line - 1]])
 
 
 def test_hunks_of_a_diff():
