@@ -12,7 +12,7 @@ from attrs import evolve
 from rich.console import Console
 
 import privledger as pl
-from privledger.accounting import DEFAULT_ORDERS
+from privledger.accounting import DEFAULT_ORDERS, delta_from_zcdp, epsilon_from_zcdp
 from privledger.accounting.pld import losses
 from privledger.accounting.pld.pairs import LaplacePair
 from privledger.cli.holdout import score
@@ -166,7 +166,7 @@ def test_too_many_different_pairs_are_rounded_up_to_few():
     """Every one is counted as one that is no smaller; none is lost, none comes twice."""
     counts = {LaplacePair(0.001 * size): size % 7 + 1 for size in range(1, 1001)}
     few = dict(losses._few(counts))
-    assert len(few) <= losses._DISTINCT < len(counts)
+    assert losses._DISTINCT / 2 < len(few) <= losses._DISTINCT < len(counts)
     assert sum(few.values()) == sum(counts.values())
     for least in (0.0005, 0.1005, 0.5, 0.7777, 0.9995):
         def above(some, least=least):
@@ -174,6 +174,18 @@ def test_too_many_different_pairs_are_rounded_up_to_few():
         assert above(few) >= above(counts)
     assert losses._few(dict(list(counts.items())[:losses._DISTINCT])) == tuple(
         list(counts.items())[:losses._DISTINCT])
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.02, 0.5])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
+def test_delta_of_zcdp_is_the_inverse_of_its_epsilon(rho, delta):
+    """And never below what Gaussian noise of that rho leaks."""
+    again = delta_from_zcdp(rho, epsilon_from_zcdp(rho, delta))
+    assert delta * 0.99 <= again <= delta * 1.01
+    for epsilon in (0.1, 1.0, 3.0):
+        truth = pl.delta(pl.Gaussian((2 * rho) ** -0.5), epsilon)
+        assert truth * (1 - 1e-6) <= delta_from_zcdp(rho, epsilon) <= 1
+    assert delta_from_zcdp(0.0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["basic", "gdp", "zcdp"])
