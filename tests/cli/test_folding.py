@@ -17,16 +17,17 @@ X, Y = {"x": np.linspace(0, 1, 60)}, np.linspace(0, 1, 60)
 
 
 def released(*nodes):
-    return [ReleaseLine(pl.label(node), "q", 1, 1, False, type(node).__name__) for node in nodes]
+    return [ReleaseLine(pl.nodes.label(node), "q", 1, 1, False, type(node).__name__)
+            for node in nodes]
 
 
 def test_only_the_alternative_that_ran_is_left():
     first, second, shared = pl.Laplace(9.0), pl.Laplace(7.0), pl.Gaussian(9.0)
-    node = pl.OneOf([pl.Sequential([first, shared]), pl.Sequential([second, shared])])
+    node = pl.nodes.OneOf([pl.Sequential([first, shared]), pl.Sequential([second, shared])])
     found = gist(outline(node), released(second, shared))
     assert "1 did not run" in found.label
     assert [line.label for line in found.children[0].children] == [
-        pl.label(second), pl.label(shared)]
+        pl.nodes.label(second), pl.nodes.label(shared)]
     assert gist(outline(node), ()).children == outline(node).children
 
 
