@@ -13,6 +13,7 @@ from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, children, explain, from_json, label
 from privledger.ledger import GrantState, ScopeState, State
+from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
 from privledger.reports import leaves
@@ -104,16 +105,16 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
     if len(scopes) == 1 and name not in state.grants:
         return _scope(state, scopes[0])
     grant = find_grant(state, name)
-    body, rule = grant.body, state.rule
-    words = [f"{grant.grant}: {body.get('learner') or 'nobody named'} on {body.get('data')}, "
-             f"{grant.status}, {many(grant.releases, 'release')}"]
-    if body.get("scope"):
-        words.append(f"it draws on scope {body['scope']}, which was paid for once")
+    one, rule = next(one for one in charges_of(state) if one.name == grant.grant), state.rule
+    words = [f"{one.name}: {one.learner or UNNAMED} on {one.table}, {one.status}, "
+             f"{many(one.releases, 'release')}"]
+    if one.scope:
+        words.append(f"it draws on scope {one.scope}, which was paid for once")
     elif rule is not None:
         words += [f"the ledger booked epsilon {charge(rule.epsilon_of(grant.charged[0]))} of "
                   f"{exact(rule.budget.epsilon)} for it, {promise(state.relation)}",
                   f"plans add up by {rule.kind}: {rule.theorem}"]
-    words += [f"corrected: {entry['why']}" for entry in grant.corrections]
+    words += [f"corrected: {why}" for why in one.why]
     if grant.plan is None:
         raise InvalidPlan("grant", name, "one that something is promised for; it was corrected: "
                           + words[-1])
@@ -124,10 +125,10 @@ def _scope(state: State, scope: ScopeState) -> tuple[Node, list[str]]:
     rule = state.rule
     words = [f"{scope.scope}: an individual filter, paid for once"]
     if rule is not None:
-        booked = charge(rule.epsilon_of(int(scope.body["units"])))
+        booked = charge(rule.epsilon_of(scope.event.units))
         words.append(f"the ledger booked epsilon {booked} for it; "
                      f"plans add up by {rule.kind}: {rule.theorem}")
-    return from_json(scope.body["plan"]), words
+    return from_json(scope.event.plan), words
 
 
 def _vouched(node: Node) -> list[str]:

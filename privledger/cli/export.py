@@ -16,6 +16,7 @@ from privledger.cli.printing import text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
+from privledger.ledger.events import Settled
 from privledger.numerals import many
 from privledger.reports.formats import FORMATS, written
 from privledger.storage import shown
@@ -109,9 +110,8 @@ def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
     """Every per-record vector that a settlement names, in order of the history."""
     names: dict[str, None] = {}
     for entry in entries:
-        vector = entry.body.get("vector") if isinstance(entry.body, dict) else None
-        if isinstance(vector, dict) and isinstance(vector.get("name"), str):
-            names[vector["name"]] = None
+        if isinstance(entry.event, Settled) and entry.event.vector is not None:
+            names[entry.event.vector.name] = None
     found = ((name, store.vector(name)) for name in names)
     return [canonical({"vector": name, "data": base64.b64encode(data).decode("ascii")}) + "\n"
             for name, data in found if data is not None]
