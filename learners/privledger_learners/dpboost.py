@@ -174,6 +174,7 @@ class DPBoostClassifier(ScoreClassifier, _DPBoost):
                           PAPER, ("add_remove", "replace_one"), ("classification",))
 
     def fit(self, X: Any, y: Any = None) -> Any:
+        """Fit, and note the schema's classes as `classes_`; see `DPBoostRegressor.fit`."""
         super().fit(X, y)
         self._note_classes()
         return self

@@ -63,6 +63,7 @@ class MultinomialRecipe:
 
     @property
     def plan(self) -> pl.Node:
+        """What a fit spends, with the noise that was calibrated to the budget."""
         return self.plan_at(self.factor)
 
     def plan_at(self, factor: float) -> pl.Node:

@@ -239,6 +239,7 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
                           PAPER, ("add_remove", "replace_one"), ("classification",))
 
     def fit(self, X: Any, y: Any = None) -> Any:
+        """Fit, and note the schema's classes as `classes_`; see `SGBDTRegressor.fit`."""
         super().fit(X, y)
         self._note_classes()
         return self
@@ -246,6 +247,7 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
     fit.__doc__ = _SGBDT.fit.__doc__
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
+        """Go on with more records; see `SGBDTRegressor.partial_fit`. `classes` is not needed."""
         super().partial_fit(X, y, classes)
         self._note_classes()
         return self

@@ -169,10 +169,16 @@ class Schema:
 
     @cached_property
     def features(self) -> tuple[Column, ...]:
+        """The columns a learner may use to predict, in the schema's order."""
         return tuple(column for column in self.columns if column.role == "feature")
 
     @cached_property
     def target(self) -> Column:
+        """The one column to predict.
+
+        Raises:
+            SchemaError: there is none.
+        """
         for column in self.columns:
             if column.role == "target":
                 return column
@@ -180,6 +186,7 @@ class Schema:
 
     @property
     def task(self) -> str:
+        """`classification` if the target has categories, else `regression`."""
         return "classification" if self.target.kind == "categorical" else "regression"
 
     @cached_property
@@ -207,6 +214,11 @@ class Schema:
         return self.declared_rows
 
     def feature_index(self, name: str) -> int:
+        """Place of a column among `features`.
+
+        Raises:
+            SchemaError: there is none of that name.
+        """
         for index, column in enumerate(self.features):
             if column.name == name:
                 return index

@@ -39,6 +39,7 @@ class Members:
         return rows if found is None else found
 
     def mask(self, data: Dataset, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
+        """Records that the steps of `data` keep, shape (n,) or None for all; the joint rate."""
         mask, rate = None, 1.0
         for step in data.steps:
             if step.context.kind == "part" and step.cells is not None:

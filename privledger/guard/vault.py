@@ -141,18 +141,22 @@ class Seal:
 
     @property
     def identity(self) -> str:
+        """The name under which the ledger knows the records."""
         return str(_vault_of(self).identity)
 
     @property
     def unlabelled(self) -> bool:
+        """Whether the owner said that labels may be missing."""
         return bool(_vault_of(self).unlabelled)
 
     @property
     def opened(self) -> int:
+        """How many releases have looked at the records."""
         return int(_vault_of(self).opened)
 
     @property
     def reading(self) -> bool:
+        """Whether a release reads the rows now."""
         return bool(_vault_of(self).reading)
 
     def __repr__(self) -> str:

@@ -31,13 +31,17 @@ class Block(Protocol):
     """
 
     @property
-    def clip(self) -> float: ...
+    def clip(self) -> float:
+        """Largest norm of one record's values: the block's part of the sensitivity."""
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """Values per record."""
     @property
-    def signed(self) -> bool: ...
+    def signed(self) -> bool:
+        """Whether values may be negative."""
     @property
-    def asserted(self) -> bool: ...
+    def asserted(self) -> bool:
+        """Whether the clip rests on somebody's word."""
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Contributions before clipping, shape (n,) or (n, width); None means all ones."""
@@ -53,6 +57,7 @@ class Ones:
     asserted: bool = field(default=False, init=False)
 
     def values(self, rows: Rows) -> None:
+        """None: every record counts as one, without an array of ones."""
         return None
 
 
@@ -78,6 +83,7 @@ class ColumnValue:
         moderate("clip", self.clip)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
+        """(value - center) / scale of each record, shape (n,); a missing value is 0."""
         if self.name:
             schema = rows.features.schema
             column = rows.features.arrays[schema.feature_index(self.name)]
@@ -100,6 +106,7 @@ class TargetShares:
     asserted: bool = field(default=False, init=False)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
+        """The scaled target and what is left to one, shape (n, 2); a missing one is (0, 1)."""
         column = rows.features.schema.target
         scaled = (target_of(rows) - column.lower) / (column.upper - column.lower)
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
@@ -120,6 +127,7 @@ class ClassIs:
         count("ClassIs position", self.position, least=0, most=MOST_COUNT)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
+        """1 for each record of the class, else 0, shape (n,)."""
         found: NDArray[np.float64] = (target_of(rows) == self.position).astype(np.float64)
         return found
 
@@ -148,6 +156,7 @@ class CustomValue:
             raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
+        """What the function says of read-only copies of the columns; its errors tell no value."""
         columns = rows.features
         table = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
         if rows.target is not None:

@@ -23,7 +23,8 @@ class Cells(Protocol):
     """A partition: every record lies in exactly one of `count` cells."""
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """How many cells there are, empty ones too: a public number."""
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """Cell of every record, shape (n_records,), inside the guard."""
@@ -37,6 +38,7 @@ def to_edges(value: Any) -> tuple[float, ...]:
 
 
 def check_edges(edges: tuple[float, ...]) -> None:
+    """Refuse edges that are not finite and increasing, by name."""
     if not edges or not all(np.isfinite(edges)) or any(
             not a < b for a, b in itertools.pairwise(edges)):
         raise InvalidValue("edges", edges, "finite and increasing")
@@ -53,6 +55,7 @@ class CategoryCells:
         whole("CategoryCells count", self.count, most=MOST_COUNT)
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """The category's place of each record, shape (n,); a missing one is the last cell."""
         if not self.name:
             return target_of(rows)
         codes = rows.features.arrays[rows.features.schema.feature_index(self.name)]
@@ -76,9 +79,11 @@ class IntervalCells:
 
     @property
     def count(self) -> int:
+        """One more than the edges, and one for missing values."""
         return len(self.edges) + 2
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """The interval of each record, shape (n,), closed on the left; missing is the last cell."""
         schema = rows.features.schema
         column = (rows.features.arrays[schema.feature_index(self.name)] if self.name
                   else target_of(rows))
@@ -94,6 +99,7 @@ class LabelledCells:
     count: int = field(default=2, init=False)
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """1 for each record with a label, else 0, shape (n,)."""
         return has_label(target_of(rows)).astype(np.int64)
 
 
@@ -124,6 +130,7 @@ class IndexCells:
             raise InvalidValue("IndexCells count", self.count, "above every cell number")
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """The cells by position, as they were given, shape (n,)."""
         return self.places
 
 
@@ -145,6 +152,7 @@ class CoinCells:
             whole("CoinCells weight", weight, most=MOST_COUNT)
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """A private coin for each record, shape (n,), drawn once and then the same."""
         coins = rows.cache.get(self)
         if coins is None:
             # Modulo bias is the same for every record and known to nobody: still i.i.d. coins.
@@ -165,9 +173,11 @@ class CrossCells:
 
     @property
     def count(self) -> int:
+        """Every cell of the first with every cell of the second."""
         return self.first.count * self.second.count
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """first * second.count + second of each record, shape (n,)."""
         outer = np.asarray(self.first.index(rows), dtype=np.int64)
         inner = np.asarray(self.second.index(rows), dtype=np.int64)
         return outer * self.second.count + inner

@@ -116,10 +116,12 @@ class Choice:
 
     @property
     def label(self) -> str:
+        """What the history says was asked."""
         return self.what
 
     @property
     def cell_count(self) -> int:
+        """Leaves that are asked at once, each with a choice of its own."""
         return self.cells.count
 
     @property
@@ -174,14 +176,17 @@ class LabelChoice:
 
     @property
     def label(self) -> str:
+        """What the history says was asked."""
         return self.what
 
     @property
     def cell_count(self) -> int:
+        """Leaves that are asked at once, each with a choice of its own."""
         return self.cells.count
 
     @property
     def among(self) -> str:
+        """What is chosen among, in the words of the broker and of error messages."""
         return "labels"
 
     @property

@@ -119,6 +119,7 @@ class FeatureChoice:
 
     @property
     def asserted(self) -> bool:
+        """Whether scores are a stranger's: their sensitivity rests on somebody's word."""
         return self.custom is not None
 
     @property
@@ -128,6 +129,7 @@ class FeatureChoice:
 
     @property
     def cell_count(self) -> int:
+        """One: features are chosen over all records of the handle."""
         return 1
 
     @property

@@ -179,6 +179,7 @@ class Keys:
 
     @property
     def dtype(self) -> type[np.unsignedinteger[Any]]:
+        """The smallest unsigned type that holds all keys."""
         return np.uint32 if self.bits <= 8 else np.uint64
 
     @property

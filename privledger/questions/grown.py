@@ -111,6 +111,7 @@ class GrownCells:
 
     @property
     def depth(self) -> int:
+        """Levels below the root; 0 for the root alone."""
         return self.count.bit_length() - 1
 
     def grow(self, feature: Any, cut: Any) -> GrownCells:

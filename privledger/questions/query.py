@@ -62,6 +62,7 @@ class Query:
 
     @property
     def cell_count(self) -> int:
+        """Cells that are answered at once; 1 without cells."""
         return 1 if self.cells is None else self.cells.count
 
     def sensitivity(self, block: Block, relation: str, norm: int) -> float:

@@ -66,6 +66,7 @@ class Score:
 
     @property
     def width(self) -> int:
+        """Numbers per record: one, or one a class of a softmax score."""
         return len(self.start)
 
     def add(self, cells: Any, values: NDArray[np.float64]) -> None:
@@ -188,6 +189,7 @@ class Gradient:
             raise InvalidValue("width", self.width, "the score's width, or 1 for a coordinate")
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
+        """Target minus mean, shape (n,) or (n, width); 0 for records that are left out."""
         target, mean = _linked(self.score, rows)
         gradient = target - mean
         inside = self.inside(rows)
@@ -232,6 +234,7 @@ class Hessian:
             moderate("within", self.within)
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
+        """Scaled second derivatives, shape (n,); None if each is one."""
         if self.within is None:
             return self._all(rows)
         inside = _within(self.score, rows, self.within).astype(np.float64)
@@ -261,9 +264,11 @@ class ResidualCells:
 
     @property
     def count(self) -> int:
+        """One more than the edges: the last cell has no upper end."""
         return len(self.edges) + 1
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """The interval of each record's residual, by absolute value or L2 norm, shape (n,)."""
         target, mean = _linked(self.score, rows)
         size = np.abs(target - mean)
         if size.ndim == 2:

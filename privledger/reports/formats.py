@@ -43,6 +43,7 @@ def written(kind: str, entries: list[Entry], state: State) -> str:
 
 
 def entries_as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """For JSON: position, kind, body and both hashes of each entry, as `export` writes them."""
     return [{"position": entry.position, "kind": entry.kind, "body": entry.body,
              "previous": entry.previous, "hash": entry.hash} for entry in entries]
 

@@ -67,6 +67,7 @@ class Past:
             self.has_head = True
 
     def created(self, body: Any) -> None:
+        """Note the uuid that the first entry says; of another shape, none."""
         if self.entries == 1 and isinstance(body, dict):
             self.uuid = body.get("uuid")
 

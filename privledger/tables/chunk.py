@@ -33,6 +33,7 @@ class Rows:
 
     @property
     def n(self) -> int:
+        """Records in the chunk."""
         return self.features.n_rows
 
     def subset(self, members: NDArray[Any]) -> Rows:

@@ -69,6 +69,7 @@ class Shapes:
         return gain_weight * share + (1 - gain_weight) / n
 
     def choose(self, weights: np.ndarray) -> int:
+        """A place drawn in proportion to `weights`, from the public generator."""
         place = np.searchsorted(np.cumsum(weights), self.rng.random() * weights.sum())
         return min(int(place), len(weights) - 1)
 

@@ -62,6 +62,7 @@ class LabelRecipe:
 
     @property
     def classes(self) -> int:
+        """How many classes the schema lists for the target."""
         return len(self.schema.target.categories)
 
     @property

@@ -110,6 +110,7 @@ class TreeClassifier(ClassifierMixin, TreeLearner):
     """Classes are the schema's category list, never those that occur."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
+        """Fit, and note the classes in sorted order, as scikit-learn's scorers expect."""
         super().fit(X, y)
         # scikit-learn's scorers take sorted classes for granted; the schema's order is free.
         self.classes_, self._order = sorted_labels(list(self.schema_.target.categories))
