@@ -71,7 +71,7 @@ class Dataset:
 
     @property
     def chain(self) -> tuple[Context, ...]:
-        """The contexts a release on this handle happens under, outermost first."""
+        """The contexts that a release on this handle is under, outermost first."""
         return tuple(step.context for step in self.steps)
 
     @property

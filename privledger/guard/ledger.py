@@ -245,8 +245,7 @@ class Ledger(Teller):
             check_node("plan", plan)
             plan = from_json(to_json(plan))
             check_effort(self._history, to_json(plan))
-        self._history.commit(lambda state: [
-            correction(state, grant, plan, why, now()).event])
+        self._history.commit(lambda state: [correction(state, grant, plan, why, now()).event])
         return self.spent
 
     def record(self, row: int, data: str | None = None) -> RecordSpend:
@@ -279,8 +278,7 @@ class Ledger(Teller):
     def _repr_html_(self) -> str:
         """For notebooks. Names from outside are escaped."""
         budget = self.budget
-        mode = ("private" if self.mode == "private"
-                else "<strong>simulation, NOT PRIVATE</strong>")
+        mode = "private" if self.mode == "private" else "<strong>simulation, NOT PRIVATE</strong>"
         rows = (("ledger", escape(self.path)),
                 ("budget", f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, "
                            f"{escape(promise(self.relation))}"),

@@ -39,7 +39,8 @@ class Members:
         return rows if found is None else found
 
     def mask(self, data: Dataset, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
-        """Records that the steps of `data` keep, shape (n,) or None for all; the joint rate."""
+        """Who is in every part that the handle names, shape (rows,), or None where it names none;
+        and the rate of all its Poisson samples together, which are not drawn yet."""
         mask, rate = None, 1.0
         for step in data.steps:
             if step.context.kind == "part" and step.cells is not None:

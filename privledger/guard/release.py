@@ -53,12 +53,11 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
                          "nothing was read")
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
-    selects = isinstance(question, Asked)
-    (check_choice if selects else check_query)(question)
+    sums = isinstance(question, Query)
+    (check_query if sums else check_choice)(question)
     if asserted:  # nothing else of a policy can change after the request
         keep(inside.policy, Origins(asserted=(question.label,)))
-    return _choose(inside, leaf, question) if selects else _measure(
-        inside, leaf, question, rollover)
+    return _measure(inside, leaf, question, rollover) if sums else _choose(inside, leaf, question)
 
 
 def _measure(inside: Inside, mechanism: Any, query: Query,
@@ -126,7 +125,7 @@ def _taken(inside: Inside, query: Query, mechanism: Any, made: tuple[Recipe, ...
     if not whole:
         mask = _mask(inside, query, mechanism, made, rows, rollover, values)
     cells = None if query.cells is None else query.cells.index(rows)
-    return _Taken(values, cells, mask, rows.n)
+    return _Taken(values, cells, mask, rows.features.n_rows)
 
 
 def _mask(inside: Inside, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,

@@ -129,13 +129,7 @@ class Vault:
 
 
 class Seal:
-    """Stands for guarded rows in every handle. It has no fields, and no way to the rows.
-
-    Attributes:
-        identity: the name under which the ledger knows the records.
-        unlabelled: whether records may lack a label.
-        opened: how many releases have looked at the records. reading: whether one does now.
-    """
+    """Stands for guarded rows in every handle. It has no fields, and no way to the rows."""
 
     __slots__ = ("__weakref__",)
 
@@ -146,17 +140,17 @@ class Seal:
 
     @property
     def unlabelled(self) -> bool:
-        """Whether the owner said that labels may be missing."""
+        """Whether the owner said that records may lack a label."""
         return bool(_vault_of(self).unlabelled)
 
     @property
     def opened(self) -> int:
-        """How many releases have looked at the records."""
+        """How many releases have looked at the records, of every grant together."""
         return int(_vault_of(self).opened)
 
     @property
     def reading(self) -> bool:
-        """Whether a release reads the rows now."""
+        """Whether a release looks at the records now, in any thread."""
         return bool(_vault_of(self).reading)
 
     def __repr__(self) -> str:

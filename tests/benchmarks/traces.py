@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -73,40 +73,34 @@ def table(rows: int = 200) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return columns, (place % 11).astype(float)
 
 
-def traces() -> Iterator[tuple[str, Trace]]:
-    """Name and trace of each of the six."""
+NAMES = ("plan", "reserve", "one release", "record", "verify", "three-tree fit")
+
+
+def traces(names: Sequence[str] = NAMES) -> Iterator[tuple[str, Trace]]:
+    """Name and trace of each; the second of two runs, so that what is loaded late is loaded."""
+    for name in names:
+        for _ in range(2):
+            found = trace(_work(name))
+        yield name, found
+
+
+def _work(name: str) -> Callable[[], Any]:
+    """What is watched under this name, with a ledger of its own and one fit in it."""
     learner = privledger_learners.SGBDTRegressor(
         epsilon=1.0, delta=1e-6, schema=SCHEMA, n_trees=3, random_state=0)
-    for name, watched in (
-        ("plan", lambda: learner.plan(SCHEMA)), ("reserve", None), ("one release", None),
-        ("record", None), ("verify", None), ("three-tree fit", None)):
-        yield name, _twice(name, watched, learner)
-
-
-def _twice(name: str, watched: Callable[[], Any] | None, learner: Any) -> Trace:
-    """The second of two runs, each with a ledger of its own: what is loaded late is loaded."""
-    found = Trace(Counter(), 0)
-    for _ in range(2):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 1e-6), filter="gdp")
-        data = ledger.protect(*table(), SCHEMA, name="t")
-        with ledger.request(pl.Repeat(GAUSSIAN, 2), data, learner="before") as session:
-            session.release(GAUSSIAN, data.count())
-        found = trace(watched or _work(name, ledger, data, learner))
-    return found
-
-
-def _work(name: str, ledger: pl.Ledger, data: pl.Dataset, learner: Any) -> Callable[[], Any]:
-    """What is watched under this name, when everything before it was done."""
-    if name == "reserve":
-        return lambda: ledger.request(GAUSSIAN, data)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 1e-6), filter="gdp")
+    data = ledger.protect(*table(), SCHEMA, name="t")
+    plan, query = pl.Repeat(GAUSSIAN, 2), data.count()
+    with ledger.request(plan, data, learner="before") as session:
+        session.release(GAUSSIAN, query)
     if name == "one release":
-        session, query = ledger.request(pl.Repeat(GAUSSIAN, 2), data), data.count()
+        session = ledger.request(plan, data)
         return lambda: session.release(GAUSSIAN, query)
-    if name == "record":
-        return lambda: ledger.record(3, "t")
-    if name == "verify":
-        return ledger.verify
-    return lambda: learner.fit(data)
+    return {
+        "plan": lambda: learner.plan(SCHEMA), "reserve": lambda: ledger.request(GAUSSIAN, data),
+        "record": lambda: ledger.record(3, "t"), "verify": ledger.verify,
+        "three-tree fit": lambda: learner.fit(data),
+    }[name]
 
 
 def main() -> None:
