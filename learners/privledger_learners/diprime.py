@@ -12,21 +12,35 @@ import numpy as np
 from attrs import evolve, frozen
 
 import privledger as pl
-from privledger_learners.checking import check_choice, check_count, check_number
-from privledger_learners.trees.budget import scale_within
-from privledger_learners.trees.depth import DepthRule
-from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
-from privledger_learners.trees.forest import Forest, Tree
-from privledger_learners.trees.grow import geometric, laplace, monotone, some_of, splittable
-from privledger_learners.trees.leaves import (
+from privledger_learners.estimator import Relation
+from privledger_learners.parameters import (
+    check_choice,
+    check_common,
+    check_count,
+    check_depth,
+    check_number,
+)
+from privledger_learners.published import diprime_claims
+from privledger_learners.trees.depth_rule import (
+    DepthRule,
     fair_depth,
-    leaf_values,
-    quantile_classes,
+    scale_within,
     scales_per_leaf,
+)
+from privledger_learners.trees.forest import Forest, Tree, TreeClassifier, TreeRegressor
+from privledger_learners.trees.grow import (
+    geometric,
+    laplace,
+    leaf_values,
+    monotone,
+    quantile_classes,
+    some_of,
+    splittable,
 )
 
 PAPER = "Consul & Williamson, Balance is key: Private median splits yield high-utility random trees"
 VARIANTS = ("base", "exp", "flip", "joint")
+PAPERS_CANDIDATES = 5  # features that compete in a leaf, where none are set
 
 
 @frozen
@@ -43,7 +57,7 @@ class DiprimeRecipe:
     """
 
     schema: pl.Schema
-    relation: str
+    relation: Relation
     delta: float
     variant: str
     trees: int
@@ -65,7 +79,7 @@ class DiprimeRecipe:
 
     @property
     def plan(self) -> pl.Node:
-        """What a fit spends, with the noise that was calibrated to the budget."""
+        """What a fit reserves: the plan at the factor that makes it cost the budget."""
         return self.plan_at(self.factor)
 
     def plan_at(self, factor: float) -> pl.Node:
@@ -139,8 +153,8 @@ class DiprimeRecipe:
                                       self.smoothing))
 
     def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
-              mechanisms: tuple[Any, ...], labels: Any,
-              rng: np.random.Generator) -> pl.questions.Picked:
+              mechanisms: tuple[Any, ...], labels: Any, rng: np.random.Generator) -> Any:
+        """What each leaf of a level tests, and where: a released `Picked`."""
         allowed = splittable(tree)
         if self.variant == "base":
             feature = np.where(allowed.any(axis=1), some_of(allowed, 1, rng).argmax(axis=1), -1)
@@ -156,9 +170,14 @@ class DiprimeRecipe:
 
     def claimed(self) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the cost of its own steps and of what runs here."""
-        from privledger_learners.diprime_claims import diprime_claims
-
-        return diprime_claims(self)
+        features = len(self.schema.features)
+        return diprime_claims(
+            structure=self.factor * self.structure, leaves=self.factor * self.leaves,
+            trees=self.trees, partitioned=self.partitioned, variant=self.variant,
+            attribute=self.attribute, delta=self.delta,
+            candidates=min(self.candidates or PAPERS_CANDIDATES, features),
+            regression=self.schema.task == "regression",
+            sound=pl.epsilon(self.plan, self.delta, self.relation))
 
 
 class _DiPriMe:
@@ -184,7 +203,7 @@ class _DiPriMe:
         smoothing: float = 4.0,
         per_leaf: float | None = None,
         numeric_bins: int = 65534,
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -233,29 +252,24 @@ class _DiPriMe:
         return evolve(recipe, factor=factor)
 
     def _check(self) -> None:
-        check_number("epsilon", self.epsilon, 0.0, 1e6)
-        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
+        check_common(self)
+        check_choice("relation", self.relation, ("add_remove", "replace_one"))
         check_choice("variant", self.variant, VARIANTS)
-        if self.n_trees is not None:
-            check_count("n_trees", self.n_trees, 1, 1000)
         check_choice("partitioned", self.partitioned, (True, False))
-        if self.depth is not None:
-            check_count("depth", self.depth, 1, 14)
+        for name, most in (("n_trees", 1000), ("candidates", 10**6)):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), 1, most)
+        check_depth(self.depth)
         check_count("max_depth", self.max_depth, 1, 14)
         if self.split_share is not None:
             check_number("split_share", self.split_share, 0.0, 0.99)
         check_number("attribute_share", self.attribute_share, 0.0, 0.99)
-        if self.candidates is not None:
-            check_count("candidates", self.candidates, 1)
         check_number("level_ratio", self.level_ratio, 0.5, 2.0)
         check_number("count_share", self.count_share, 0.0, 0.4)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4, open_low=False)
         check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
         if self.per_leaf is not None:
             check_number("per_leaf", self.per_leaf, 0.0, 1e6)
-        check_count("numeric_bins", self.numeric_bins, 1, 65534)
-        check_choice("relation", self.relation, ("add_remove", "replace_one"))
-        check_choice("mode", self.mode, ("private", "simulation"))
 
 
 class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):

@@ -1,8 +1,9 @@
-"""DPBoost: gradient boosting whose trees are split by an exponential mechanism on the gain.
+"""DPBoost, the learner: gradient boosting whose trees are split by noisy best gains.
 
-Seed: Kirschte et al., "S-GBDT", section V and appendix, where DPBoost (Li, Wu, Wen, He) is the
-baseline, with a grid-less exponential mechanism, gradient-based data filtering, geometric leaf
-clipping and a noisy initial score. Lines, deviations and reasons: docs/papers/dpboost.md.
+The algorithm reads like the paper in boosting/best_splits.py. Seed: Kirschte et al., "S-GBDT",
+section V and appendix, where DPBoost (Li, Wu, Wen, He) is the baseline, with a grid-less
+exponential mechanism, gradient-based data filtering, geometric leaf clipping and a noisy initial
+score. Lines, deviations and reasons: docs/papers/dpboost.md.
 """
 
 from __future__ import annotations
@@ -10,21 +11,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 
 import privledger as pl
-from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
-from privledger_learners.claims import dpboost_claims, dpboost_total
-from privledger_learners.gain.params import check_params, make_rule, make_shaping
-from privledger_learners.gain.rule import Priced, Shape, price
-from privledger_learners.gain.train import Model, Start, train
-from privledger_learners.guarding import guard
+from privledger_learners.boosting.best_splits import (
+    DpboostRule,
+    Rounds,
+    begin,
+    choose_shape,
+    price,
+)
+from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
+from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start
+from privledger_learners.estimator import Relation
+from privledger_learners.parameters import check_choice, check_count, check_number
+from privledger_learners.published import dpboost_claims
 
 PAPER = ("Li, Wu, Wen, He, Privacy-Preserving Gradient Boosting Decision Trees (DPBoost), as the "
          "baseline of Kirschte et al., S-GBDT")
+PURE_SHAPES = (Shape(4, 2), Shape(8, 2), Shape(16, 3), Shape(32, 3), Shape(48, 4), Shape(64, 5))
+GAUSSIAN_SHAPES = (Shape(32, 3), Shape(64, 3), Shape(64, 4))
+"""Little signal to much, found on development sets (docs/papers/dpboost.md). With delta above 0
+many trees cost little more than few."""
 
 
-class _DPBoost(Boosted, BaseEstimator):
+class _DPBoost(Boosted):
     """Shared by regressor and classifier; see their docstrings."""
 
     model_records = (Model, Shape, Start)
@@ -50,7 +61,7 @@ class _DPBoost(Boosted, BaseEstimator):
         regularization: float = 10.0,
         penalty: float = 1.0,
         numeric_bins: int = 65534,
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -78,47 +89,106 @@ class _DPBoost(Boosted, BaseEstimator):
         self.random_state = random_state
         self.unaccounted = unaccounted
 
-    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
-        """The composition node of `fit`, from public facts only."""
-        return self._priced(schema if schema is not None else self.schema).plan
-
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic for this plan's mechanisms, beside the sound one."""
-        priced = self._priced(schema if schema is not None else self.schema)
-        return dpboost_claims(priced, self.delta, self.relation)
+        priced = self._recipe(self._known(schema))
+        rule, noise, shape = priced.rule, priced.noise, priced.rule.shapes[-1]
+        split, start = rule.split_node(shape, noise), rule.start_nodes(noise)
+        leaves = pl.Sequential(rule.leaf_nodes(shape, noise, 0))
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Train under a grant.
+        def sound(node: pl.Node, delta: float = self.delta) -> float:
+            return pl.epsilon(node, delta, self.relation)
 
-        Args:
-            X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
-                put behind a fresh in-memory ledger with budget (epsilon, delta).
-            y: the target, for a table.
+        return dpboost_claims(
+            claimed_splits=shape.depth * split.epsilon,
+            claimed_leaves=sound(leaves, 0.0) if self.delta == 0 else None,
+            claimed=self._published(priced),
+            start=sound(pl.Sequential(start)) if start else None,
+            splits=sound(pl.Repeat(split, shape.depth)), leaves=sound(leaves),
+            whole=sound(priced.plan), delta=self.delta)
 
-        Raises:
-            BudgetExceeded: the ledger refused; nothing was read.
+    def _published(self, priced: Priced[DpboostRule]) -> float | None:
+        """The printed arithmetic for everything: pure epsilon only, and without an initial score.
+
+        Trees on disjoint parts count once for each round of parts.
         """
-        data, schema = guard(self, X, y)
-        priced = self._priced(schema)
-        shaping, bins = make_shaping(self, schema), data.bins(self.numeric_bins)
-        with data.ledger.request(priced.plan, data, learner=self.info.name,
-                                 delta=self.delta,
-                                 claimed=dpboost_total(priced, self.delta,
-                                                       self.relation)) as session:
-            self.model_ = train(session, data, priced, shaping, bins)
-        self.receipt_ = session.receipt
-        self.ledger_ = data.ledger
-        self.data_ = data
-        self.private_ = data.ledger.mode == "private"
-        self.n_trees_ = len(self.model_.trees)
-        return self
+        rule, noise, shape = priced.rule, priced.noise, priced.rule.shapes[-1]
+        if rule.start_nodes(noise) or self.delta:
+            return None
+        leaves = pl.Sequential(rule.leaf_nodes(shape, noise, 0))
+        one = shape.depth * rule.split_node(shape, noise).epsilon + pl.epsilon(
+            leaves, 0.0, self.relation)
+        return one * shape.trees / rule.parts
 
-    def _priced(self, schema: pl.Schema | None) -> Priced:
-        if not isinstance(schema, pl.Schema):
-            raise pl.SchemaError("a schema is needed: bounds and categories must be public facts, "
-                                 "they are never read off the data")
-        check_params(self)
-        return price(make_rule(self, schema), self.epsilon, self.delta, self.relation)
+    def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        priced = self._recipe(self._known(schema))
+        bins = data.bins(self.numeric_bins)
+        leaves = self._leaf_rule(schema, *self._defaults(schema))
+
+        def ask(session: pl.Session) -> Model:
+            start = begin(session, data, priced)
+            shape = choose_shape(priced.rule.shapes, start.n_hat, priced.noise,
+                                 gaussian=priced.rule.gaussian)
+            model = Model.begun(schema, bins, start, shape=shape)
+            return Rounds(
+                session, priced, leaves, model, shape, model.guarded_scores(data),
+                self.gradient_filtering, self.penalty,
+                1.0 if self.geometric == "none" else max(1 - leaves.rate, 0.5)).grow(data)
+
+        self._grown(self._granted(data, priced.plan, ask, claimed=self._published(priced)))
+
+    def _recipe(self, schema: pl.Schema) -> Priced[DpboostRule]:
+        self._check()
+        return price(self._rule(schema), self.epsilon, self.delta)
+
+    @staticmethod
+    def _defaults(schema: pl.Schema) -> tuple[float, float]:
+        """Learning rate and leaf width of the default rule."""
+        return (0.6, 0.3) if schema.task == "regression" else (0.8, 1.2)
+
+    def _rule(self, schema: pl.Schema) -> DpboostRule:
+        """The priced part of the parameters."""
+        regression, gaussian = schema.task == "regression", self.delta > 0
+        share, clip = self.start_share, self.gradient_clip
+        if share is None:
+            share = (0.12 if regression else 0.03) if gaussian else (0.2 if regression else 0.08)
+        if clip is None:
+            clip = 0.25 if regression else 0.5
+        rate = self._leaf_rule(schema, *self._defaults(schema)).rate
+        return DpboostRule(
+            shapes=self._shapes(), parts=int(self.parts), start_share=float(share),
+            split_share=float(self.split_share), count_share=float(self.count_share),
+            clip=float(clip), shrink=max(1 - rate, 0.5) if self.geometric == "gradients" else 1.0,
+            gaussian=gaussian, regression=regression, relation=self.relation)
+
+    def _shapes(self) -> tuple[Shape, ...]:
+        """The candidates of the rule, with whatever was set fixed, each once."""
+        found = []
+        for shape in GAUSSIAN_SHAPES if self.delta > 0 else PURE_SHAPES:
+            trees = shape.trees if self.n_trees is None else self.n_trees
+            trees = -(-trees // self.parts) * self.parts
+            one = Shape(int(trees), int(shape.depth if self.depth is None else self.depth))
+            if one not in found:
+                found.append(one)
+        return tuple(found)
+
+    def _check(self) -> None:
+        check_choice("geometric", self.geometric, ("none", "leaves", "gradients"))
+        self._check_boosted()
+        check_number("epsilon", self.epsilon, 0, 1e6)
+        check_number("delta", self.delta, 0, 1 - 1e-12, open_low=False)
+        check_count("parts", self.parts, 1, 10**4)
+        if self.n_trees is not None:
+            check_count("n_trees", self.n_trees, 1, 10**5)
+        if self.depth is not None:
+            check_count("depth", self.depth, 1, 10)
+        check_number("split_share", self.split_share, 0, 0.99)
+        check_number("regularization", self.regularization, 0, 1e6)
+        check_number("penalty", self.penalty, 0, 1e6, open_low=False)
+        if not isinstance(self.gradient_filtering, bool):
+            raise pl.InvalidValue("gradient_filtering", self.gradient_filtering, "True or False")
+        if self.n_trees is not None and self.n_trees % self.parts:
+            raise pl.InvalidValue("n_trees", self.n_trees, "a multiple of parts")
 
 
 class DPBoostRegressor(RegressorMixin, _DPBoost):
@@ -159,7 +229,8 @@ class DPBoostRegressor(RegressorMixin, _DPBoost):
         """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
         scores = self._scores(X)
         target = self.model_.bins.schema.target
-        return np.clip(self.model_.center + self.model_.scale * scores, target.lower, target.upper)
+        return np.asarray(np.clip(self.model_.center + self.model_.scale * scores,
+                                  target.lower, target.upper))
 
 
 class DPBoostClassifier(ScoreClassifier, _DPBoost):
@@ -172,14 +243,6 @@ class DPBoostClassifier(ScoreClassifier, _DPBoost):
 
     info = pl.LearnerInfo("dpboost-classifier", "boosted trees, noisy best splits, for classes",
                           PAPER, ("add_remove", "replace_one"), ("classification",))
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit, and note the schema's classes as `classes_`; see `DPBoostRegressor.fit`."""
-        super().fit(X, y)
-        self._note_classes()
-        return self
-
-    fit.__doc__ = _DPBoost.fit.__doc__
 
 
 __all__ = ["DPBoostClassifier", "DPBoostRegressor"]

@@ -12,13 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from attrs import frozen
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
-from privledger_learners.accounted import Accounted
-from privledger_learners.guarding import forget_guarded, guard, note_features
+from privledger_learners.estimator import PrivateLearner, Relation
+from privledger_learners.guarding import note_features
 
 PAPER = "Swope et al., Feature Selection from Differentially Private Correlations"
 METHODS = ("auto", "gumbel", "canonical")
@@ -29,48 +29,54 @@ rise; with others it did at every epsilon tried (docs/papers/dp-sis.md)."""
 _BELOW = 1 - 2.0**-40  # sums of k rounded costs stay within epsilon
 
 
-class _Selector(Accounted, SelectorMixin, BaseEstimator):
+@frozen
+class Selection:
+    """What one selection reserves, and how its features are drawn.
+
+    Attributes:
+        draw: a `TopK` for all k at once, else the mechanism of one of k draws.
+    """
+
+    plan: pl.Node
+    draw: pl.Node
+
+    def features(self, session: pl.Session, choice: pl.questions.FeatureChoice,
+                 k: int) -> list[int]:
+        """Positions of k features; one by one in the order they were drawn."""
+        if isinstance(self.draw, pl.TopK):
+            return [int(place) for place in session.release(self.draw, choice)]
+        chosen: list[int] = []
+        for _ in range(k):
+            chosen += session.release(self.draw, choice).tolist()
+            if len(chosen) < k:
+                choice = choice.without(*chosen)
+        return chosen
+
+
+class _Selector(SelectorMixin, PrivateLearner):
     """Shared by `DPSIS` and `DPSISTwoStage`; see their docstrings."""
 
+    k: int
+    method: str
+    relation: Relation
     model_attributes = ("_inferred",)
 
-    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
-        """The composition node of `fit`, from public facts only."""
-        return self._plan(self._schema(schema))[0]
+    def _score(self, schema: pl.Schema) -> Any:
+        """What features are scored by, of a guarded table: a name, or a description."""
+        raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Choose features under a grant.
+    def _change(self, schema: pl.Schema) -> tuple[float, float]:
+        """Proved bounds on how one record moves a score."""
+        raise NotImplementedError
 
-        Args:
-            X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
-                put behind a fresh in-memory ledger with budget (epsilon, delta).
-            y: the target, for a table.
-
-        Raises:
-            BudgetExceeded: the ledger refused; nothing was read.
-        """
-        data, schema = guard(self, X, y)
-        plan, draw = self._plan(schema)
-        with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta,
-                                 claimed=float(self.epsilon)) as session:
-            choice = data.features_by(self._score(schema))
-            if isinstance(draw, pl.TopK):
-                chosen = session.release(draw, choice).tolist()
-            else:
-                chosen = []
-                for _ in range(self.k):
-                    chosen += session.release(draw, choice).tolist()
-                    if len(chosen) < self.k:
-                        choice = choice.without(*chosen)
+    def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        selection = self._recipe(schema)
+        chosen = self._granted(data, selection.plan, lambda session: selection.features(
+            session, data.features_by(self._score(schema)), self.k), claimed=float(self.epsilon))
         self.schema_ = schema
         self.selected_ = np.array(chosen, dtype=np.int64)
         self.support_ = np.zeros(len(schema.features), dtype=bool)
         self.support_[self.selected_] = True
-        self.receipt_ = session.receipt
-        self.ledger_ = data.ledger
-        self.data_ = data
-        self.private_ = data.ledger.mode == "private"
-        return self
 
     def transform(self, X: Any) -> Any:
         """The chosen columns of a table; of a guarded Dataset, a handle on them."""
@@ -89,23 +95,14 @@ class _Selector(Accounted, SelectorMixin, BaseEstimator):
         table = np.asarray(X)
         if table.ndim != 2 or table.shape[1] != len(names):
             raise pl.errors.DataError(f"X has {table.shape[-1] if table.ndim else 0} features, but "
-                                      f"{type(self).__name__} is expecting {len(names)} "
-                                      "features as input")
+                               f"{type(self).__name__} is expecting {len(names)} features as input")
         return table[:, self.support_]
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self, "support_")
-        return self.support_
+        return np.asarray(self.support_)
 
-    def _schema(self, schema: pl.Schema | None) -> pl.Schema:
-        found = schema if schema is not None else self.schema
-        if not isinstance(found, pl.Schema):
-            raise pl.SchemaError("a schema is needed: bounds and categories must be public facts, "
-                                 "they are never read off the data")
-        return found
-
-    def _plan(self, schema: pl.Schema) -> tuple[pl.Node, Any]:
-        """The whole plan, and the mechanism of one release."""
+    def _recipe(self, schema: pl.Schema) -> Selection:
         features = len(schema.features)
         pl.Budget(self.epsilon, self.delta)  # refuses what is no epsilon or delta
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
@@ -122,7 +119,7 @@ class _Selector(Accounted, SelectorMixin, BaseEstimator):
             method = "canonical" if at_once and self.k < features else "gumbel"
         if method == "canonical":
             top = pl.TopK(int(self.k), self.epsilon, "exponential")
-            return top, top
+            return Selection(top, top)
 
         def one(noise: float) -> pl.Exponential:
             # Its bounded range is 1/noise.
@@ -132,16 +129,11 @@ class _Selector(Accounted, SelectorMixin, BaseEstimator):
         if self.delta > 0:
             noise = min(noise, pl.calibrate(lambda z: pl.Repeat(one(z), int(self.k)),
                                             self.epsilon, self.delta, self.relation))
-        return pl.Repeat(one(noise), int(self.k)), one(noise)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return forget_guarded(super().__getstate__())
+        return Selection(pl.Repeat(one(noise), int(self.k)), one(noise))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = True
-        tags.non_deterministic = self.mode != "simulation"
         return tags
 
 
@@ -181,7 +173,7 @@ class DPSIS(_Selector):
         k: int = 5,
         scores: str | pl.questions.CustomScores = "auto",
         method: str = "auto",
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -262,7 +254,7 @@ class DPSISTwoStage(_Selector):
         blocks: int | None = None,
         penalty: float = 0.1,
         method: str = "auto",
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,

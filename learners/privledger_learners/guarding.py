@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +12,9 @@ from sklearn.utils.validation import validate_data
 
 import privledger as pl
 from privledger_learners.accounted import note_rows, refuse_search
-from privledger_learners.owned import own
 
+NO_TARGET = "this estimator requires y to be passed, but the target y is None"
+NOTHING = pl.nodes.Public("records without a label: not asked")
 GUARDED = ("ledger_", "data_", "stream_scope_")
 
 
@@ -39,8 +41,7 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
     else:
         note_features(learner, X, fitting=True)
     if y is None:
-        raise pl.errors.DataError(
-            "this estimator requires y to be passed, but the target y is None")
+        raise pl.errors.DataError(NO_TARGET)
     simulated = learner.mode == "simulation"
     seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
     ledger = pl.Ledger.create(
@@ -49,15 +50,15 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
     # Which relation and which table a learner is for is part of what it is, not of its data.
     data = ledger.protect(X, y, schema, public_features=learner.relation == "replace_label",
                           unlabelled=getattr(learner, "unlabelled", False))
-    own(ledger, data)
+    _own(ledger, data)
     note_rows(learner, ledger, X, y, schema)
     return data, schema
 
 
 def _match(learner: Any, ledger: Any) -> None:
     if learner.relation != ledger.relation:
-        raise pl.errors.RelationMismatch(f"the learner is set to {learner.relation}, the ledger "
-                                         f"keeps {ledger.relation}")
+        raise pl.errors.RelationMismatch(f"the learner is set to {learner.relation}, "
+                                         f"the ledger keeps {ledger.relation}")
 
 
 def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, Any]:
@@ -70,8 +71,7 @@ def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, 
         raise pl.InvalidValue("X_unlabelled", "given", "None with a guarded Dataset: its rows "
                               "without a label are inside")
     if y is None:
-        raise pl.errors.DataError(
-            "this estimator requires y to be passed, but the target y is None")
+        raise pl.errors.DataError(NO_TARGET)
     both = [_columns(table, schema) for table in (X, more)]
     columns = {name: np.concatenate([_plain(table[name], other[name]),
                                      _plain(other[name], table[name])])
@@ -79,6 +79,19 @@ def with_unlabelled(X: Any, y: Any, more: Any, schema: pl.Schema) -> tuple[Any, 
     labels = np.asarray(y, dtype=object).reshape(-1)
     rows = len(next(iter(both[1].values())))
     return columns, np.concatenate([labels, np.full(rows, None, dtype=object)])
+
+
+def among_labelled(node: pl.Node) -> pl.Node:
+    """`node` on the labelled records: on all, or on that part of a table where some have none.
+
+    Which of the two it is, is public; both cost the same.
+    """
+    return pl.nodes.OneOf([node, pl.Parallel([NOTHING, node], "index")])
+
+
+def labelled(data: pl.Dataset) -> pl.Dataset:
+    """The handle on the records with a label."""
+    return data.partition(pl.questions.LabelledCells())[1] if data.unlabelled else data
 
 
 def _plain(array: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -143,3 +156,42 @@ def infer_schema(learner: Any, X: Any, y: Any) -> tuple[Any, Any, pl.Schema]:
 def forget_guarded(state: dict[str, Any]) -> dict[str, Any]:
     """A fitted learner's state without anything that reaches guarded data."""
     return {name: value for name, value in state.items() if name not in GUARDED}
+
+
+# Ledgers that a learner made itself, for a plain table: kept for later tables of a stream. A
+# fitted model holds what may be asked of its ledger, and no way to the ledger that could protect,
+# append or look at records. Here the ledger is found by that handle, for as long as it lives.
+
+
+class _Place(weakref.ref[pl.LedgerHandle]):
+    __slots__ = ("number",)
+    number: int
+
+
+_MADE: dict[int, tuple[_Place, pl.Ledger]] = {}
+
+
+def _forget(place: _Place) -> None:
+    held = _MADE.get(place.number)
+    if held is not None and held[0] is place:
+        del _MADE[place.number]
+
+
+def _own(ledger: pl.Ledger, data: pl.Dataset) -> None:
+    """Note that the learner itself made the ledger of `data`."""
+    place = _Place(data.ledger, _forget)
+    place.number = id(data.ledger)
+    _MADE[place.number] = place, ledger
+
+
+def made_for(data: pl.Dataset) -> pl.Ledger:
+    """The ledger that the learner made for these records.
+
+    Raises:
+        NotGranted: somebody else did.
+    """
+    held = _MADE.get(id(data.ledger))
+    if held is None or held[0]() is not data.ledger:
+        raise pl.NotGranted("late arrivals are put behind the guard by the ledger's owner: pass "
+                            "the Dataset that ledger.append returns")
+    return held[1]

@@ -12,16 +12,23 @@ import numpy as np
 from attrs import frozen
 
 import privledger as pl
-from privledger_learners.checking import check_choice, check_count, check_number
-from privledger_learners.trees.depth import DepthRule
-from privledger_learners.trees.estimator import TreeClassifier, TreeRegressor
-from privledger_learners.trees.forest import Forest, Tree
-from privledger_learners.trees.grow import geometric, grow, laplace, monotone
-from privledger_learners.trees.leaves import (
-    fair_depth,
+from privledger_learners.estimator import Relation
+from privledger_learners.parameters import (
+    check_choice,
+    check_common,
+    check_count,
+    check_depth,
+    check_number,
+)
+from privledger_learners.trees.depth_rule import DepthRule, fair_depth, scales_per_leaf
+from privledger_learners.trees.forest import Forest, Tree, TreeClassifier, TreeRegressor
+from privledger_learners.trees.grow import (
+    geometric,
+    grow,
+    laplace,
     leaf_values,
+    monotone,
     quantile_classes,
-    scales_per_leaf,
 )
 
 LEVEL_RATIO = 1.1
@@ -38,7 +45,7 @@ class JointRecipe:
     """
 
     schema: pl.Schema
-    relation: str
+    relation: Relation
     count: float
     quantiles: float
     structure: float
@@ -110,7 +117,7 @@ class _JointTree:
         quantile_share: float = 0.05,
         smoothing: float = 4.0,
         numeric_bins: int = 65534,
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -143,18 +150,14 @@ class _JointTree:
                            self.depth, self.max_depth, rows, self.numeric_bins, self.smoothing)
 
     def _check(self) -> None:
-        check_number("epsilon", self.epsilon, 0.0, 1e6)
-        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
-        if self.depth is not None:
-            check_count("depth", self.depth, 1, 14)
+        check_common(self)
+        check_choice("relation", self.relation, ("add_remove", "replace_one"))
+        check_depth(self.depth)
         check_count("max_depth", self.max_depth, 1, 14)
         check_number("structure_share", self.structure_share, 0.0, 0.99)
         check_number("count_share", self.count_share, 0.0, 0.5)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4)
         check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
-        check_count("numeric_bins", self.numeric_bins, 1, 65534)
-        check_choice("relation", self.relation, ("add_remove", "replace_one"))
-        check_choice("mode", self.mode, ("private", "simulation"))
 
 
 class JointTreeClassifier(_JointTree, TreeClassifier):

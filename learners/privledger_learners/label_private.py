@@ -5,25 +5,158 @@ Protects LABELS ONLY; docs/papers/label-private.md.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from attrs import frozen
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import privledger as pl
-from privledger_learners.accounted import Accounted
-from privledger_learners.checking import check_choice, check_count, check_number
-from privledger_learners.guarding import forget_guarded, guard, note_features, with_unlabelled
-from privledger_learners.labels import as_labels, sorted_labels
-from privledger_learners.responses.recipe import RELATION, LabelRecipe
-from privledger_learners.responses.soft_forest import Boughs, SoftForest, positive_shares
-from privledger_learners.responses.tables import numbers
+from privledger_learners.estimator import (
+    LabelClassifier,
+    PrivateLearner,
+    Relation,
+    needs_classes,
+)
+from privledger_learners.guarding import (
+    among_labelled,
+    guard,
+    labelled,
+    note_features,
+    with_unlabelled,
+)
+from privledger_learners.parameters import check_choice, check_count, check_number
+from privledger_learners.soft_forest import Boughs, SoftForest, numbers, positive_shares
 
+RELATION: Relation = "replace_label"
 LEAST_SHARE = 0.02
 
 
-class LabelPrivateClassifier(Accounted, ClassifierMixin, BaseEstimator):
+def response(epsilon: float, buckets: int) -> pl.RandomizedResponse:
+    """Randomised response of pure cost a hair below `epsilon`."""
+    return pl.RandomizedResponse(buckets / (buckets + math.expm1(epsilon * (1 - 1e-9))), buckets)
+
+
+def likelihood(answers: np.ndarray, lists: np.ndarray | None, mechanism: pl.RandomizedResponse,
+               classes: int) -> np.ndarray:
+    """Chance of each answer under every true class, shape (n, classes).
+
+    Args:
+        answers: class positions. lists: candidates of each record, shape (n, k), or None.
+    """
+    other = mechanism.noise_parameter / mechanism.num_buckets
+    found = np.full((len(answers), classes), other)
+    if lists is not None:
+        found[:] = 1 / mechanism.num_buckets  # a class outside of the list answers uniformly
+        np.put_along_axis(found, lists, other, axis=1)
+    found[np.arange(len(answers)), answers] = 1 - mechanism.noise_parameter + other
+    return found
+
+
+def best_lists(shares: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """How many candidates each record should answer among, and classes by falling share.
+
+    The number that makes a true answer most likely, at least two (Ghazi, Golowich, Kumar,
+    Manurangsi, Zhang 2021, arXiv:2102.06062, Algorithm 2, where it may be one).
+    """
+    order = np.argsort(-shares, axis=1, kind="stable")
+    covered = np.cumsum(np.take_along_axis(shares, order, axis=1), axis=1)
+    kept = math.exp(min(epsilon, 700.0))
+    truthful = covered * (kept / (kept + np.arange(shares.shape[1])))
+    return truthful[:, 1:].argmax(axis=1) + 2, order
+
+
+@frozen
+class LabelRecipe:
+    """Two classes: one response each. More: half of the records first, the others among few.
+
+    Attributes:
+        first: part of the records that answers among all classes.
+    """
+
+    schema: pl.Schema
+    epsilon: float
+    first: float
+
+    @property
+    def classes(self) -> int:
+        """How many classes the schema declares."""
+        return len(self.schema.target.categories)
+
+    @property
+    def _staged(self) -> bool:
+        return self.classes > 2 and self.first < 1
+
+    def _responses(self) -> list[pl.RandomizedResponse]:
+        """Among 2, 3, ... all classes."""
+        return [response(self.epsilon, size) for size in range(2, self.classes + 1)]
+
+    @property
+    def plan(self) -> pl.Node:
+        """Labels only. Parts by position: a label answers in one of them."""
+        node: pl.Node = response(self.epsilon, self.classes)
+        if self._staged:
+            node = pl.Parallel([node, pl.Parallel(self._responses(), "index")], "index")
+        return pl.nodes.LabelOnly(pl.Sequential([
+            pl.nodes.Public("features, and who has a label"), among_labelled(node),
+            pl.nodes.PostProcess("a model of the answers")]))
+
+    def ask(self, session: pl.Session, data: pl.Dataset, table: np.ndarray, forest: SoftForest,
+            rng: np.random.Generator) -> np.ndarray:
+        """Likelihood of every record's answer, shape (n_records, classes); 1 where none came.
+
+        Args:
+            table: public features of all records. forest: unfitted; models the first answers.
+        """
+        known = np.flatnonzero(data.public_labelled)
+        if not len(known):
+            raise pl.errors.DataError("no record has a label: there is nothing to learn from")
+        found = np.ones((data.public_rows, self.classes))
+        everything = response(self.epsilon, self.classes)
+        if not self._staged or len(known) < 4:
+            part = labelled(data)
+            if self._staged:
+                first = np.zeros(len(found), dtype=np.int64)
+                part = part.partition(pl.questions.IndexCells(first, 2))[0]
+            answers = session.release(everything, part.labels())
+            found[known] = likelihood(answers, None, everything, self.classes)
+            return found
+        early = rng.permutation(known)[: max(2, int(self.first * len(known)))]
+        stage = np.ones(len(found), dtype=np.int64)
+        stage[early] = 0
+        halves = labelled(data).partition(pl.questions.IndexCells(stage, 2))
+        early, late = known[stage[known] == 0], known[stage[known] == 1]
+        answers = session.release(everything, halves[0].labels())
+        found[early] = likelihood(answers, None, everything, self.classes)
+        shares = forest.fit(table[early], found[early]).shares(table[late])
+        self._ask_among(session, halves[1], late, positive_shares(shares), found)
+        return found
+
+    def _ask_among(self, session: pl.Session, data: pl.Dataset, late: np.ndarray,
+                   shares: np.ndarray, found: np.ndarray) -> None:
+        """The rest of the records, in parts by the length of their lists."""
+        sizes, order = best_lists(shares, self.epsilon)
+        places = np.zeros(len(found), dtype=np.int64)
+        places[late] = sizes - 2
+        parts = data.partition(pl.questions.IndexCells(places, self.classes - 1))
+        for place, mechanism in enumerate(self._responses()):
+            rows = np.flatnonzero(sizes == place + 2)
+            if len(rows):
+                lists = np.sort(order[rows, : place + 2], axis=1)
+                answers = session.release(mechanism, parts[place].labels(candidates=lists))
+                found[late[rows]] = likelihood(answers, lists, mechanism, self.classes)
+
+    def claimed(self) -> tuple[pl.ClaimStep, ...]:
+        """No paper claims this learner; what Laplace counts would cost is in partitioning.md."""
+        sound = pl.epsilon(self.plan, 0.0, RELATION)
+        return (pl.ClaimStep("labels", "RRWithPrior, arXiv:2102.06062", self.epsilon, sound, 0.0,
+                             "LABELS ONLY; every label answers once, and whatever follows is "
+                             "post-processing"),)
+
+
+class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
     """Any classifier, where features are public and only labels are private.
 
     Args:
@@ -53,7 +186,6 @@ class LabelPrivateClassifier(Accounted, ClassifierMixin, BaseEstimator):
     relation = RELATION
     unlabelled = True
     model_records = (SoftForest, Boughs)
-    model_attributes = ("_inferred", "_order")
 
     def __init__(
         self,
@@ -78,15 +210,7 @@ class LabelPrivateClassifier(Accounted, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.unaccounted = unaccounted
 
-    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
-        """The composition node of `fit`, from public facts only."""
-        return self._recipe(schema if schema is not None else self.schema).plan
-
-    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
-        """What is charged; there is no paper. Never charged itself."""
-        return self._recipe(schema if schema is not None else self.schema).claimed()
-
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> LabelPrivateClassifier:
+    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> Self:
         """Train under a grant.
 
         Args:
@@ -102,40 +226,24 @@ class LabelPrivateClassifier(Accounted, ClassifierMixin, BaseEstimator):
         if X_unlabelled is not None:
             X, y = with_unlabelled(X, y, X_unlabelled, self._known(self.schema))
         data, schema = guard(self, X, y)
-        recipe = self._recipe(schema)
+        recipe = self._recipe(self._known(schema))
         rng = np.random.default_rng(self.random_state)
         table = numbers(data.public_features, one_hot=False)
-        with data.ledger.request(recipe.plan, data, learner=self.info.name,
-                                 delta=self.delta) as session:
-            answers = recipe.ask(session, data, table, self._forest(recipe, rng), rng)
+        answers = self._granted(data, recipe.plan, lambda session: recipe.ask(
+            session, data, table, self._forest(recipe, rng), rng))
         known = data.public_labelled
         forest = self._forest(recipe, rng).fit(table[known], answers[known])
         self.model_ = forest if self.estimator is None else self._taught(
             numbers(data.public_features, one_hot=True)[known], forest.soft)
-        self.receipt_ = session.receipt
-        self.ledger_ = data.ledger
-        self.data_ = data
         self.schema_ = schema
-        self.private_ = data.ledger.mode == "private"
         self.guarantee_ = repr(data.ledger)
-        self.classes_, self._order = sorted_labels(list(schema.target.categories))
+        self._note_classes(schema)
         return self
 
-    def _known(self, schema: Any) -> pl.Schema:
-        if not isinstance(schema, pl.Schema):
-            raise pl.SchemaError("a schema is needed: categories must be public facts, they are "
-                                 "never read off the labels")
-        if schema.task != "classification":
-            raise pl.SchemaError(f"{type(self).__name__} does classification; the target column "
-                                 f"{schema.target.name!r} is for {schema.task}")
-        if len(schema.target.categories) < 2:
-            raise pl.SchemaError("a classifier needs a target of at least two categories; "
-                                 "Classifier can't train when only one class is declared")
-        return schema
-
-    def _recipe(self, schema: Any) -> LabelRecipe:
+    def _recipe(self, schema: pl.Schema) -> LabelRecipe:
         self._check()
-        return LabelRecipe(self._known(schema), float(self.epsilon), float(self.first_share))
+        needs_classes(schema)
+        return LabelRecipe(schema, float(self.epsilon), float(self.first_share))
 
     def _check(self) -> None:
         check_number("epsilon", self.epsilon, 0.0, 500.0)
@@ -157,38 +265,19 @@ class LabelPrivateClassifier(Accounted, ClassifierMixin, BaseEstimator):
         rows, codes = np.nonzero(soft > LEAST_SHARE)
         return model.fit(table[rows], codes, sample_weight=soft[rows, codes])
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities, shape (n, classes), columns as in `classes_`, which is sorted."""
+    def _shares(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
         note_features(self, X, fitting=False)
         columns = pl.encode_features(X, self.schema_, strict=False)
         if isinstance(self.model_, SoftForest):
-            return self.model_.shares(numbers(columns, one_hot=False))[:, self._order]
+            return self.model_.shares(numbers(columns, one_hot=False))
         table = numbers(columns, one_hot=True)
-        found = np.zeros((len(table), len(self._order)))
+        found = np.zeros((len(table), len(self.classes_)))
         if hasattr(self.model_, "predict_proba"):
             found[:, self.model_.classes_] = self.model_.predict_proba(table)
         else:
             found[np.arange(len(table)), self.model_.predict(table)] = 1.0
-        return positive_shares(found)[:, self._order]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels as in the schema's category list, shape (n,)."""
-        shares = self.predict_proba(X)
-        return self.classes_[shares.argmax(axis=1)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy. Labels may be spelled as the schema allows: 1, 1.0 and "1" are the same."""
-        return float(super().score(X, as_labels(y, self.classes_), sample_weight))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return forget_guarded(super().__getstate__())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.non_deterministic = self.mode != "simulation"
-        return tags
+        return positive_shares(found)
 
 
 __all__ = ["LabelPrivateClassifier"]

@@ -13,13 +13,18 @@ import numpy as np
 from attrs import evolve, frozen
 
 import privledger as pl
-from privledger_learners.checking import check_choice, check_count, check_number
-from privledger_learners.trees.budget import scale_within
-from privledger_learners.trees.depth import DepthRule
-from privledger_learners.trees.estimator import TreeClassifier
-from privledger_learners.trees.forest import Forest, Tree
-from privledger_learners.trees.grow import geometric, grow, laplace, monotone
-from privledger_learners.trees.leaves import fair_depth, leaf_values
+from privledger_learners.estimator import Relation
+from privledger_learners.parameters import (
+    check_choice,
+    check_common,
+    check_count,
+    check_depth,
+    check_number,
+)
+from privledger_learners.published import mrf_claims
+from privledger_learners.trees.depth_rule import DepthRule, fair_depth, scale_within
+from privledger_learners.trees.forest import Forest, Tree, TreeClassifier
+from privledger_learners.trees.grow import geometric, grow, laplace, leaf_values, monotone
 
 PAPER = "Li et al., Multinomial Random Forest: Toward Consistency and Privacy-Preservation"
 JOINT_RATIO = 1.1
@@ -42,7 +47,7 @@ class MultinomialRecipe:
     """
 
     schema: pl.Schema
-    relation: str
+    relation: Relation
     delta: float
     variant: str
     impurity: str
@@ -63,7 +68,7 @@ class MultinomialRecipe:
 
     @property
     def plan(self) -> pl.Node:
-        """What a fit spends, with the noise that was calibrated to the budget."""
+        """What a fit reserves: the plan at the factor that makes it cost the budget."""
         return self.plan_at(self.factor)
 
     def plan_at(self, factor: float) -> pl.Node:
@@ -146,13 +151,15 @@ class MultinomialRecipe:
         if self.labels == "counts":
             return leaf_values(session, data, tree, mechanism, SMOOTHING)
         drawn = session.release(mechanism, data.choose_label(tree, classes))
-        return np.eye(classes.count)[drawn]
+        return np.asarray(np.eye(classes.count)[drawn])
 
     def claimed(self) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the cost of its own steps and of what runs here."""
-        from privledger_learners.mrf_claims import mrf_claims
-
-        return mrf_claims(self)
+        feature, cut = self.structure_epsilons()
+        return mrf_claims(
+            feature=feature, cut=cut, leaves=self.factor * self.leaves, trees=self.trees,
+            halves=self.halves, multinomial=self.variant == "multinomial", delta=self.delta,
+            sound=pl.epsilon(self.plan, self.delta, self.relation))
 
 
 class MultinomialForestClassifier(TreeClassifier):
@@ -208,7 +215,7 @@ class MultinomialForestClassifier(TreeClassifier):
         b3: float | None = None,
         per_leaf: float = 20.0,
         numeric_bins: int = 65534,
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -249,7 +256,7 @@ class MultinomialForestClassifier(TreeClassifier):
             schema, self.relation, float(self.delta), self.variant, self.impurity, labels, halves,
             trees, feature, structure - feature, leaves, count, self.depth, self.max_depth,
             self.per_leaf, rows, self.numeric_bins)
-        if self.b1 is not None:
+        if self.b1 is not None and self.b2 is not None and self.b3 is not None:
             depth = float(self.depth or 0)
             return evolve(recipe, feature=depth * self.b1, cut=depth * self.b2, leaves=self.b3,
                           literal=True)
@@ -257,20 +264,17 @@ class MultinomialForestClassifier(TreeClassifier):
                                                   float(self.delta), self.relation))
 
     def _check(self) -> None:
-        check_number("epsilon", self.epsilon, 0.0, 1e6)
-        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
+        check_common(self)
+        check_choice("relation", self.relation, ("add_remove", "replace_one"))
         check_choice("variant", self.variant, ("multinomial", "joint"))
         check_choice("impurity", self.impurity, ("gini", "entropy"))
         check_choice("labels", self.labels, (None, "drawn", "counts"))
         check_choice("halves", self.halves, (None, True, False))
-        for name in ("n_trees", "depth"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), 1, 1000 if name == "n_trees" else 14)
+        if self.n_trees is not None:
+            check_count("n_trees", self.n_trees, 1, 1000)
+        check_depth(self.depth)
         check_count("max_depth", self.max_depth, 1, 14)
         check_number("per_leaf", self.per_leaf, 0.0, 1e6)
-        check_count("numeric_bins", self.numeric_bins, 1, 65534)
-        check_choice("relation", self.relation, ("add_remove", "replace_one"))
-        check_choice("mode", self.mode, ("private", "simulation"))
         given = [self.b1, self.b2, self.b3]
         if given != [None, None, None]:
             for name, value in zip(("b1", "b2", "b3"), given, strict=True):

@@ -6,22 +6,27 @@ docs/papers/partitioning.md.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import privledger as pl
-from privledger_learners.checking import check_choice, check_count, check_number
-from privledger_learners.ensembles.choices import (
+from privledger_learners.ensembles.algorithms import PublicRecipe, SemiRecipe, SpeRecipe
+from privledger_learners.ensembles.median_trees import (
     DEEPEST,
     LABEL_SETTINGS,
     LEAF_RECORDS,
     SETTINGS,
     Choices,
 )
-from privledger_learners.ensembles.claims import ensemble_claims
-from privledger_learners.ensembles.labels_only import PublicRecipe
-from privledger_learners.ensembles.private import SemiRecipe, SpeRecipe
+from privledger_learners.estimator import Relation, needs_classes
 from privledger_learners.guarding import with_unlabelled
-from privledger_learners.trees.estimator import TreeClassifier
+from privledger_learners.parameters import (
+    check_choice,
+    check_common,
+    check_count,
+    check_depth,
+    check_number,
+)
+from privledger_learners.trees.forest import TreeClassifier
 
 NO_SETTING_ONE = (
     "one of spe, sspe1, sspe2, pte. Transductive ensembles where features are private too "
@@ -115,7 +120,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
         self.unaccounted = unaccounted
 
     @property
-    def relation(self) -> str:
+    def relation(self) -> Relation:
         """The neighbouring relation of the setting."""
         return "replace_label" if self.setting in LABEL_SETTINGS else "add_remove"
 
@@ -124,7 +129,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
         """Whether tables given to `fit` may lack labels."""
         return self.setting != "spe"
 
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> PrivateEnsembleClassifier:
+    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> Self:
         """Train under a grant.
 
         Args:
@@ -148,11 +153,8 @@ class PrivateEnsembleClassifier(TreeClassifier):
 
     def _recipe(self, schema: pl.Schema) -> SpeRecipe | SemiRecipe | PublicRecipe:
         self._check()
-        classes = len(schema.target.categories)
-        if classes < 2:
-            raise pl.SchemaError("a classifier needs a target of at least two categories; "
-                                 "Classifier can't train when only one class is declared")
-        choices, epsilon = self._choices(schema, classes), float(self.epsilon)
+        needs_classes(schema)
+        choices, epsilon = self._choices(schema), float(self.epsilon)
         if self.setting == "spe":
             return SpeRecipe(schema, epsilon, choices)
         if self.setting == "sspe1":
@@ -160,14 +162,9 @@ class PrivateEnsembleClassifier(TreeClassifier):
         return PublicRecipe(schema, epsilon, choices,
                             self.second_trees if self.setting == "pte" else 0)
 
-    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
-        """The paper's arithmetic beside the sound one. Never charged."""
-        known = self._known(schema)
-        return ensemble_claims(self._recipe(known), self.setting, float(self.epsilon),
-                               self.linkage, self.second_trees)
+    def _choices(self, schema: pl.Schema) -> Choices:
+        paper, classes = self.variant == "paper", len(schema.target.categories)
 
-    def _choices(self, schema: pl.Schema, classes: int) -> Choices:
-        paper = self.variant == "paper"
         def pick(given: Any, papers: Any, ours: Any) -> Any:
             return given if given is not None else papers if paper else ours
 
@@ -186,22 +183,18 @@ class PrivateEnsembleClassifier(TreeClassifier):
             votes=pick(self.votes, "counts", "log"), numeric_bins=self.numeric_bins)
 
     def _check(self) -> None:
-        check_number("epsilon", self.epsilon, 0.0, 1e6)
-        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
+        check_common(self)
         if self.setting not in SETTINGS:
             raise pl.InvalidValue("setting", self.setting, NO_SETTING_ONE)
         check_choice("variant", self.variant, ("default", "paper"))
         check_choice("linkage", self.linkage, ("disjoint", "linked"))
         check_choice("sharing", self.sharing, (None, "all", "disjoint"))
         check_choice("votes", self.votes, (None, "log", "mean", "counts"))
-        check_choice("mode", self.mode, ("private", "simulation"))
         check_count("max_depth", self.max_depth, 1, DEEPEST)
         check_count("second_trees", self.second_trees, 1, 1000)
-        check_count("numeric_bins", self.numeric_bins, 1, 65534)
         if self.n_trees is not None:
             check_count("n_trees", self.n_trees, 1, 200)
-        if self.depth is not None:
-            check_count("depth", self.depth, 1, DEEPEST)
+        check_depth(self.depth, DEEPEST)
         if self.structure_share is not None:
             check_number("structure_share", self.structure_share, 0.0, 0.99)
         check_number("count_share", self.count_share, 0.0, 0.5)

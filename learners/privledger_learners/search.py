@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.accounted import Accounted
-from privledger_learners.checking import check_choice, check_count, check_number
+from privledger_learners.estimator import Relation
 from privledger_learners.guarding import forget_guarded, guard
+from privledger_learners.parameters import check_choice, check_count, check_number
 
 SCORINGS = {"classification": ("accuracy",),
             "regression": ("neg_mean_squared_error", "neg_mean_absolute_error")}
@@ -94,8 +95,9 @@ class Search:
 
     def trial(self, data: pl.Dataset, candidate: int) -> tuple[float, Any]:
         """Split by a private coin per record, fit on one part, score on the other."""
-        train, held = data.partition(self.shares)
-        model = clone(self.learners[candidate]).fit(train)
+        parts = data.partition(self.shares)
+        held = parts[1]
+        model = clone(self.learners[candidate]).fit(parts[0])
         with held.ledger.request(self.scoring.leaf, held) as session:
             return self.scoring.ask(session, held, model), model
 
@@ -182,7 +184,7 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
         held_out: int = 5,
         scoring: str | None = None,
         n_candidates: int = 20,
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -260,17 +262,17 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
     @available_if(_has("predict"))
     def predict(self, X: Any) -> np.ndarray:
         """Of the best model. Post-processing: costs nothing."""
-        return self._best.predict(X)
+        return np.asarray(self._best.predict(X))
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Of the best model, shape (n, classes)."""
-        return self._best.predict_proba(X)
+        return np.asarray(self._best.predict_proba(X))
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
         """Of the best model."""
-        return self._best.decision_function(X)
+        return np.asarray(self._best.decision_function(X))
 
     def score(self, X: Any, y: Any) -> float:
         """The best model's own `score`, exact: on public rows only."""
@@ -338,8 +340,8 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
         pure = math.isfinite(_pure(trial, self.relation))
         leaf = self._leaf(given, pure)
         node = pl.nodes.Tuning(pl.Parallel([trial, leaf], certificate="iid_per_record"),
-                               shape=float(self.shape),
-                               success=success_of(float(self.mean_trials), float(self.shape)))
+                         shape=float(self.shape),
+                         success=success_of(float(self.mean_trials), float(self.shape)))
         return Search(learners, Scoring(schema, scoring, leaf), node, (self.held_out - 1, 1),
                       given)
 
@@ -377,7 +379,7 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
         return forget_guarded(super().__getstate__())
 
 
-def _pure(node: pl.Node, relation: str) -> float:
+def _pure(node: pl.Node, relation: Relation) -> float:
     try:
         return pl.epsilon(node, 0.0, relation)
     except pl.PrivledgerError:

@@ -1,34 +1,38 @@
-"""S-GBDT: gradient boosting with random splits, joint noisy leaves and individual filters.
+"""S-GBDT, the learner: parameters, what they reserve, and streams of late arrivals.
 
-Seed: Kirschte, Peinemann, Stock, Cotrini, Mohammadi, "S-GBDT: Frugal Differentially Private
-Gradient Boosting Decision Trees". Algorithm lines, deviations and the reasons for them are in
-docs/papers/s-gbdt.md; why each step costs what it costs is in docs/proofs/.
+The algorithm reads like the paper in boosting/random_splits.py. Seed: Kirschte et al.; lines,
+deviations and reasons: docs/papers/s-gbdt.md, proofs: docs/proofs/.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterable
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from attrs import evolve
+from sklearn.base import RegressorMixin
 
 import privledger as pl
-from privledger_learners.boosting.params import check_params, make_rule, make_shaping
-from privledger_learners.boosting.predicting import Boosted, ScoreClassifier
-from privledger_learners.boosting.rule import Priced, price
-from privledger_learners.boosting.start import Start
-from privledger_learners.boosting.train import Model, train
-from privledger_learners.claims import sgbdt_claims, sgbdt_total
-from privledger_learners.guarding import guard
-from privledger_learners.owned import made_for
+from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
+from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
+from privledger_learners.boosting.leaf_values import Beliefs, LeafRule
+from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
+from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start, tree_depth
+from privledger_learners.estimator import Relation
+from privledger_learners.guarding import guard, made_for
+from privledger_learners.parameters import check_choice, check_count, check_number
+from privledger_learners.published import published_epsilon, sgbdt_claims
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
+DEPTH_OFFSET = 1.0
 
 
-class _SGBDT(Boosted, BaseEstimator):
+class _SGBDT(Boosted):
     """Shared by regressor and classifier; see their docstrings."""
 
-    model_records = (Model, Start)
+    model_records = (Model, Shape, Start)
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class _SGBDT(Boosted, BaseEstimator):
         regularization: float = 50.0,
         numeric_weight: float = 1.0,
         numeric_bins: int = 1024,
-        relation: str = "add_remove",
+        relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
         unaccounted: bool = False,
@@ -87,32 +91,30 @@ class _SGBDT(Boosted, BaseEstimator):
         self.random_state = random_state
         self.unaccounted = unaccounted
 
-    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
-        """The composition node of `fit`, from public facts only."""
-        return self._priced(schema if schema is not None else self.schema).plan
-
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic at this plan's noise, beside the sound one. Never charged."""
-        priced = self._priced(schema if schema is not None else self.schema)
-        return sgbdt_claims(priced, self.delta, self.relation)
+        priced = self._recipe(self._known(schema))
+        rule, start = priced.rule, priced.rule.start_nodes(priced.noise)
+        trees = pl.Repeat(rule.round_node(priced.noise), rule.trees)
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Train under a grant.
+        def sound(node: pl.Node) -> float:
+            return pl.epsilon(node, self.delta, self.relation)
 
-        Args:
-            X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
-                put behind a fresh in-memory ledger with budget (epsilon, delta).
-            y: the target, for a table.
+        return sgbdt_claims(claimed=self._published(priced), trees=sound(trees),
+                            start=sound(pl.Sequential(start)) if start else None,
+                            whole=sound(priced.plan), delta=self.delta)
 
-        Raises:
-            BudgetExceeded: the ledger refused; nothing was read.
-        """
-        data, schema = guard(self, X, y)
-        priced = self._priced(schema)
-        self._train(data, priced, None, covers_start=False, scope=self.scope)
-        return self
+    def _published(self, priced: Priced[SgbdtRule]) -> float:
+        """What Algorithm 7 would report for this plan's own noise."""
+        rule = priced.rule
+        mu_squared = 1 / rule.tree_node(priced.noise).noise_multiplier ** 2
+        return published_epsilon(rule.sampling_rate, mu_squared, rule.trees, self.delta)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
+    def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        self._train(data, self._recipe(self._known(schema)), None, covers_start=False,
+                    scope=self.scope)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Train on a stream: later calls bring new records, each with an untouched budget.
 
         The first call opens an individual Gaussian-DP filter of (epsilon, delta) and spends
@@ -126,23 +128,25 @@ class _SGBDT(Boosted, BaseEstimator):
             self.stream_scope_ = data.ledger.open_scope(pl.IndividualFilter("gdp", mu_squared))
             share, model = self.stream_share, None
         else:
-            data, schema = self._grown(X, y)
+            data, schema = self._appended(X, y)
             model = getattr(self, "model_", None)
             share = self.stream_share if model is None else 1.0
         self.data_ = data  # before training: if it fails, these records are known already
         self._unfinished = True
         cap = self.stream_scope_.node.cap
-        rule = make_rule(self, schema, individual_filter=None,
-                         start_share=None if model is None else 0.0)
+        self._known(schema)
+        rule = self._rule(schema, individual_filter=None,
+                          start_share=None if model is None else 0.0)
         noise = 1 / np.sqrt(share * cap)
         inside = rule.unfiltered(noise)
         plan = pl.IndividualFilter("gdp", cap, node=inside)
-        priced = Priced(rule, noise, 0.0, plan)
-        self._train(data, priced, model, covers_start=True, scope=self.stream_scope_)
+        self._train(data, Priced(rule, noise, plan), model, covers_start=True,
+                    scope=self.stream_scope_)
         self._unfinished = False
+        self._note_classes(schema)
         return self
 
-    def _grown(self, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
+    def _appended(self, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         if isinstance(X, pl.Dataset):
             return X, X.schema
         if getattr(self, "_unfinished", False):
@@ -154,42 +158,114 @@ class _SGBDT(Boosted, BaseEstimator):
         grown = made_for(self.data_).append(self.data_, X, y)
         return grown, grown.schema
 
-    def _priced(self, schema: pl.Schema | None) -> Priced:
-        if not isinstance(schema, pl.Schema):
-            raise pl.SchemaError("a schema is needed: bounds and categories must be public facts, "
-                                 "they are never read off the data")
-        check_params(self)
-        rule = make_rule(self, schema)
+    def _recipe(self, schema: pl.Schema) -> Priced[SgbdtRule]:
+        self._check()
+        rule = self._rule(schema)
         if self.scope is None:
             return price(rule, self.epsilon, self.delta, self.relation)
-        plain = price(make_rule(self, schema, individual_filter=None), self.epsilon, self.delta,
+        plain = price(evolve(rule, individual_filter=None), self.epsilon, self.delta,
                       self.relation)
         node = self.scope.node
         plan = pl.IndividualFilter(node.kind, node.cap, node.order, plain.plan)
-        return Priced(plain.rule, plain.noise, 0.0, plan)
+        return Priced(plain.rule, plain.noise, plan)
 
-    def _train(self, data: pl.Dataset, priced: Priced, model: Model | None, *,
+    def _rule(self, schema: pl.Schema, **changes: Any) -> SgbdtRule:
+        """The priced part of the parameters."""
+        regression = schema.task == "regression"
+        share = changes.get("start_share")
+        if share is None:
+            share = self.start_share
+        if share is None:
+            share = 0.12 if regression else 0.03
+        clip = self.gradient_clip
+        if clip is None and not regression:
+            clip = 0.4
+        return SgbdtRule(
+            trees=int(self.n_trees), start_share=float(share),
+            count_share=float(self.count_share), clip=clip, regression=regression,
+            sampling_rate=float(self.sampling_rate), extra_rounds=int(self.extra_rounds),
+            static_noise=bool(self.static_noise),
+            individual_filter=changes.get("individual_filter", self.individual_filter))
+
+    def _train(self, data: pl.Dataset, priced: Priced[SgbdtRule], model: Model | None, *,
                covers_start: bool, scope: pl.Scope | None) -> None:
-        schema = data.schema
-        shaping = make_shaping(self, schema)
-        bins = model.bins if model is not None else data.bins(self.numeric_bins)
-        rng = np.random.default_rng(self.random_state)
-        claimed = sgbdt_total(priced, self.delta) if scope is None else None
-        with data.ledger.request(priced.plan, data, learner=self.info.name, delta=self.delta,
-                                 scope=scope, claimed=claimed) as session:
-            handle = data
+        """Grow the trees of one grant, under the ledger's scope where there is one.
+
+        Args:
+            model: go on with this one (late arrivals); its initial score is kept.
+            covers_start: the filter of the scope pays for the initial score, too.
+        """
+        rule, bins = priced.rule, data.bins(self.numeric_bins) if model is None else model.bins
+
+        def ask(session: pl.Session) -> Model:
+            paying = data
             if scope is not None:
-                handle = session.filtered()
-            elif priced.rule.individual_filter is not None:
-                handle = session.filtered(priced.rule.filter_node(priced.noise, priced.order))
-            self.model_ = train(
-                session, handle, handle if scope is not None else data, priced, shaping, bins,
-                rng, rollover=self.rollover or covers_start, model=model)
-        self.receipt_ = session.receipt
-        self.ledger_ = data.ledger
-        self.data_ = data
-        self.private_ = data.ledger.mode == "private"
-        self.n_trees_ = len(self.model_.trees)
+                paying = session.filtered()
+            elif rule.individual_filter is not None:
+                paying = session.filtered(rule.filter_node(priced.noise, priced.order))
+            begun = model
+            if begun is None:
+                start = begin(session, paying if scope is not None else data, priced,
+                              0.2 if rule.regression else 0.4)
+                begun = Model.begun(data.schema, bins, start, memory=FeatureMemory.blank(
+                    bins, np.random.default_rng(self.random_state)))
+            return self._grow(session, paying, priced, begun, self.rollover or covers_start)
+
+        self._grown(self._granted(
+            data, priced.plan, ask, scope=scope,
+            claimed=self._published(priced) if scope is None else None))
+
+    def _grow(self, session: pl.Session, paying: pl.Dataset, priced: Priced[SgbdtRule],
+              model: Model, rollover: bool) -> Model:
+        memory, start = model.memory, model.start
+        assert memory is not None  # a model from a file has none, and no data to go on with
+        leaves = self._leaves(paying.schema, start.n_hat / priced.noise)
+        curved = leaves.loss != "squared"
+        rounds = Rounds(
+            session, paying, priced, leaves, model, memory, model.guarded_scores(paying),
+            Beliefs(curved, start.total, start.total_variance, start.variance),
+            self.splits == "adaptive")
+        return rounds.grow(self._schedule(memory, start, priced), rollover)
+
+    def _leaves(self, schema: pl.Schema, signal: float) -> LeafRule:
+        """The free part; on a score's scale leaves are a little narrower where signal is plenty."""
+        if schema.task == "regression":
+            return self._leaf_rule(schema, 0.60, 0.20)
+        plenty = min(max(math.log2(max(signal, 1.0)) - 9, 0.0), 2.0)
+        return self._leaf_rule(schema, 0.45, 1.00 * (1 - 0.1 * plenty))
+
+    def _schedule(self, memory: FeatureMemory, start: Start,
+                  priced: Priced[SgbdtRule]) -> Iterable[Tests]:
+        rounds = priced.rule.trees + priced.rule.extra_rounds
+        depth = self.depth if self.depth is not None else tree_depth(
+            start.n_hat, 1 / priced.noise, DEPTH_OFFSET, 2, 6)
+        if self.splits == "adaptive":
+            return memory.schedule(rounds, depth)
+        return (memory.random_tree(depth, self.numeric_weight) for _ in range(rounds))
+
+    def _check(self) -> None:
+        check_choice("individual_filter", self.individual_filter, (None, "gdp", "renyi"))
+        check_choice("splits", self.splits, ("adaptive", "random"))
+        self._check_boosted()
+        check_count("n_trees", self.n_trees, 1)
+        check_count("extra_rounds", self.extra_rounds, 0)
+        if self.depth is not None:
+            check_count("depth", self.depth, 1, 12)
+        check_number("sampling_rate", self.sampling_rate, 0, 1)
+        check_number("stream_share", self.stream_share, 0, 1)
+        check_number("regularization", self.regularization, 0, 1e12)
+        check_number("numeric_weight", self.numeric_weight, 0, 1e6)
+        filtered = self.individual_filter is not None or self.scope is not None
+        if (self.extra_rounds or self.rollover) and not filtered:
+            raise pl.InvalidValue("individual_filter", None,
+                                  "gdp or renyi when extra_rounds or rollover is set")
+        if self.individual_filter == "gdp" and self.sampling_rate != 1:
+            raise pl.InvalidValue("individual_filter", "gdp", "renyi when sampling_rate is below 1")
+        if filtered and self.relation != "add_remove":
+            raise pl.errors.RelationMismatch("individual filters are proved for add_remove only")
+        if self.leaf == "ratio" and self.static_noise:
+            raise pl.InvalidValue("leaf", "ratio",
+                                  "posterior with static_noise: no count is released")
 
 
 class SGBDTRegressor(RegressorMixin, _SGBDT):
@@ -225,7 +301,7 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
     def predict(self, X: Any) -> np.ndarray:
         """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
         scaled = np.clip(self._scores(X), -1, 1)
-        return self.model_.center + self.model_.scale * scaled
+        return np.asarray(self.model_.center + self.model_.scale * scaled)
 
 
 class SGBDTClassifier(ScoreClassifier, _SGBDT):
@@ -237,22 +313,6 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
 
     info = pl.LearnerInfo("sgbdt-classifier", "gradient boosting on noisy leaf sums, for classes",
                           PAPER, ("add_remove", "replace_one"), ("classification",))
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit, and note the schema's classes as `classes_`; see `SGBDTRegressor.fit`."""
-        super().fit(X, y)
-        self._note_classes()
-        return self
-
-    fit.__doc__ = _SGBDT.fit.__doc__
-
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
-        """Go on with more records; see `SGBDTRegressor.partial_fit`. `classes` is not needed."""
-        super().partial_fit(X, y, classes)
-        self._note_classes()
-        return self
-
-    partial_fit.__doc__ = _SGBDT.partial_fit.__doc__
 
 
 __all__ = ["SGBDTClassifier", "SGBDTRegressor"]

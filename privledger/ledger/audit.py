@@ -10,8 +10,9 @@ from privledger.findings import Finding
 from privledger.ledger import spill
 from privledger.ledger.chain import APART, CHAIN, EDITED, Chain
 from privledger.ledger.checkpoint import Checkpoint, NamesDigest, is_later, names_text, take
+from privledger.ledger.codec_lines import Line, LineReader, TooLarge
+from privledger.ledger.codec_shapes import EntriesAreWhole
 from privledger.ledger.entries import Entry
-from privledger.ledger.lines import Line, LineReader, TooLarge
 from privledger.ledger.rules import (
     LIMITS,
     Findings,
@@ -21,7 +22,6 @@ from privledger.ledger.rules import (
     ScopesArePaid,
     VectorsMatch,
 )
-from privledger.ledger.shapes import EntriesAreWhole
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
 

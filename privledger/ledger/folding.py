@@ -8,8 +8,8 @@ from typing import cast
 
 from privledger.errors import LedgerError
 from privledger.graph import canonical
+from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.entries import Entry
-from privledger.ledger.lines import LineReader
 from privledger.ledger.state import State
 from privledger.ledger.store import Row
 

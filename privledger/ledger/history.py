@@ -16,12 +16,12 @@ from privledger import mutex
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, restore, take
 from privledger.ledger.codec import event_of
+from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.entries import Entry, is_whole, make_entry
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.folding import fold_rows
 from privledger.ledger.given_back import check_head, check_vectors, read_back
 from privledger.ledger.holder import is_gone, lease_is_over
-from privledger.ledger.lines import LineReader
 from privledger.ledger.queue import CommitQueue, Decision, Line, Ticket
 from privledger.ledger.room import Room
 from privledger.ledger.seals import is_known, remember

@@ -19,6 +19,7 @@ from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Meter, Node, Tuning, cost_of, from_json
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
+from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
 from privledger.ledger.events import (
     Corrected,
     Created,
@@ -36,7 +37,6 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
-from privledger.ledger.lines import Asked, Line, LineOf, asked
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
 from privledger.ledger.policy import Policy

@@ -22,14 +22,14 @@ from privledger.errors import LedgerError, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Meter, canonical, from_json
 from privledger.ledger.codec import decode, encode, given, without, written
+from privledger.ledger.codec_lines import Line as Whole
+from privledger.ledger.codec_shapes import EntriesAreWhole
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.events import Event, Released, Settled
 from privledger.ledger.limits import check_text
-from privledger.ledger.lines import Line as Whole
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, origin_findings
 from privledger.ledger.seals import state_folder
-from privledger.ledger.shapes import EntriesAreWhole
 from privledger.ledger.state import GrantState, State
 
 RULE = "spills-are-taken-up"
@@ -73,12 +73,12 @@ class Spill:
 
     def text(self) -> str:
         """Canonical JSON, with its own hash in it."""
-        body = {"format": 1, "ledger": self.ledger, "grant": self.grant, "granted": self.granted,
+        value = {"format": 1, "ledger": self.ledger, "grant": self.grant, "granted": self.granted,
                 "position": self.position, "head": self.head,
                 "lines": [[event.kind, encode(event)] for event in self.lines]}
         if self.secret:
-            body["secret"] = self.secret
-        return canonical(body | {"sha256": _digest(canonical(body))})
+            value["secret"] = self.secret
+        return canonical(value | {"sha256": _digest(canonical(value))})
 
 
 def _digest(text: str) -> str:
@@ -102,17 +102,17 @@ def read_spill(text: str) -> Spill:
     if text.count("[") + text.count("{") > MOST_ITEMS + _MOST_OTHERS:
         raise SpillRefused(f"it has more than {MOST_ITEMS} items")
     try:
-        body = parse_body(text)
-        if not isinstance(body, dict) or canonical(body) != text or body.pop("format", 0) != 1:
+        value = parse_body(text)
+        if not isinstance(value, dict) or canonical(value) != text or value.pop("format", 0) != 1:
             raise ValueError
-        said, lines = body.pop("sha256"), body["lines"]
-        found = Spill(body["ledger"], body["grant"], body["granted"], body["position"],
-                      body["head"], tuple(decode(kind, dict(line)) for kind, line in lines),
-                      body.get("secret", ""))
+        said, lines = value.pop("sha256"), value["lines"]
+        found = Spill(value["ledger"], value["grant"], value["granted"], value["position"],
+                      value["head"], tuple(decode(kind, dict(line)) for kind, line in lines),
+                      value.get("secret", ""))
         texts = (found.ledger, found.grant, found.granted, found.head, said, found.secret)
         if not all(type(one) is str for one in texts) or type(found.position) is not int:
             raise ValueError
-        whole = len(body) == 6 + ("secret" in body)
+        whole = len(value) == 6 + ("secret" in value)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise SpillRefused("it is not a spill of this version") from None
     if not whole or found.text() != text:

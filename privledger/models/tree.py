@@ -60,14 +60,19 @@ class Records:
             return None
         if kind in KNOWN:
             return KNOWN[kind]
-        names = [(one.name, one.alias or one.name) for one in attrs.fields(kind)
-                 if not leave_out(one)]
-        return Known(lambda value: {alias: getattr(value, name) for name, alias in names},
-                     lambda found: _build(kind, found, {alias for _, alias in names}))
+        kept = [one for one in attrs.fields(kind) if not leave_out(one)]
+        return Known(lambda value: {_alias(one): getattr(value, one.name) for one in kept},
+                     lambda found: _build(kind, found, kept))
 
 
-def _build(kind: type, found: dict[str, Any], names: set[str]) -> Any:
-    if set(found) != names:
+def _alias(one: attrs.Attribute[Any]) -> str:
+    return one.alias or one.name
+
+
+def _build(kind: type, found: dict[str, Any], kept: list[attrs.Attribute[Any]]) -> Any:
+    """A record whose later fields have defaults: files from before they existed lack them."""
+    needed = {_alias(one) for one in kept if one.default is attrs.NOTHING}
+    if not needed <= set(found) <= {_alias(one) for one in kept}:
         raise ModelError(f"{kind.__name__} has other fields than the learner's")
     return kind(**found)
 

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from privledger.findings import Finding
 from privledger.ledger import Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
+from privledger.ledger.codec_lines import Asked, LineOf, asked
 from privledger.ledger.events import (
     Aborted,
     Corrected,
@@ -21,7 +22,6 @@ from privledger.ledger.events import (
     Settled,
 )
 from privledger.ledger.history import receipt_of
-from privledger.ledger.lines import Asked, LineOf, asked
 from privledger.ledger.view import NOT_PRIVATE
 from privledger.ledger.view_charges import (
     Charge,

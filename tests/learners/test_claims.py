@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from privledger_learners import SGBDTRegressor
-from privledger_learners.claims import published_epsilon
+from privledger_learners.published import published_epsilon
 
 import privledger as pl
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privledger_learners import DPBoostClassifier, DPBoostRegressor
-from privledger_learners.gain.params import PURE_SHAPES
-from privledger_learners.gain.train import choose_shape
+from privledger_learners.boosting.best_splits import choose_shape
+from privledger_learners.dpboost import PURE_SHAPES
 
 import privledger as pl
 

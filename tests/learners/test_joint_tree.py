@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from privledger_learners import JointTreeClassifier, JointTreeRegressor
-from privledger_learners.trees.leaves import quantile_edges
-from privledger_learners.trees.smoothing import levels_of, smoothed_shares
+from privledger_learners.trees.grow import levels_of, quantile_edges, smoothed_shares
 
 import privledger as pl
 from privledger.testing import (

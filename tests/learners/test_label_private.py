@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privledger_learners import LabelPrivateClassifier
-from privledger_learners.responses.recipe import best_lists, likelihood, response
-from privledger_learners.responses.soft_forest import SoftForest, first_guess, least_leaf
+from privledger_learners.label_private import best_lists, likelihood, response
+from privledger_learners.soft_forest import SoftForest, first_guess, least_leaf
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier

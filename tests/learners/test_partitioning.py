@@ -184,7 +184,7 @@ def test_structure_never_depends_on_labels_where_features_are_public(rings):
 
 
 def test_public_medians_halve_the_leaves():
-    from privledger_learners.ensembles.medians import public_tree
+    from privledger_learners.ensembles.median_trees import public_tree
 
     schema = pl.Schema("one", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
                                pl.Column("t", "categorical", "target", categories=("x", "y"))))
@@ -195,7 +195,7 @@ def test_public_medians_halve_the_leaves():
 
 
 def test_public_leaves_of_ten_records_are_not_split(rings):
-    from privledger_learners.ensembles.medians import ENOUGH, public_tree
+    from privledger_learners.ensembles.median_trees import ENOUGH, public_tree
 
     schema, X, _ = rings
     bins = pl.questions.Bins(schema, 256)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privledger.graph import canonical
-from privledger.ledger.lines import LineReader
+from privledger.ledger.codec_lines import LineReader
 
 KINDS = ("granted", "released", "settled", "aborted", "crashed", "protected", "refused")
 TEXTS = st.one_of(st.sampled_from(
@@ -69,7 +69,7 @@ def test_a_text_that_is_not_the_canonical_one_is_refused(wrong):
 
 
 def test_forms_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr("privledger.ledger.lines._MOST", 3)
+    monkeypatch.setattr("privledger.ledger.codec_lines._MOST", 3)
     reader = LineReader()
     forms = [reader.read(0, "granted", canonical(BODY | {"units": units})).form
              for units in (1, 2, 3, 4, 1)]

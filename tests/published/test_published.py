@@ -213,7 +213,7 @@ def test_the_printed_sampled_run_costs_five_times_its_report():
     Order 100 alone reports .150. The loss distribution's .659 is an upper bound, tight to the
     digits shown; dp_accounting's is the same.
     """
-    from privledger_learners.claims import published_epsilon
+    from privledger_learners.published import published_epsilon
 
     mu = math.sqrt(2 * (0.5 + 0.5 * 0.3**2)) / 5.90
     run = pl.Repeat(pl.PoissonSample(0.1, pl.Gaussian(1 / mu)), 100)

@@ -22,11 +22,11 @@ from privledger.graph import Context
 from privledger.graph.nodes import NODE_TYPES
 from privledger.ledger import Policy, audit, limits
 from privledger.ledger.checkpoint import VERSION
+from privledger.ledger.codec_shapes import SHAPES
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import EVENTS
 from privledger.ledger.filters import KINDS as FILTERS
 from privledger.ledger.policy import MECHANISMS
-from privledger.ledger.shapes import SHAPES
 from privledger.standalone import (
     checkpoints,
     convert,

@@ -55,8 +55,8 @@ def test_a_learner_s_whole_package_is_scanned():
     from privledger_learners import SGBDTClassifier
 
     names = {module.__name__ for module in modules_of(SGBDTClassifier())}
-    assert {"privledger_learners.sgbdt", "privledger_learners.boosting.train",
-            "privledger_learners.boosting.shapes"} <= names
+    assert {"privledger_learners.sgbdt", "privledger_learners.boosting.random_splits",
+            "privledger_learners.boosting.feature_memory"} <= names
     assert not [name for name in names if not name.startswith("privledger_learners")]
 
 

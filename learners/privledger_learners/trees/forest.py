@@ -1,18 +1,27 @@
-"""Fitted trees: released cuts and released leaf values, nothing else."""
+"""Fitted trees: released cuts and released leaf values, nothing else; and who predicts by them."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import frozen
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
+from privledger_learners.estimator import LabelClassifier, PrivateLearner
+from privledger_learners.guarding import note_features
 
 
 @frozen(eq=False)
 class Tree:
-    """Attributes: cells, the grown tree; values, of shape (leaves, k)."""
+    """A grown tree and what its leaves say.
+
+    Attributes:
+        cells: the tree. values: shape (leaves, k): class shares or counts, or a scaled mean.
+    """
 
     cells: pl.questions.GrownCells
     values: np.ndarray
@@ -36,15 +45,72 @@ class Forest:
 
     def values_of(self, codes: tuple[Any, ...]) -> np.ndarray:
         """The same from bin codes, one array per feature."""
-        total = None
+        total: Any = 0.0
         for tree in self.trees:
             values = np.log(tree.values) if self.votes == "log" else tree.values
-            found = values[tree.cells.assign(codes)]
-            total = found if total is None else total + found
+            total = total + values[tree.cells.assign(codes)]
         if self.votes == "mean":
-            return total / len(self.trees)
-        if self.votes == "counts":
-            held = np.maximum(total, 0.0) + 1e-12
-            return held / held.sum(axis=1, keepdims=True)
-        shares = np.exp(total - total.max(axis=1, keepdims=True))
-        return shares / shares.sum(axis=1, keepdims=True)
+            return np.asarray(total / len(self.trees))
+        held = (np.maximum(total, 0.0) + 1e-12 if self.votes == "counts"
+                else np.exp(total - total.max(axis=1, keepdims=True)))
+        return np.asarray(held / held.sum(axis=1, keepdims=True))
+
+
+class Recipe(Protocol):
+    """A priced way to a forest: made from public facts, before data exist."""
+
+    @property
+    def plan(self) -> pl.Node:
+        """What `train` will spend."""
+
+    def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
+        """Grow the forest under the grant of `plan`; `rng` makes public choices only."""
+
+    def claimed(self) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic beside the sound one."""
+
+
+def _total(steps: tuple[pl.ClaimStep, ...]) -> float | None:
+    """What the paper says of the whole: its last step; None where it gives no finite number."""
+    found = steps[-1].claimed if steps else None
+    return found if found is not None and math.isfinite(found) else None
+
+
+class TreeLearner(PrivateLearner):
+    """Shared by classifiers and regressors whose recipe grows a `Forest`.
+
+    Attributes:
+        forest_: released values only. schema_: public facts of the table it was grown on.
+    """
+
+    model_records = (Forest, Tree)
+
+    def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        recipe: Recipe = self._recipe(self._known(schema))
+        rng = np.random.default_rng(self.random_state)
+        self.forest_ = self._granted(data, recipe.plan,
+                                     lambda session: recipe.train(session, data, rng),
+                                     claimed=_total(recipe.claimed()))
+        self.schema_ = schema
+
+    def _values(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "forest_")
+        note_features(self, X, fitting=False)
+        return self.forest_.values(pl.encode_features(X, self.schema_, strict=False))
+
+
+class TreeClassifier(LabelClassifier, TreeLearner):
+    """A forest whose leaves say class shares."""
+
+    def _shares(self, X: Any) -> np.ndarray:
+        return self._values(X)
+
+
+class TreeRegressor(RegressorMixin, TreeLearner):
+    """Leaf values are targets scaled to [0, 1] by their public bounds."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
+        target = self._values(X)[:, 0]
+        column = self.schema_.target
+        return np.asarray(column.lower + (column.upper - column.lower) * np.clip(target, 0.0, 1.0))

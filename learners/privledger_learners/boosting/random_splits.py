@@ -1,0 +1,256 @@
+"""S-GBDT, the algorithm: what is reserved, then what is asked, tree by tree.
+
+Kirschte, Peinemann, Stock, Cotrini, Mohammadi, "S-GBDT: Frugal Differentially Private Gradient
+Boosting Decision Trees": random splits, joint noisy leaves, individual filters. Its lines,
+deviations and the reasons for them are in docs/papers/s-gbdt.md. What follows from released
+values only is free: `feature_memory`, `leaf_values`, `sum_of_trees`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from attrs import define, frozen
+
+import privledger as pl
+from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
+from privledger_learners.boosting.leaf_values import Beliefs, LeafRule
+from privledger_learners.boosting.sum_of_trees import (
+    RESIDUAL_EDGES,
+    Model,
+    Priced,
+    Start,
+    class_prior,
+    class_scores,
+    mean_estimate,
+    regression_clip,
+    scaling,
+    score_width,
+)
+from privledger_learners.estimator import Relation
+
+CLIP_FACTOR, NEIGHBOUR = 0.7, 0.60
+
+
+@frozen
+class SgbdtRule:
+    """Everything that fixes a fit before data exist.
+
+    Attributes:
+        trees: rounds that the noise is calibrated for.
+        extra_rounds: further rounds under an individual filter.
+        start_share: part of mu squared for the initial score; 0 starts at the middle.
+        count_share: part of each tree's mu squared for the count (hessian); the paper's r1.
+        clip: gradient clip, on the scaled target; None lets the initial score choose
+            (regression only, bought inside `start_share`).
+        sampling_rate: Poisson rate of the trees; 1 for full batch.
+        static_noise: no count is released (the paper's static leaf noise ablation).
+        individual_filter: None, "gdp" or "renyi".
+        regression: which of the two start releases is used.
+    """
+
+    trees: int
+    start_share: float
+    count_share: float
+    clip: float | None
+    regression: bool
+    sampling_rate: float = 1.0
+    extra_rounds: int = 0
+    static_noise: bool = False
+    individual_filter: str | None = None
+
+    def start_nodes(self, noise: float) -> tuple[pl.Gaussian, ...]:
+        """The releases of the initial score, for an overall noise multiplier `noise`."""
+        if self.start_share == 0:
+            return ()
+        if not self.regression:
+            return (pl.Gaussian(noise / math.sqrt(self.start_share)),)
+        pair, residual = self._start_split()
+        nodes = [pl.Gaussian(noise / math.sqrt(pair), shares=(1 / 3, 2 / 3))]
+        if residual:
+            nodes.append(pl.Gaussian(noise / math.sqrt(residual)))
+        return tuple(nodes)
+
+    def _start_split(self) -> tuple[float, float]:
+        """(count and sum, residual histogram): the histogram is bought only for the clip."""
+        if self.clip is not None:
+            return self.start_share, 0.0
+        return 0.8 * self.start_share, 0.2 * self.start_share
+
+    def tree_node(self, noise: float) -> pl.Gaussian:
+        """One tree: joint release of count and clipped gradient sum for all leaves."""
+        multiplier = noise * math.sqrt(self.trees / (1 - self.start_share))
+        if self.static_noise:
+            return pl.Gaussian(multiplier)
+        return pl.Gaussian(multiplier, shares=(self.count_share, 1 - self.count_share))
+
+    def round_node(self, noise: float) -> pl.Node:
+        """One round: a tree, on a Poisson sample where the rule samples."""
+        tree = self.tree_node(noise)
+        return tree if self.sampling_rate == 1 else pl.PoissonSample(self.sampling_rate, tree)
+
+    def unfiltered(self, noise: float) -> pl.Node:
+        """The whole fit without an individual filter."""
+        return pl.Sequential([*self.start_nodes(noise), pl.Repeat(self.round_node(noise),
+                                                                  self.trees)])
+
+    def filter_node(self, noise: float, order: float) -> pl.IndividualFilter:
+        """The trees behind an individual filter whose cap is what `trees` rounds cost."""
+        inside = pl.Repeat(self.round_node(noise), self.trees + self.extra_rounds)
+        if self.individual_filter == "gdp":
+            cap = self.trees / self.tree_node(noise).noise_multiplier ** 2
+            return pl.IndividualFilter("gdp", cap * (1 + 1e-12), node=inside)
+        regular = pl.Repeat(self.round_node(noise), self.trees)
+        cap = float(pl.rdp(regular, [order])[0])
+        return pl.IndividualFilter("renyi", cap, order=order, node=inside)
+
+    def plan(self, noise: float, order: float = 0.0) -> pl.Node:
+        """The composition node of a fit with overall noise multiplier `noise`."""
+        if self.individual_filter is None:
+            return self.unfiltered(noise)
+        return pl.Sequential([*self.start_nodes(noise), self.filter_node(noise, order)])
+
+
+def price(rule: SgbdtRule, epsilon: float, delta: float,
+          relation: Relation) -> Priced[SgbdtRule]:
+    """Smallest noise for which the rule's plan costs at most epsilon at delta."""
+    noise = pl.calibrate(rule.unfiltered, epsilon, delta, relation)
+    order = 0.0
+    if rule.individual_filter == "renyi":
+        # The order that suits the plain plan; fixed here, before any data.
+        found = pl.certify(rule.unfiltered(noise), delta, relation, accountant="rdp").order
+        order = 2.0 if found is None else found
+    if rule.individual_filter is not None:
+        noise = pl.calibrate(lambda z: rule.plan(z, order), epsilon, delta, relation)
+    return Priced(rule, noise, rule.plan(noise, order), order)
+
+
+def begin(session: pl.Session, data: pl.Dataset, priced: Priced[SgbdtRule],
+          default_clip: float) -> Start:
+    """Buy and evaluate the initial score; with no share for it, start at the middle."""
+    rule, schema, width = priced.rule, data.schema, score_width(data.schema)
+    nodes, clip = rule.start_nodes(priced.noise), rule.clip or default_clip
+    if not nodes:
+        rows = float(schema.rows_for(data.ledger.relation) or 1000)
+        return Start(np.zeros(width), rows, clip, 0.1, rows, rows**2)
+    if rule.regression:
+        return _begin_regression(session, data, priced, nodes)
+    counts = session.release(nodes[0], data.histogram(schema.target.name))
+    sd = nodes[0].noise_multiplier
+    prior = class_prior(counts, sd)
+    classes, n_hat = len(prior), max(float(counts.sum()), 50.0)
+    each = float(1 - np.square(prior).sum()) / (1 - 1 / classes)  # hessian mass of a record
+    return Start(class_scores(prior), n_hat, clip, 0.0, n_hat * each,
+                 each**2 * classes * sd**2 + (0.1 * n_hat * each) ** 2)
+
+
+def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced[SgbdtRule],
+                      nodes: tuple[pl.Gaussian, ...]) -> Start:
+    center, scale = scaling(data.schema)
+    name = data.schema.target.name
+    both = (pl.questions.Ones(), pl.questions.ColumnValue("", center, scale))
+    pair = data.query(both, None, f"start of {name}")
+    count, total = session.release(nodes[0], pair)
+    unit = nodes[0].noise_multiplier
+    n_hat, mean, variance = mean_estimate(float(count), float(total), unit * math.sqrt(3),
+                                          unit * math.sqrt(1.5))
+    clip = priced.rule.clip
+    if clip is None:
+        score = data.score("squared", [mean], center=center, scale=scale)
+        cells = pl.questions.ResidualCells(score, RESIDUAL_EDGES)
+        histogram = session.release(nodes[1], data.query((pl.questions.Ones(),), cells,
+                                                         "residuals"))
+        clip = regression_clip(histogram, nodes[1].noise_multiplier, n_hat, 1 / priced.noise,
+                               CLIP_FACTOR)
+    return Start(np.array([mean]), max(n_hat, 20.0), clip, variance, n_hat, 3 * unit**2)
+
+
+@define(eq=False)
+class Rounds:
+    """One grant's worth of trees: ask for noisy sums, turn them into leaf values, repeat.
+
+    Attributes:
+        data: the handle that pays, filtered or not. memory: which tests come next.
+        score: of the guarded rows under the model so far.
+        adaptive: tests follow from what was released, else uniform as in the paper.
+    """
+
+    session: pl.Session
+    data: pl.Dataset
+    priced: Priced[SgbdtRule]
+    leaves: LeafRule
+    model: Model
+    memory: FeatureMemory
+    score: pl.questions.Score
+    beliefs: Beliefs
+    adaptive: bool
+
+    def grow(self, schedule: Iterable[Tests], rollover: bool) -> Model:
+        """All trees of the schedule, one after another: the tests of one may follow from the last.
+
+        Args:
+            rollover: scale each record's part down to what it can still pay.
+        """
+        rounds = self.priced.rule.trees + self.priced.rule.extra_rounds
+        for number, (tests, leaves) in enumerate(schedule):
+            self.one(tests, leaves, rounds - number if rollover else 0)
+        return self.model
+
+    def one(self, tests: list[pl.questions.Test], leaves: int, rollover: int) -> None:
+        """Release one tree and add its values to the model and to the guarded scores.
+
+        Args:
+            rollover: rounds over which a record's part may be scaled down; 0 ejects it.
+        """
+        cells = pl.questions.TreeCells(self.model.bins, tests, leaves)  # type: ignore[arg-type]  # a converter
+        H, S, sd_h, sd_s = self._ask(cells, rollover)
+        alone = len(tests) == 1 and self.adaptive
+        if self.leaves.ratio:
+            values = self.leaves.divided(H, S, self.model.start.clip)
+        else:
+            values, S = self._posterior(tests, H, S, sd_h, sd_s, alone)
+        self.score.add(cells, values)
+        self.model.trees.append((cells, values))
+        if alone:
+            self.memory.learn(tests[0].feature, tests[0].table, S, values, sd_s)
+
+    def _ask(self, cells: pl.questions.TreeCells,
+             rollover: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """H and S per leaf, scaled up by the sampling rate, and their standard deviations."""
+        rule = self.priced.rule
+        node = rule.tree_node(self.priced.noise)
+        handle = self.data if rule.sampling_rate == 1 else self.data.poisson(rule.sampling_rate)
+        clip, rate = self.model.start.clip, rule.sampling_rate
+        gradient = self.score.gradient(clip)
+        unit = node.noise_multiplier / rate
+        if rule.static_noise:
+            S = self.session.release(node, handle.query((gradient,), cells, "tree"),
+                                     rollover=rollover)
+            H = np.full(cells.count, self.beliefs.total / cells.count * rate)
+            sd_h, sd_s = 1e9, clip * unit
+        else:
+            blocks = (self.score.hessian(), gradient)
+            H, S = self.session.release(node, handle.query(blocks, cells, "tree"),
+                                        rollover=rollover)
+            sd_h = unit / math.sqrt(rule.count_share)
+            sd_s = clip * unit / math.sqrt(1 - rule.count_share)
+        S = np.asarray(S).reshape(cells.count, -1) / rate
+        return np.atleast_1d(H) / rate, S[:, 0] if S.shape[1] == 1 else S, sd_h, sd_s
+
+    def _posterior(self, tests: list[pl.questions.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
+                   sd_s: float, alone: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Leaf values, and S without the shift of the intercept."""
+        leaves, beliefs, clip = self.leaves, self.beliefs, self.model.start.clip
+        beliefs.follow_total(H, sd_h)
+        mass, unsure = self.memory.mass(tests, H, beliefs.total, sd_h, alone=alone)
+        mass, unsure = leaves.most_mass * mass, leaves.most_mass**2 * unsure
+        shift = 0.0
+        if not beliefs.curved:
+            shift = beliefs.follow_intercept(mass, unsure, S, sd_s, leaves.spread(clip))
+            S = S - mass * shift
+        ordered = alone and not self.memory.features[tests[0].feature].categorical
+        values = leaves.posterior(mass, unsure, S, clip=clip, sd_s=sd_s,
+                                  correlation=NEIGHBOUR if ordered else 0.0)
+        return values + shift, S

@@ -1,0 +1,183 @@
+"""What every learner shares: a schema, a plan, one grant, and what is kept when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import privledger as pl
+from privledger_learners.accounted import Accounted
+from privledger_learners.guarding import forget_guarded, guard
+
+Relation = Literal["add_remove", "replace_one", "replace_label"]
+Learned = TypeVar("Learned")
+
+
+class Priced(Protocol):
+    """What a learner's parameters and a schema come to, before data exist."""
+
+    @property
+    def plan(self) -> pl.Node:
+        """What `fit` reserves, whole."""
+
+    def claimed(self) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic beside the sound one, step by step; the last is the whole."""
+
+
+class PrivateLearner(Accounted, BaseEstimator):
+    """A learner whose every look at rows is paid for under one grant.
+
+    A subclass says how its parameters are priced (`_recipe`) and what it asks (`_learn`).
+
+    Attributes:
+        receipt_: the ledger's head after the fit. private_: False for simulated noise.
+        ledger_, data_: what was asked of which ledger; not pickled.
+    """
+
+    info: pl.LearnerInfo
+    epsilon: float
+    delta: float
+    schema: pl.Schema | None
+    mode: str
+    random_state: int | None
+    model_attributes: tuple[str, ...] = ("_inferred", "_order")
+
+    def _recipe(self, schema: pl.Schema) -> Any:
+        """The priced recipe of one fit, a `Priced`; refuses what can never be right."""
+        raise NotImplementedError
+
+    def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        """Ask under a grant and set what was learned."""
+        raise NotImplementedError
+
+    def _note_classes(self, schema: pl.Schema) -> None:
+        """Set what a classifier says of its classes; a number has none."""
+
+    def _known(self, schema: pl.Schema | None) -> pl.Schema:
+        """The schema given here or at construction, if this learner's task is the table's."""
+        found = schema if schema is not None else self.schema
+        if not isinstance(found, pl.Schema):
+            raise pl.SchemaError("a schema is needed: bounds and categories must be public facts, "
+                                 "they are never read off the data")
+        if found.task not in self.info.tasks:
+            raise pl.SchemaError(f"{type(self).__name__} does {self.info.tasks[0]}; the target "
+                                 f"column {found.target.name!r} is for {found.task}")
+        return found
+
+    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
+        """The composition node of `fit`, from public facts only."""
+        recipe: Priced = self._recipe(self._known(schema))
+        return recipe.plan
+
+    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic at this plan's noise, beside the sound one. Never charged."""
+        recipe: Priced = self._recipe(self._known(schema))
+        return recipe.claimed()
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train under a grant.
+
+        Args:
+            X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
+                put behind a fresh in-memory ledger with budget (epsilon, delta).
+            y: the target, for a table.
+
+        Raises:
+            BudgetExceeded: the ledger refused; nothing was read.
+        """
+        data, schema = guard(self, X, y)
+        self._learn(data, schema)
+        self._note_classes(schema)
+        return self
+
+    def _granted(self, data: pl.Dataset, plan: pl.Node, ask: Callable[[pl.Session], Learned], *,
+                 claimed: float | None = None, scope: pl.Scope | None = None) -> Learned:
+        """What `ask` returns under a grant of `plan`; its receipt and its data are noted.
+
+        Args:
+            claimed: the paper's own epsilon for the whole, shown beside what is charged.
+        """
+        with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta,
+                                 scope=scope, claimed=claimed) as session:
+            learned = ask(session)
+        self.receipt_, self.ledger_, self.data_ = session.receipt, data.ledger, data
+        self.private_ = data.ledger.mode == "private"
+        return learned
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return forget_guarded(state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = self.mode != "simulation"
+        return tags
+
+
+def needs_classes(schema: pl.Schema) -> None:
+    """Raise `SchemaError` for a target of fewer than two categories."""
+    if len(schema.target.categories) < 2:
+        raise pl.SchemaError("a classifier needs a target of at least two categories; "
+                             "Classifier can't train when only one class is declared")
+
+
+class LabelClassifier(ClassifierMixin):
+    """Labels from class shares. Classes are the schema's category list, never those that occur.
+
+    Attributes:
+        classes_: the categories, sorted, as scikit-learn's scorers take for granted; the order
+            of the schema's list is free.
+    """
+
+    classes_: np.ndarray
+    _order: np.ndarray
+
+    def _note_classes(self, schema: pl.Schema) -> None:
+        self.classes_, self._order = sorted_labels(list(schema.target.categories))
+
+    def _shares(self, X: Any) -> np.ndarray:
+        """Class shares of every row in the schema's order, shape (n, classes)."""
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities, shape (n, classes), columns as in `classes_`. Costs nothing."""
+        shares = self._shares(X)
+        return np.asarray(shares[:, self._order])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels as in the schema's category list, shape (n,). Costs nothing."""
+        shares = self.predict_proba(X)  # says first if nothing was fitted
+        return np.asarray(self.classes_[shares.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy. Labels may be spelled as the schema allows: 1, 1.0 and "1" are the same."""
+        return float(super().score(X, as_labels(y, self.classes_), sample_weight))
+
+
+def sorted_labels(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted labels, and the schema's position of each. Labels of mixed types keep their order."""
+    try:
+        order = sorted(range(len(labels)), key=lambda place: labels[place])
+    except TypeError:
+        order = list(range(len(labels)))
+    return np.array([labels[place] for place in order]), np.array(order)
+
+
+def as_labels(y: Any, classes: np.ndarray) -> np.ndarray:
+    """`y` with every label that is another spelling of a class replaced by that class."""
+    given = np.asarray(y)
+    if given.dtype.kind == classes.dtype.kind or given.ndim != 1:
+        return given
+    known = {_spelling(label): label for label in classes.tolist()}
+    matched = [known.get(_spelling(label)) for label in given.tolist()]
+    return given if any(label is None for label in matched) else np.array(matched)
+
+
+def _spelling(label: Any) -> str:
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)

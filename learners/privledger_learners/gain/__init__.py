@@ -1,1 +1,0 @@
-"""DPBoost: trees split by noisy gain. `rule` prices, `train` asks, `params` checks."""

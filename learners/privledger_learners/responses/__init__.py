@@ -1,1 +1,0 @@
-"""Learning from labels that answered by randomised response; only released values go in."""

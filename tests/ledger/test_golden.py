@@ -1,0 +1,110 @@
+"""Ledgers that version 0.1 wrote, one of each filter, with what it said of them (golden/).
+
+Everything happened in each: windows, caps, a policy (rdp), a scope, a refusal, a correction, a
+crash, grants that were handed back or failed. Never written anew: they are what is out there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from click.testing import CliRunner
+
+import privledger as pl
+from privledger.cli import main
+from privledger.ledger.codec import decode, written
+from privledger.ledger.entries import parse_body
+from privledger.ledger.events import EVENTS
+from privledger.standalone import verify_history
+from privledger.storage import store_at
+
+FOLDER = Path(__file__).parent / "golden"
+TOTALS = json.loads((FOLDER / "totals.json").read_text(encoding="ascii"))
+
+
+@pytest.fixture(params=sorted(TOTALS))
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def place(kind, tmp_path):
+    return Path(shutil.copyfile(FOLDER / f"{kind}.v01", tmp_path / "old.ledger"))
+
+
+def rows(place):
+    store = store_at(place, read_only=True)
+    try:
+        return list(store.rows())
+    finally:
+        store.close()
+
+
+def test_it_opens_and_is_clean_and_says_the_same_totals(kind, place):
+    known = TOTALS[kind]
+    with pl.Ledger.open(place, read_only=True) as ledger:
+        assert ledger.verify() == []
+        assert ledger.receipt.as_dict() == known["receipt"]
+        assert ledger.spent == known["epsilon"]
+        # Version 0.1 rounded what is left to the nearest float; it is rounded down since.
+        assert known["left"] * (1 - 2**-52) <= ledger.left <= known["left"]
+        state = ledger._history.full()
+    assert state.rule.kind == kind
+    assert (state.units, state.delta_units) == (known["units"], known["delta_units"])
+    assert [list(spent) for spent in state.cap_spent] == known["cap_spent"]
+    assert {name: [list(spent) for spent in totals]
+            for name, totals in state.windows.items()} == known["windows"]
+    assert state.refusals == known["refusals"]
+    assert {name: [grant.status, *grant.charged, grant.releases]
+            for name, grant in state.grants.items()} == known["grants"]
+
+
+def test_the_commands_read_it(kind, place):
+    def call(*words):
+        done = CliRunner().invoke(main, [*words[:1], str(place), *words[1:]])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    shown = json.loads(call("show", "--format", "json"))
+    assert shown["spent"] == TOTALS[kind]["epsilon"]
+    assert len(shown["grants"]) >= len(TOTALS[kind]["grants"])
+    assert "clean" in call("verify")
+
+
+def test_its_export_is_the_one_of_then_and_the_other_verifier_agrees(kind, place, tmp_path):
+    exported = tmp_path / "now.jsonl"
+    done = CliRunner().invoke(main, ["export", str(place), "--include-records",
+                                     "-o", str(exported)])
+    assert done.exit_code == 0, done.output
+    assert exported.read_bytes() == (FOLDER / f"{kind}.jsonl").read_bytes()
+    alone = subprocess.run([sys.executable, "-I", verify_history.__file__, str(exported)],
+                           capture_output=True, text=True, check=False)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+
+
+def test_what_is_written_today_has_the_bytes_of_then(place):
+    """Events made afresh, without what they were read from."""
+    seen = set()
+    for _, name, text, _, _ in rows(place):
+        event = decode(name, parse_body(text))
+        assert written(event) == text and written(evolve(event)) == text
+        seen.add(name)
+    assert seen | {"scope"} == set(EVENTS)
+
+
+def test_a_spill_of_then_is_taken_up(tmp_path):
+    """Written beside the ledger when it could not be: see docs/ledger-format.md."""
+    place = Path(shutil.copyfile(FOLDER / "gdp.v01", tmp_path / "old.ledger"))
+    grant = json.loads((FOLDER / "gdp.spill").read_text(encoding="ascii"))["grant"]
+    beside = tmp_path / f"old.ledger.{grant}.spill"
+    shutil.copyfile(FOLDER / "gdp.spill", beside)
+    with pl.Ledger.open(place) as ledger:
+        found = ledger._history.full().grants[grant]
+        assert (found.status, found.releases) == ("settled", 1) and ledger.verify() == []
+    assert not beside.exists()
