@@ -29,7 +29,6 @@ PLUGIN_MODULES = sorted(LEARNERS.rglob("*.py"))
 GENERATOR = "noise/seeded.py"
 # Circles that stand, each to be cut open. Nothing may be added, here or to one of them.
 KNOWN_CIRCLES = (
-    {"privledger.broker.kinds", "privledger.broker.wire"},
     {"privledger.guard.handle", "privledger.guard.labels", "privledger.guard.ledger",
      "privledger.guard.session", "privledger.guard.tuned"},
     {"privledger_learners.diprime", "privledger_learners.diprime_claims"},

@@ -16,7 +16,11 @@ from attrs import asdict, define, field, frozen
 
 from privledger.broker.channel import Channel
 from privledger.broker.failures import error_in, error_out, number_in, number_out
-from privledger.broker.values import (
+from privledger.broker.wire import Describer
+from privledger.errors import NotGranted, PrivledgerError
+from privledger.facts.columns import MISSING, Columns
+from privledger.facts.schema import Schema
+from privledger.facts.values import (
     Json,
     array_in,
     array_out,
@@ -27,20 +31,17 @@ from privledger.broker.values import (
     text,
     whole,
 )
-from privledger.broker.wire import Describer
-from privledger.errors import NotGranted, PrivledgerError
-from privledger.facts.columns import MISSING, Columns
-from privledger.facts.schema import Schema
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.graph.meter import filter_caps
 from privledger.guard import Scope
-from privledger.guard.dataset import Dataset, Step
+from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import Facts, kept, model_bytes, model_file, revived
 from privledger.plugins import configured
 from privledger.plugins.registry import checked
 from privledger.questions.choice import Picked
+from privledger.questions.derivation import Step
 from privledger.tables.chunk import Rows
 from privledger.tables.files import as_frame
 
@@ -54,13 +55,8 @@ class Elsewhere:
     identity: str
     schema: Schema
     unlabelled: bool = False
-    relation: str = "add_remove"
     public: Rows | None = None  # features, where the owner declared them public; no label
-
-    @property
-    def _n_rows(self) -> int | None:
-        """As the guard's own, where it is public; its owner checks it again."""
-        return self.schema.public_rows if self.public is None else self.public.n
+    facts: None = None  # the owner knows them, and checks what is asked
 
 
 @define(eq=False, repr=False)
@@ -229,8 +225,7 @@ class Worker:
     def fit(self, order: Json) -> Json:
         """Train on a handle whose rows are elsewhere."""
         vault = _sealed(Elsewhere(text(order, "identity"), self.schema,
-                                  order.get("unlabelled") is True, text(order, "relation"),
-                                  self._public_rows()))
+                                  order.get("unlabelled") is True, self._public_rows()))
         budget = Budget(number_in(order, "epsilon"), number_in(order, "delta"))
         ledger = BrokeredLedger(text(order, "relation"), text(order, "mode"), budget,
                                 self.channel, Describer(vault, self.schema))

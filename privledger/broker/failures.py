@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from privledger import errors
-from privledger.broker.values import Json, table, text
 from privledger.errors import (
     BudgetExceeded,
     InvalidValue,
@@ -14,6 +13,7 @@ from privledger.errors import (
     PolicyViolation,
     PrivledgerError,
 )
+from privledger.facts.values import Json, table, text
 
 MOST_TEXT = 2000
 _NUMBERS = ("asked", "spent", "left")

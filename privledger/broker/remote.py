@@ -21,17 +21,6 @@ from privledger.broker.failures import error_in, number_in, number_out
 from privledger.broker.limits import DEFAULTS, Limits, Purse, Watch
 from privledger.broker.places import find_places
 from privledger.broker.server import Server
-from privledger.broker.values import (
-    Json,
-    array_in,
-    array_out,
-    bytes_in,
-    bytes_out,
-    items,
-    table,
-    text,
-    whole,
-)
 from privledger.errors import (
     InvalidPlan,
     IsolationError,
@@ -44,6 +33,17 @@ from privledger.errors import (
 )
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
+from privledger.facts.values import (
+    Json,
+    array_in,
+    array_out,
+    bytes_in,
+    bytes_out,
+    items,
+    table,
+    text,
+    whole,
+)
 from privledger.graph import Node
 from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _vault_of

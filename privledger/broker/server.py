@@ -13,9 +13,9 @@ from privledger.accounting import check_relation
 from privledger.broker.channel import MIB
 from privledger.broker.failures import error_out, number_out
 from privledger.broker.limits import DEFAULTS, Purse
-from privledger.broker.values import Json, array_out, items, text
 from privledger.broker.wire import Reader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
+from privledger.facts.values import Json, array_out, items, text
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
 from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset

@@ -1,4 +1,4 @@
-"""What a learner in a process of its own may say, as JSON values. One entry per kind.
+"""What a learner in a process of its own may say, as JSON values; each class writes itself.
 
 `Describer` is the learner's side: it gives every described object a number and writes each down
 once. `Reader` is the owner's side: it builds the objects anew by the package's own calls, so
@@ -12,30 +12,14 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 
-from privledger.broker.kinds import (
-    BLOCKS,
-    CELLS,
-    NUMBERED,
-    READ_BLOCK,
-    READ_OBJECT,
-    read_choice,
-    read_features,
-    read_label_choice,
-    read_labels,
-    write_choice,
-    write_features,
-    write_label_choice,
-    write_labels,
-)
-from privledger.broker.values import Json, array_in, array_out, items, table, text, whole
 from privledger.errors import NotGranted, PrivledgerError, UnsupportedNode
 from privledger.facts.schema import Schema
+from privledger.facts.values import Json, array_in, array_out, table, text, whole
 from privledger.guard.dataset import Dataset, Partition
-from privledger.questions.choice import Choice, LabelChoice
-from privledger.questions.feature_choice import FeatureChoice
-from privledger.questions.label_query import LabelQuery
-from privledger.questions.query import Query
-from privledger.questions.score import ResidualCells, Score
+from privledger.guard.vault import _vault_of
+from privledger.questions.closed_set import BLOCKS, CELLS, NUMBERED, QUESTIONS
+from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.score import Score
 from privledger.rounding import count, number
 
 T = TypeVar("T")
@@ -76,29 +60,44 @@ class Describer:
         return found
 
     def object(self, what: Any) -> int:
-        """The number of cells, bins or a score; a score is brought up to date."""
+        """The number of cells, bins or a score; the scores below are brought up to date."""
         known = self._known.get(id(what))
         if known is None:
-            kind = NUMBERED.get(type(what)) or _refuse(what)
-            body = kind.write(what, self)
+            if type(what) not in NUMBERED:
+                _refuse(what)
+            body = what.to_wire(self)
             known = self.fresh(what), what
-            self._new.append({"id": known[0], "is": kind.name} | body)
+            self._new.append({"id": known[0], "is": type(what).__name__} | body)
         if isinstance(what, Score):
             self._update(what, known[0])
-        elif isinstance(what, ResidualCells):
-            self.object(what.score)
+        for inner in getattr(what, "below", ()):
+            self.object(inner)
         return known[0]
+
+    def block(self, block: Any) -> Json:
+        """A block with the name of its kind."""
+        if type(block) not in BLOCKS:
+            _refuse(block)
+        return {"is": type(block).__name__} | table(block.to_wire(self))
+
+    def public_rows(self) -> int:
+        """How many records there are. Raises `NotGranted` where that is private."""
+        public = _vault_of(self.vault).public
+        if public is None:
+            raise NotGranted("the number of records: private here")
+        return int(public.n)
 
     def _update(self, score: Score, place: int) -> None:
         done = self._told.get(place, 0)
-        for cells, values in score._updates[done:]:
+        for cells, values in score.updates(done):
             self._new.append({"is": "update", "score": place, "cells": self.object(cells),
                               "values": array_out(values)})
-        self._told[place] = len(score._updates)
+        self._told[place] = len(score.updates())
 
     def handle(self, data: Any) -> int:
         """The number of a handle; each step of its derivation is written down once."""
-        if type(data) is not Dataset or data._vault is not self.vault:
+        data = derivation_of(data)
+        if type(data) is not Derivation or data.seal is not self.vault:
             raise NotGranted("the query asks other data than the grant covers; nothing was read")
         place = 0
         for step in data.steps:
@@ -126,23 +125,11 @@ class Describer:
         return place
 
     def query(self, query: Any) -> Json:
-        """A query as JSON values; whatever it speaks about is written down first."""
-        if type(query) is Choice:
-            return {"data": self.handle(query.data), "choice": write_choice(query, self)}
-        if type(query) is FeatureChoice:
-            return {"data": self.handle(query.data), "features": write_features(query, self)}
-        if type(query) is LabelChoice:
-            return {"data": self.handle(query.data), "label": write_label_choice(query, self)}
-        if type(query) is LabelQuery:
-            return {"data": self.handle(query.data), "labels": write_labels(query)}
-        if type(query) is not Query:
+        """A question as JSON values; whatever it speaks about is written down first."""
+        if type(query) not in QUESTIONS:
             _refuse(query)
-        blocks = []
-        for block in query.blocks:
-            kind = BLOCKS.get(type(block)) or _refuse(block)
-            blocks.append({"is": kind.name} | kind.write(block, self))
-        return {"data": self.handle(query.data), "blocks": blocks, "what": str(query.what),
-                "cells": None if query.cells is None else self.object(query.cells)}
+        place = self.handle(query.data)
+        return {"is": type(query).__name__, "data": place} | table(query.to_wire(self))
 
 
 @define(eq=False)
@@ -158,6 +145,11 @@ class Reader:
 
     def __attrs_post_init__(self) -> None:
         self._objects[0] = self.root
+
+    @property
+    def schema(self) -> Schema:
+        """Of the guarded data."""
+        return self.root.schema
 
     def object(self, place: Any, kind: type[T]) -> T:
         """What a number stands for, if it is of that kind."""
@@ -198,33 +190,29 @@ class Reader:
             score.add(self.cells(body.get("cells")), array_in(body.get("values")))
         elif name in _DERIVATIONS:
             self.keep(body.get("id"), _DERIVATIONS[name](body, self))
-        elif name in READ_OBJECT:
-            self.keep(body.get("id"), READ_OBJECT[name].read(body, self))
+        elif name in _OBJECTS:
+            self.keep(body.get("id"), _OBJECTS[name].from_wire(body, self))
         else:
             raise UnsupportedNode("a description of an unknown kind. Nothing was read")
 
+    def block(self, body: Any) -> Any:
+        """A block of a known kind."""
+        kind = _BLOCKS.get(text(table(body), "is"))
+        if kind is None:
+            raise UnsupportedNode("a block of an unknown kind. Nothing was read")
+        return kind.from_wire(body, self)
+
+    def handle(self, place: Any) -> Dataset:
+        """One of the handles that were derived here."""
+        return self.object(place, Dataset)
+
     def query(self, value: Any) -> Any:
-        """A query on one of the known handles, built as a learner in this process would."""
+        """A question on one of the known handles, built as a learner in this process would."""
         body = table(value)
-        if "choice" in body:
-            return read_choice(table(body["choice"]), self,
-                               self.object(body.get("data"), Dataset))
-        if "features" in body:
-            return read_features(table(body["features"]), self.object(body.get("data"), Dataset))
-        if "label" in body:
-            return read_label_choice(table(body["label"]), self,
-                                     self.object(body.get("data"), Dataset))
-        if "labels" in body:
-            return read_labels(table(body["labels"]), self.object(body.get("data"), Dataset))
-        blocks = []
-        for item in items(body, "blocks", 1000):
-            kind = READ_BLOCK.get(text(table(item), "is"))
-            if kind is None:
-                raise UnsupportedNode("a block of an unknown kind. Nothing was read")
-            blocks.append(kind.read(item, self))
-        cells = None if body.get("cells") is None else self.cells(body["cells"])
-        return Query(self.object(body.get("data"), Dataset), tuple(blocks), cells,
-                     text(body, "what", 200))
+        kind = _QUESTIONS.get(text(body, "is"))
+        if kind is None:
+            raise UnsupportedNode("a question of an unknown kind. Nothing was read")
+        return kind.from_wire(body, self)
 
 
 def _part(body: Json, reader: Reader) -> Dataset:
@@ -235,6 +223,11 @@ def _part(body: Json, reader: Reader) -> Dataset:
     return parts[part]
 
 
+def _by_name(kinds: tuple[Any, ...]) -> dict[str, Any]:
+    return {kind.__name__: kind for kind in kinds}
+
+
+_QUESTIONS, _BLOCKS, _OBJECTS = _by_name(QUESTIONS), _by_name(BLOCKS), _by_name(NUMBERED)
 _DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
     "sample": lambda body, reader: reader.object(body.get("of"), Dataset).poisson(
         number("rate", body.get("rate"))),

@@ -17,18 +17,19 @@ from privledger.errors import UnsupportedNode
 _PLAIN = frozenset({bool, int, float, str, type(None), *np.sctypeDict.values()} - {np.object_})
 
 
-def is_plain(what: Any, *others: str) -> bool:
-    """Whether every field but the `others` is a plain value, a tuple of such, or an array."""
-    return all(_plain(getattr(what, one.name)) for one in attrs.fields(type(what))
-               if one.name not in others)
+def is_plain(what: Any, *others: str, own: frozenset[type] = frozenset()) -> bool:
+    """Whether every field but the `others` is a plain value, of an `own` type, a tuple of such,
+    or an array of numbers."""
+    fields = attrs.fields(type(what)) if attrs.has(type(what)) else ()
+    return all(_plain(getattr(what, one.name), own) for one in fields if one.name not in others)
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: Any, own: frozenset[type]) -> bool:
     if type(value) is tuple:
-        return all(_plain(item) for item in value)
+        return all(_plain(item, own) for item in value)
     if type(value) is np.ndarray:
         return value.dtype.kind in "biuf"
-    return type(value) in _PLAIN
+    return type(value) in _PLAIN or type(value) in own
 
 
 def fixed(table: Any) -> NDArray[Any]:

@@ -13,20 +13,19 @@ from numpy.typing import NDArray
 from privledger.errors import (
     InvalidValue,
     NotGranted,
-    PrivledgerError,
-    RelationMismatch,
     SchemaError,
 )
 from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns, has_label
 from privledger.facts.schema import Column, Schema
+from privledger.facts.table import TableFacts
 from privledger.graph import Context
-from privledger.guard.vault import Vault, _vault_of
+from privledger.guard.vault import _vault_of
 from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.questions.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.closed_set import CELLS
-from privledger.questions.disjoint import certificate
+from privledger.questions.derivation import Derivation, Step
 from privledger.questions.feature_choice import CustomScores, FeatureChoice, Votes
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
@@ -36,14 +35,6 @@ from privledger.rounding import MOST_COUNT, count, number, positive, probability
 from privledger.tables.chunk import Rows
 
 _tokens = itertools.count(1)
-
-
-@frozen(eq=False)
-class Step:
-    """One derivation: the context it opens, and the cells it restricts to (for parts)."""
-
-    context: Context
-    cells: Cells | None = None
 
 
 @frozen(eq=False, repr=False)
@@ -60,7 +51,7 @@ class Dataset:
     """
 
     schema: Schema
-    _vault: Any = field(alias="vault")  # a seal; inside the guard, in a copy, the vault itself
+    _vault: Any = field(alias="vault")  # a seal
     steps: tuple[Step, ...] = ()
     ledger: Any = None
 
@@ -70,9 +61,14 @@ class Dataset:
         return str(self._vault.identity)
 
     @property
+    def derivation(self) -> Derivation:
+        """What a question keeps of this handle."""
+        return Derivation(self.schema, self._vault, self.steps)
+
+    @property
     def chain(self) -> tuple[Context, ...]:
-        """The contexts that a release on this handle is under, outermost first."""
-        return tuple(step.context for step in self.steps)
+        """The contexts that the steps open, outermost first."""
+        return self.derivation.chain
 
     @property
     def public_features(self) -> Columns:
@@ -132,10 +128,9 @@ class Dataset:
         """Disjoint parts: by a public predicate or by position (`Cells`), or by a private coin
         per record: so many equally likely parts, or parts with whole-number weights."""
         if isinstance(parts, IndexCells):
-            places = len(parts.places)  # of a stranger's, perhaps: before a frame holds a vault
-            wrong = wrong_positions(places, _vault_of(self._vault))
-            if wrong is not None:
-                raise wrong  # here, where no frame holds a vault: tracebacks keep frames
+            facts: TableFacts | None = _vault_of(self._vault).facts
+            if facts is not None:  # else the rows are in another process, which decides
+                facts.check_positions(len(parts.places))
         if isinstance(parts, CELLS):
             public: Any = parts
             return Partition(self, public)
@@ -269,22 +264,10 @@ class Dataset:
         return self
 
 
-def wrong_positions(places: int, vault: Vault) -> PrivledgerError | None:
-    """What to raise unless positions mean something here: a public number of rows, as many cells.
-    """
-    if type(vault) is not Vault:
-        return None  # the rows are in another process, which decides
-    if vault.relation == "add_remove":
-        return RelationMismatch("parts by position need a public number of rows: a ledger of "
-                                "relation replace_one or replace_label")
-    if places != vault._n_rows:
-        return InvalidValue("IndexCells places", places, "as many as there are rows")
-    return None
-
-
 def _certificate(partition: Partition) -> str:
-    public = _vault_of(partition.data._vault).public is not None
-    return certificate(partition.cells, public)
+    certify: Any = getattr(partition.cells, "certificate", None)  # a stranger's have none
+    return "public_predicate" if certify is None else str(
+        certify(_vault_of(partition.data._vault).public is not None))
 
 
 @frozen(eq=False)

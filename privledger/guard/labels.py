@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, UnsupportedNode
 from privledger.guard.inside import FAILED, Inside, guarded
-from privledger.guard.kinds import check_labels
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of
@@ -24,7 +23,7 @@ def release_labels(inside: Inside, mechanism: Any, query: LabelQuery) -> NDArray
         UnsupportedNode, RelationMismatch, InvalidValue: not a question about labels that can be
             answered here; nothing was read.
     """
-    check_labels(query)
+    query.check(inside.vault.facts)
     if type(mechanism) is not RandomizedResponse:
         raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
     chosen = _chosen(inside, mechanism, query)

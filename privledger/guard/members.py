@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from privledger.errors import NotGranted
 from privledger.graph import Context
-from privledger.guard.dataset import Dataset, Step
+from privledger.guard.dataset import Dataset
 from privledger.noise.source import NoiseSource
+from privledger.questions.derivation import Step
 from privledger.tables.chunk import Rows
 
 

@@ -12,40 +12,24 @@ changes nothing; a score alone goes on, because its updates are added at the end
 
 from __future__ import annotations
 
-import operator
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import attrs
+from attrs import frozen
 
 from privledger.errors import NotGranted, UnsupportedNode
-from privledger.facts.bins import Bins
 from privledger.facts.plain import is_plain, refuse
 from privledger.facts.schema import Column, Schema
-from privledger.graph import Context, Node
+from privledger.graph import Node
 from privledger.graph.nodes import LEAF_TYPES
-from privledger.guard.dataset import Dataset, Step
 from privledger.guard.vault import Seal, Vault, _vault_of
-from privledger.questions.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
-from privledger.questions.cells import (
-    CategoryCells,
-    CoinCells,
-    CrossCells,
-    IndexCells,
-    IntervalCells,
-    LabelledCells,
-)
-from privledger.questions.choice import Choice, LabelChoice
-from privledger.questions.feature_choice import CustomScores, FeatureChoice, ScoreName, Votes
-from privledger.questions.grown import MOST_CELLS, GrownCells
-from privledger.questions.label_query import LabelQuery
-from privledger.questions.query import Query
-from privledger.questions.score import Gradient, Hessian, ResidualCells, Score
-from privledger.questions.tree_cells import Test, TreeCells
-from privledger.rounding import number
+from privledger.questions.closed_set import BLOCKS, CELLS, PARTS, QUESTIONS
+from privledger.questions.derivation import Derivation
+from privledger.questions.score import Score
 
-_KINDS = ("poisson", "part", "filter")
+# A function is somebody's word, recorded as asserted; updates are copied one by one.
+_NOT_PLAIN = ("data", "function", "_updates")
 
 
 def own_leaf(mechanism: Any) -> Any:
@@ -64,15 +48,14 @@ def own_leaf(mechanism: Any) -> Any:
 
 
 def own_question(question: Any, vault: Vault) -> Any:
-    """The same question in objects of the guard's own, on the vault itself.
+    """The same question in objects of the guard's own.
 
     Raises:
         UnsupportedNode: a part of it is of an unknown kind. NotGranted: of other data.
     """
-    make = _QUESTIONS.get(type(question))
-    if make is None or type(question.data) is not Dataset:
+    if type(question) not in QUESTIONS:
         refuse(question)
-    copy = make(question, vault)
+    copy = _plain(Copies(vault), question)
     if type(copy.what) is not str:
         refuse(copy.what)
     return copy
@@ -102,217 +85,84 @@ def forget_dead(vault: Vault) -> None:
             vault.copies.pop(place, None)
 
 
-def _one(what: Any, vault: Vault) -> Any:
-    """The copy of a shared object; the same one every time."""
-    make = _SHARED.get(type(what))
-    if make is None:
+@frozen
+class Copies:
+    """Copies for one vault; a `Copier`. Never leaves the guard.
+
+    Attributes:
+        vault: whose rows they will be asked of; it keeps the copies of shared objects.
+    """
+
+    vault: Vault
+
+    def shared(self, what: Any, kind: type) -> Any:
+        """As `Copier.shared`."""
+        if type(what) is not kind:
+            refuse(what)
+        copy = self.known(what)
+        if copy is None:
+            copy = self.keep(what, _plain(self, what))
+        self._follow(what, copy)
+        return copy
+
+    def cells(self, what: Any) -> Any:
+        """As `Copier.cells`."""
+        return self.shared(what, _one_of(what, CELLS))
+
+    def part(self, what: Any, kind: type) -> Any:
+        """As `Copier.part`."""
+        if type(what) is not kind:
+            refuse(what)
+        return _plain(self, what)
+
+    def block(self, what: Any) -> Any:
+        """As `Copier.block`."""
+        return self.part(what, _one_of(what, BLOCKS))
+
+    def derivation(self, data: Any) -> Derivation:
+        """As `Copier.derivation`.
+
+        Raises:
+            NotGranted: of other data than the grant covers.
+        """
+        if type(data) is not Derivation:
+            refuse(data)
+        if type(data.seal) is not Seal or _vault_of(data.seal) is not self.vault:
+            raise NotGranted("the query asks other data than the grant covers; nothing was read")
+        return data.own(self)
+
+    def known(self, what: Any) -> Any:
+        """As `Copier.known`."""
+        found = self.vault.copies.get(id(what))
+        return None if found is None or found[0]() is not what else found[1]
+
+    def keep(self, what: Any, copy: Any) -> Any:
+        """As `Copier.keep`."""
+        fresh = weakref.ref(what), copy
+        known = self.vault.copies.setdefault(id(what), fresh)
+        if known[0]() is not what:  # of one that is gone
+            known = self.vault.copies[id(what)] = fresh
+        return known[1]
+
+    def _follow(self, what: Any, copy: Any) -> None:
+        """Bring the scores below up to date: they alone may grow."""
+        if type(what) is Score:
+            for cells, values in what.updates(len(copy.updates())):
+                copy.add(self.cells(cells), values)
+            return
+        for inner in getattr(what, "below", ()):
+            self.shared(inner, _one_of(inner, (*CELLS, Score)))
+
+
+def _plain(to: Copies, what: Any) -> Any:
+    """A copy by the class's own word, of plain values and copies only."""
+    copy = own_schema(what) if type(what) is Schema else type(what).own(what, to)
+    if type(copy) is not type(what) or not is_plain(copy, *_NOT_PLAIN, own=PARTS):
         refuse(what)
-    known = vault.copies.get(id(what))
-    if known is None or known[0]() is not what:
-        copy = _keep(what, make(what, vault), vault)
-    else:
-        copy = known[1]
-    _follow(what, copy, vault)
     return copy
 
 
-def _keep(what: object, copy: Any, vault: Vault) -> Any:
-    """Let `copy` stand for `what`, unless another thread was first."""
-    fresh = weakref.ref(what), copy
-    known = vault.copies.setdefault(id(what), fresh)
-    if known[0]() is not what:  # of one that is gone
-        known = vault.copies[id(what)] = fresh
-    return known[1]
-
-
-def _follow(what: Any, copy: Any, vault: Vault) -> None:
-    """Bring the scores below up to date: they alone may grow."""
-    if type(what) is Score:
-        for cells, values in list(what._updates)[len(copy._updates):]:
-            copy.add(_one(cells, vault), values)
-    elif type(what) is ResidualCells:
-        _score(what.score, vault)
-    elif type(what) is CrossCells:
-        for part in (what.first, what.second):
-            if type(part) is ResidualCells:
-                _score(part.score, vault)
-
-
-def _score(score: Any, vault: Vault) -> Score:
-    if type(score) is not Score:
-        refuse(score)
-    found: Score = _one(score, vault)
-    return found
-
-
-def _maybe(what: Any, vault: Vault) -> Any:
-    return None if what is None else _one(what, vault)
-
-
-def _data(data: Dataset, vault: Vault) -> Dataset:
-    """The handle, with the vault itself in the place of its seal."""
-    seal, steps = data._vault, data.steps
-    if type(seal) is not Seal or _vault_of(seal) is not vault:
-        raise NotGranted("the query asks other data than the grant covers; nothing was read")
-    if type(steps) is not tuple:
-        raise NotGranted("a handle whose derivation was changed; nothing was read")
-    inside: Any = vault
-    return Dataset(_one(data.schema, vault), inside, tuple(_step(step, vault) for step in steps))
-
-
-def _step(step: Any, vault: Vault) -> Step:
-    if type(step) is not Step:
-        refuse(step)
-    given, cells = step.context, step.cells
-    if type(given) is not Context or not is_plain(given):
-        raise NotGranted("a handle whose derivation was changed; nothing was read")
-    context = Context(*(getattr(given, one.name) for one in attrs.fields(Context)))
-    if not is_plain(context) or context.kind not in _KINDS:
-        raise NotGranted("a handle whose derivation was changed; nothing was read")
-    return Step(context, _maybe(cells, vault))
-
-
-def _block(block: Any, vault: Vault) -> Any:
-    make = _BLOCKS.get(type(block))
-    if make is None:
-        refuse(block)
-    return make(block, vault)
-
-
-def _gradient(block: Any, vault: Vault) -> Gradient:
-    if type(block) is not Gradient:
-        refuse(block)
-    return Gradient(_score(block.score, vault), block.clip, block.width, block.filtered,
-                    block.coordinate)
-
-
-def _bins(bins: Any, vault: Vault) -> Bins:
-    if type(bins) is not Bins:
-        refuse(bins)
-    found: Bins = _one(bins, vault)
-    return found
-
-
-def _tree(cells: TreeCells, vault: Vault) -> TreeCells:
-    tests: Any = tuple(cells.tests)
-    for test in tests:
-        if type(test) is not Test:
-            refuse(test)
-    tests = tuple(Test(test.feature, test.table) for test in tests)
-    return TreeCells(_bins(cells.bins, vault), tests, cells.count)
-
-
-def _grown(cells: GrownCells, vault: Vault) -> GrownCells:
-    """From the root down. A tree that was made to be its own parent is too deep."""
-    path = [cells]
-    while path[-1].parent is not None:
-        parent = path[-1].parent
-        known = vault.copies.get(id(parent))
-        if known is not None and known[0]() is parent:
-            break
-        if type(parent) is not GrownCells or 1 << len(path) > MOST_CELLS:
-            refuse(parent)
-        path.append(parent)
-    top = path[-1].parent
-    copy: GrownCells | None = None if top is None else _one(top, vault)
-    bins = _bins(cells.bins, vault) if copy is None else copy.bins
-    for one in reversed(path):
-        copy = _keep(one, GrownCells(bins, copy, *(
-            () if copy is None else (one.feature, one.cut))), vault)
-    assert copy is not None
-    return copy
-
-
-def _cross(cells: CrossCells, vault: Vault) -> CrossCells:
-    parts = cells.first, cells.second
-    for part in parts:
-        if type(part) is CrossCells:
-            refuse(part)
-    return CrossCells(*(_one(part, vault) for part in parts))
-
-
-def _new_score(score: Score, vault: Vault) -> Score:
-    return Score(score.loss, score.start, score.center, score.scale)
-
-
-def _features(choice: FeatureChoice, vault: Vault) -> FeatureChoice:
-    return FeatureChoice(_data(choice.data, vault), choice.score, choice.excluded,
-                         _of(Votes, choice.votes, vault), _of(CustomScores, choice.custom, vault),
-                         choice.what, _of(ScoreName, choice.key, vault))
-
-
-def _of(kind: type, what: Any, vault: Vault) -> Any:
-    if what is not None and type(what) is not kind:
+def _one_of(what: Any, kinds: tuple[type, ...]) -> type:
+    if type(what) not in kinds:
         refuse(what)
-    return _maybe(what, vault)
-
-
-def _choice(choice: Choice, vault: Vault) -> Choice:
-    gradient = choice.gradient
-    return Choice(_data(choice.data, vault), _maybe(choice.cells, vault), choice.score,
-                  choice.among, choice.features, _maybe(choice.labels, vault),
-                  None if gradient is None else _gradient(gradient, vault), choice.penalty,
-                  choice.allowed, choice.what)
-
-
-def _labels(query: LabelQuery, vault: Vault) -> LabelQuery:
-    rows = query.rows
-    if type(rows) is slice:
-        rows = slice(*(None if end is None else operator.index(end)
-                       for end in (rows.start, rows.stop, rows.step)))
-    return LabelQuery(_data(query.data, vault), rows, query.candidates, query.what)
-
-
-Make = Callable[[Any, Vault], Any]
-_QUESTIONS: dict[type, Make] = {
-    Query: lambda query, vault: Query(
-        _data(query.data, vault), tuple(_block(block, vault) for block in query.blocks),
-        _maybe(query.cells, vault), query.what),
-    Choice: _choice,
-    LabelChoice: lambda choice, vault: LabelChoice(
-        _data(choice.data, vault), _maybe(choice.cells, vault), _maybe(choice.labels, vault),
-        choice.what),
-    FeatureChoice: _features,
-    LabelQuery: _labels,
-}
-_BLOCKS: dict[type, Make] = {
-    Ones: lambda block, vault: Ones(),
-    ColumnValue: lambda block, vault: ColumnValue(block.name, block.center, block.scale,
-                                                  block.clip),
-    ClassIs: lambda block, vault: ClassIs(block.position),
-    TargetShares: lambda block, vault: TargetShares(),
-    CustomValue: lambda block, vault: CustomValue(block.function, block.clip, block.why),
-    Gradient: _gradient,
-    Hessian: lambda block, vault: Hessian(_score(block.score, vault), block.within),
-}
-_SHARED: dict[type, Make] = {
-    Schema: lambda schema, vault: own_schema(schema),
-    Bins: lambda bins, vault: Bins(_schema(bins.schema, vault), bins.numeric_bins),
-    Score: _new_score,
-    TreeCells: _tree,
-    GrownCells: _grown,
-    CategoryCells: lambda cells, vault: CategoryCells(cells.name, cells.count),
-    IntervalCells: lambda cells, vault: IntervalCells(cells.name, cells.edges),
-    CoinCells: lambda cells, vault: CoinCells(cells.count, cells.weights),
-    ResidualCells: lambda cells, vault: ResidualCells(_score(cells.score, vault), cells.edges),
-    CrossCells: _cross,
-    LabelledCells: lambda cells, vault: LabelledCells(),
-    IndexCells: lambda cells, vault: IndexCells(cells.places, cells.count),
-    Votes: lambda votes, vault: Votes(votes.blocks, votes.most, votes.penalty),
-    CustomScores: lambda custom, vault: CustomScores(
-        custom.function, number("sensitivity", custom.sensitivity), custom.why,
-        _pair(custom.change)),
-    ScoreName: lambda name, vault: ScoreName(),
-}
-
-
-def _pair(change: Any) -> tuple[float, float]:
-    low, high = change
-    return number("change", low), number("change", high)
-
-
-def _schema(schema: Any, vault: Vault) -> Schema:
-    if type(schema) is not Schema:
-        refuse(schema)
-    found: Schema = _one(schema, vault)
-    return found
+    return type(what)

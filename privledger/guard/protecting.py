@@ -75,7 +75,7 @@ def grown(data: Dataset, X: Any, y: Any, history: History, identities: Identitie
     if old._guardian is not history:
         raise NotGranted("these records are guarded by another ledger")
     columns, target = _encoded(X, y, old.schema, old.unlabelled)
-    if (target is not None) != old.has_target:
+    if (target is not None) != old.facts.has_target:
         raise DataError("late arrivals come with a target exactly if the others did")
     if data.steps:
         raise InvalidValue("data", repr(data), "a handle straight from protect or append")

@@ -26,15 +26,14 @@ from privledger.guard.choosing import (
 )
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
-from privledger.guard.kinds import check_choice, check_query
 from privledger.guard.labels import release_labels
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep
 from privledger.ledger import Origins
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.questions.blocks import clipped
+from privledger.questions.cells import follows_records
 from privledger.questions.choice import LabelChoice
-from privledger.questions.disjoint import by_record
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
@@ -54,7 +53,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     sums = isinstance(question, Query)
-    (check_query if sums else check_choice)(question)
+    question.check(inside.vault.facts)
     if asserted:  # nothing else of a policy can change after the request
         keep(inside.policy, Origins(asserted=(question.label,)))
     return _measure(inside, leaf, question, rollover) if sums else _choose(inside, leaf, question)
@@ -116,7 +115,7 @@ class _Taken:
 def _taken(inside: Inside, query: Query, mechanism: Any, made: tuple[Recipe, ...], rows: Rows,
            rollover: int) -> _Taken:
     steps, mask = query.data.steps, None
-    whole = not steps or (by_record(query.cells) and all(
+    whole = not steps or (follows_records(query.cells) and all(
         step.context.kind == "part" for step in steps))
     if steps and whole:  # a part is a table of its own, so that only its records cost
         rows = inside.members.of(query.data, rows)

@@ -15,7 +15,7 @@ from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
 from privledger.guard.alone import note_over
-from privledger.guard.dataset import Dataset, Step
+from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
 from privledger.guard.mirror import forget_dead
 from privledger.guard.release import release
@@ -30,6 +30,7 @@ from privledger.ledger.settle import Settlement, settle
 from privledger.ledger.vectors import vector_note
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
+from privledger.questions.derivation import Step
 
 
 @define(eq=False, repr=False)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privledger.errors import NotGranted
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.plain import fixed
+from privledger.facts.table import TableFacts
 from privledger.guard.hidden import _behind, _hide
 from privledger.mutex import Mutex
 from privledger.tables.chunk import Rows
@@ -61,6 +62,7 @@ class Vault:
     Attributes:
         relation: the neighbouring relation of the ledger that guards them.
         unlabelled: whether records may lack a label.
+        facts: what is public about the rows; questions are checked against it.
         public: where the owner declared the features public: everything but the labels.
     """
 
@@ -74,7 +76,8 @@ class Vault:
         rows = _lasting(rows) if public_features else rows
         self.public = _public_side(rows) if public_features else None
         self.schema = rows.features.schema
-        self.has_target = rows.target is not None
+        self.facts = TableFacts(self.schema, relation, rows.target is not None, unlabelled,
+                                public_features, None if relation == "add_remove" else rows.n)
         self._n_rows = rows.n
         self.__rows = rows
         self.opened = 0

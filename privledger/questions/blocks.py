@@ -7,13 +7,16 @@ the learner, is the sensitivity the noise is scaled to.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import DataError, InvalidValue, public_name
+from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode, public_name
+from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, text, whole
 from privledger.questions.quiet import quiet
 from privledger.rounding import MOST_COUNT, count, moderate, number
 from privledger.tables.chunk import Rows
@@ -28,6 +31,7 @@ class Block(Protocol):
         width: coordinates per cell.
         signed: whether contributions may be negative.
         asserted: whether somebody merely vouches for something here.
+        reads_target: whether contributions may depend on the target.
     """
 
     @property
@@ -42,9 +46,24 @@ class Block(Protocol):
     @property
     def asserted(self) -> bool:
         """Whether the clip rests on somebody's word."""
+    @property
+    def reads_target(self) -> bool: ...
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Contributions before clipping, shape (n,) or (n, width); None means all ones."""
+
+    def check(self, facts: TableFacts) -> None:
+        """Refuse by name what the schema has no columns for."""
+
+    def own(self, to: Copier) -> Self:
+        """The guard's copy."""
+
+    def to_wire(self, to: Describer) -> Json:
+        """Its fields as plain values."""
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Self:
+        """The inverse of `to_wire`."""
 
 
 @frozen(eq=False)
@@ -55,10 +74,26 @@ class Ones:
     width: int = field(default=1, init=False)
     signed: bool = field(default=False, init=False)
     asserted: bool = field(default=False, init=False)
+    reads_target: bool = field(default=False, init=False)
 
     def values(self, rows: Rows) -> None:
-        """None: every record counts as one, without an array of ones."""
-        return None
+        """All ones."""
+
+    def check(self, facts: TableFacts) -> None:
+        """Every table has records."""
+
+    def own(self, to: Copier) -> Ones:
+        """As `Block.own`."""
+        return Ones()
+
+    def to_wire(self, to: Describer) -> Json:
+        """Nothing to say."""
+        return {}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Ones:
+        """As `Block.from_wire`."""
+        return cls()
 
 
 @frozen(eq=False)
@@ -82,8 +117,32 @@ class ColumnValue:
         moderate("scale", self.scale)
         moderate("clip", self.clip)
 
+    @property
+    def reads_target(self) -> bool:
+        """Only the target's own sum."""
+        return not self.name
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the column is numeric."""
+        facts.column(self.name, "numeric")
+
+    def own(self, to: Copier) -> ColumnValue:
+        """As `Block.own`."""
+        return ColumnValue(self.name, self.center, self.scale, self.clip)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Block.to_wire`."""
+        return {"name": self.name, "center": float(self.center), "scale": float(self.scale),
+                "clip": float(self.clip)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> ColumnValue:
+        """As `Block.from_wire`."""
+        return cls(text(body, "name"), *(number(key, body.get(key))
+                                         for key in ("center", "scale", "clip")))
+
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """(value - center) / scale of each record, shape (n,); a missing value is 0."""
+        """The scaled column, zero where missing."""
         if self.name:
             schema = rows.features.schema
             column = rows.features.arrays[schema.feature_index(self.name)]
@@ -104,9 +163,27 @@ class TargetShares:
     width: int = field(default=2, init=False)
     signed: bool = field(default=False, init=False)
     asserted: bool = field(default=False, init=False)
+    reads_target: bool = field(default=True, init=False)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the target is numeric."""
+        facts.column("", "numeric")
+
+    def own(self, to: Copier) -> TargetShares:
+        """As `Block.own`."""
+        return TargetShares()
+
+    def to_wire(self, to: Describer) -> Json:
+        """Nothing to say."""
+        return {}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> TargetShares:
+        """As `Block.from_wire`."""
+        return cls()
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """The scaled target and what is left to one, shape (n, 2); a missing one is (0, 1)."""
+        """Shares of every record, shape (n, 2)."""
         column = rows.features.schema.target
         scaled = (target_of(rows) - column.lower) / (column.upper - column.lower)
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
@@ -122,12 +199,32 @@ class ClassIs:
     width: int = field(default=1, init=False)
     signed: bool = field(default=False, init=False)
     asserted: bool = field(default=False, init=False)
+    reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         count("ClassIs position", self.position, least=0, most=MOST_COUNT)
 
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the target has that many classes."""
+        target = facts.column("", "categorical")
+        if not self.position < len(target.categories):
+            raise SchemaError(f"the target column {target.name!r} has fewer classes")
+
+    def own(self, to: Copier) -> ClassIs:
+        """As `Block.own`."""
+        return ClassIs(self.position)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Block.to_wire`."""
+        return {"position": int(self.position)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> ClassIs:
+        """As `Block.from_wire`."""
+        return cls(whole(body, "position"))
+
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """1 for each record of the class, else 0, shape (n,)."""
+        """One or zero per record."""
         found: NDArray[np.float64] = (target_of(rows) == self.position).astype(np.float64)
         return found
 
@@ -149,14 +246,31 @@ class CustomValue:
     width: int = field(default=1, init=False)
     signed: bool = field(default=True, init=False)
     asserted: bool = field(default=True, init=False)
+    reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
         if not isinstance(self.why, str) or not self.why.strip():
             raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
 
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the function is somebody's word, whatever the table."""
+
+    def own(self, to: Copier) -> CustomValue:
+        """As `Block.own`."""
+        return CustomValue(self.function, self.clip, self.why)
+
+    def to_wire(self, to: Describer) -> Json:
+        """Refused: no message carries code."""
+        refuse_code()
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> CustomValue:
+        """Refused, as `to_wire`."""
+        refuse_code()
+
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """What the function says of read-only copies of the columns; its errors tell no value."""
+        """What the function says of every record, on copies of the columns."""
         columns = rows.features
         table = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
         if rows.target is not None:
@@ -176,6 +290,12 @@ class CustomValue:
         if result.shape != (rows.n,):
             raise DataError("the custom query must return one number per row")
         return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
+
+
+def refuse_code() -> NoReturn:
+    """Raise `UnsupportedNode`: a learner's own function would run where the rows are."""
+    raise UnsupportedNode("a custom query would run the learner's own function on the rows; a "
+                          "learner in its own process cannot ask one. Nothing was read")
 
 
 def _read_only(column: NDArray[Any]) -> NDArray[Any]:

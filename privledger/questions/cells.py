@@ -4,30 +4,91 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue
+from privledger.errors import InvalidValue, UnsupportedNode
+from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.columns import MISSING, has_label
-from privledger.facts.plain import fixed
+from privledger.facts.plain import fixed, refuse
+from privledger.facts.table import TableFacts
+from privledger.facts.values import (
+    MOST_CELLS,
+    Json,
+    array_in,
+    array_out,
+    items,
+    text,
+    whole,
+)
 from privledger.questions.blocks import target_of
 from privledger.rounding import MOST_COUNT, number, whole_numbers
-from privledger.rounding import count as whole
+from privledger.rounding import count as limited
 from privledger.tables.chunk import Rows
 
 
 class Cells(Protocol):
-    """A partition: every record lies in exactly one of `count` cells."""
+    """A partition: every record lies in exactly one of `count` cells.
+
+    Attributes:
+        by_record: whether a cell follows from the record alone, wherever it stands and whoever
+            is beside it.
+        reads_label: whether a record's cell may change with its label.
+        has_coins: whether private coins decide: who drew which is not known on the public side.
+    """
 
     @property
     def count(self) -> int:
         """How many cells there are, empty ones too: a public number."""
 
+    @property
+    def by_record(self) -> bool: ...
+    @property
+    def reads_label(self) -> bool: ...
+    @property
+    def has_coins(self) -> bool: ...
+
+    def certificate(self, public_features: bool) -> str:
+        """Why the parts are disjoint, for the ledger."""
+
     def index(self, rows: Rows) -> NDArray[Any]:
         """Cell of every record, shape (n_records,), inside the guard."""
+
+    def check(self, facts: TableFacts) -> None:
+        """Raise unless it fits. Decided by the schema, never by records: an error, or a shape,
+        that only some records cause would be a release without noise."""
+
+    def own(self, to: Copier) -> Self:
+        """The guard's copy."""
+
+    def to_wire(self, to: Describer) -> Json:
+        """Its fields as plain values."""
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Self:
+        """The inverse of `to_wire`."""
+
+
+def by_predicate(reads_label: bool, public_features: bool) -> str:
+    """The certificate of a public predicate; `index` where what it reads is public for every
+    record, as neighbours have the same records in each part then."""
+    return "index" if public_features and not reads_label else "public_predicate"
+
+
+def depends_on_label(cells: Any) -> bool:
+    """Whether a record's cell may change with its label; no for None, yes for unknown kinds.
+
+    Whether a record has a label at all is public where only labels are protected.
+    """
+    return cells is not None and bool(getattr(cells, "reads_label", True))
+
+
+def follows_records(cells: Any) -> bool:
+    """Whether a part may be read as a table of its own: every record knows its cell by itself."""
+    return cells is None or bool(cells.by_record)
 
 
 def to_edges(value: Any) -> tuple[float, ...]:
@@ -44,6 +105,11 @@ def check_edges(edges: tuple[float, ...]) -> None:
         raise InvalidValue("edges", edges, "finite and increasing")
 
 
+def edges_in(body: Json) -> list[float]:
+    """Edges of a message."""
+    return [number("edge", edge) for edge in items(body, "edges")]
+
+
 @frozen(eq=False)
 class CategoryCells:
     """One cell per category of a column ("" is the target), and a last one for missing."""
@@ -52,7 +118,46 @@ class CategoryCells:
     count: int
 
     def __attrs_post_init__(self) -> None:
-        whole("CategoryCells count", self.count, most=MOST_COUNT)
+        limited("CategoryCells count", self.count, most=MOST_COUNT)
+
+    @property
+    def by_record(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def reads_label(self) -> bool:
+        """Only the target's own cells."""
+        return not self.name
+
+    @property
+    def has_coins(self) -> bool:
+        """Never."""
+        return False
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: as many cells as the schema has categories, and missing ones."""
+        column = facts.column(self.name, "categorical")
+        expected = len(column.categories) + (1 if self.name else 0)
+        if self.count != expected or expected < 2:
+            raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
+
+    def own(self, to: Copier) -> CategoryCells:
+        """As `Cells.own`."""
+        return CategoryCells(self.name, self.count)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {"name": self.name, "count": int(self.count)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> CategoryCells:
+        """As `Cells.from_wire`."""
+        return cls(text(body, "name"), whole(body, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """The category's place of each record, shape (n,); a missing one is the last cell."""
@@ -60,11 +165,6 @@ class CategoryCells:
             return target_of(rows)
         codes = rows.features.arrays[rows.features.schema.feature_index(self.name)]
         return np.where(codes == MISSING, self.count - 1, codes)
-
-    def check(self, expected: int) -> None:
-        """Raise `InvalidValue` unless there are as many cells as the schema says."""
-        if self.count != expected or expected < 2:
-            raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
 
 
 @frozen(eq=False)
@@ -82,6 +182,42 @@ class IntervalCells:
         """One more than the edges, and one for missing values."""
         return len(self.edges) + 2
 
+    @property
+    def by_record(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def reads_label(self) -> bool:
+        """Only the target's own cells."""
+        return not self.name
+
+    @property
+    def has_coins(self) -> bool:
+        """Never."""
+        return False
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the column is numeric."""
+        facts.column(self.name, "numeric")
+
+    def own(self, to: Copier) -> IntervalCells:
+        """As `Cells.own`."""
+        return IntervalCells(self.name, self.edges)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {"name": self.name, "edges": list(self.edges)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> IntervalCells:
+        """As `Cells.from_wire`."""
+        return cls(text(body, "name"), edges_in(body))
+
     def index(self, rows: Rows) -> NDArray[Any]:
         """The interval of each record, shape (n,), closed on the left; missing is the last cell."""
         schema = rows.features.schema
@@ -97,6 +233,32 @@ class LabelledCells:
     """Cell 0: records without a label. Cell 1: records with one."""
 
     count: int = field(default=2, init=False)
+    by_record: bool = field(default=False, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: records may lack a label."""
+        if not facts.unlabelled:
+            raise UnsupportedNode("every record has a label: protect(..., unlabelled=True) allows "
+                                  "others. Nothing was read")
+
+    def own(self, to: Copier) -> LabelledCells:
+        """As `Cells.own`."""
+        return LabelledCells()
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> LabelledCells:
+        """As `Cells.from_wire`."""
+        return cls()
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """1 for each record with a label, else 0, shape (n,)."""
@@ -123,15 +285,39 @@ class IndexCells:
 
     places: NDArray[np.int64] = field(converter=_places, repr=False)
     count: int
+    by_record: bool = field(default=False, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if not int(self.places.max()) < whole("IndexCells count", self.count,
-                                                     most=MOST_COUNT):
+        if not int(self.places.max()) < limited("IndexCells count", self.count,
+                                               most=MOST_COUNT):
             raise InvalidValue("IndexCells count", self.count, "above every cell number")
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`: positions are public."""
+        return "index"
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: positions mean something here, and there is one per row."""
+        facts.check_positions(len(self.places))
+
+    def own(self, to: Copier) -> IndexCells:
+        """As `Cells.own`."""
+        return IndexCells(self.places, self.count)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {"places": array_out(self.places), "count": int(self.count)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> IndexCells:
+        """As `Cells.from_wire`."""
+        return cls(array_in(body.get("places"), "i"), whole(body, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """The cells by position, as they were given, shape (n,)."""
-        return self.places
+        return self.places[rows.positions()] if rows.parent is not None else self.places
 
 
 @frozen(eq=False)
@@ -144,15 +330,43 @@ class CoinCells:
 
     count: int
     weights: tuple[int, ...] = ()
+    by_record: bool = field(default=False, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.weights and (len(self.weights) != self.count or type(self.weights) is not tuple):
             raise InvalidValue("CoinCells weights", len(self.weights), "one for each part")
         for weight in self.weights:
-            whole("CoinCells weight", weight, most=MOST_COUNT)
+            limited("CoinCells weight", weight, most=MOST_COUNT)
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`: every record's coin is its own."""
+        return "iid_per_record"
+
+    def check(self, facts: TableFacts) -> None:
+        """Coins fall for every table."""
+
+    def own(self, to: Copier) -> CoinCells:
+        """As `Cells.own`."""
+        return CoinCells(self.count, self.weights)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {"count": int(self.count), "weights": list(self.weights)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> CoinCells:
+        """As `Cells.from_wire`."""
+        return cls(limited("count", body.get("count"), least=2, most=MOST_CELLS),
+                   tuple(items(body, "weights")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """A private coin for each record, shape (n,), drawn once and then the same."""
+        if rows.parent is not None:  # drawn once, for the whole table
+            whole_table, members = rows.parent
+            found: NDArray[np.int64] = self.index(whole_table)[members]
+            return found
         coins = rows.cache.get(self)
         if coins is None:
             # Modulo bias is the same for every record and known to nobody: still i.i.d. coins.
@@ -175,6 +389,51 @@ class CrossCells:
     def count(self) -> int:
         """Every cell of the first with every cell of the second."""
         return self.first.count * self.second.count
+
+    @property
+    def by_record(self) -> bool:
+        """If both are."""
+        return self.first.by_record and self.second.by_record
+
+    @property
+    def reads_label(self) -> bool:
+        """If either does."""
+        return depends_on_label(self.first) or depends_on_label(self.second)
+
+    @property
+    def has_coins(self) -> bool:
+        """If either has."""
+        return self.first.has_coins or self.second.has_coins
+
+    @property
+    def below(self) -> tuple[Cells, Cells]:
+        """What may move on: cells of a running score."""
+        return self.first, self.second
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: both fit."""
+        self.first.check(facts)
+        self.second.check(facts)
+
+    def own(self, to: Copier) -> CrossCells:
+        """As `Cells.own`. Cells of cells are crossed once: a deeper nest could have no end."""
+        for part in (self.first, self.second):
+            if type(part) is CrossCells:
+                refuse(part)
+        return CrossCells(to.cells(self.first), to.cells(self.second))
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {"first": to.object(self.first), "second": to.object(self.second)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> CrossCells:
+        """As `Cells.from_wire`."""
+        return cls(reader.cells(body.get("first")), reader.cells(body.get("second")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """first * second.count + second of each record, shape (n,)."""

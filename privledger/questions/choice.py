@@ -9,12 +9,16 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.plain import fixed
+from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.plain import fixed, refuse
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, array_in, array_out, table, text
 from privledger.questions.cells import Cells
+from privledger.questions.derivation import derivation_of
 from privledger.questions.grown import NO_TEST, GrownCells
 from privledger.questions.score import Gradient
 from privledger.questions.split_scores import Bound
-from privledger.rounding import non_negative, whole_numbers
+from privledger.rounding import non_negative, number, whole_numbers
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")
@@ -53,7 +57,7 @@ class Choice:
     """A question for every leaf of `cells`: which candidate has a high score.
 
     Attributes:
-        data: the handle it is asked of.
+        data: which records it is asked of: a handle's `Derivation`.
         cells: the tree whose leaves are asked; candidates lie inside their boxes.
         score: `rank` (medians), `squared_error` (of classes if `labels` is given, else of the
             numeric target in [0, 1]), `gain` (of `gradient`), `gini` or `entropy` (fall of the
@@ -68,7 +72,7 @@ class Choice:
         what: a few public words for the ledger.
     """
 
-    data: Any
+    data: Any = field(converter=derivation_of)
     cells: GrownCells
     score: str
     among: str = "cuts"
@@ -142,8 +146,65 @@ class Choice:
         room = 1 + (classes + 4) * 2.0**-20
         return self.bound.sensitivity * room * (1 if relation == "add_remove" else 2)
 
+    def own(self, to: Copier) -> Choice:
+        """As `Question.own`."""
+        gradient = self.gradient
+        return Choice(to.derivation(self.data), to.shared(self.cells, GrownCells), self.score,
+                      self.among, self.features,
+                      None if self.labels is None else to.cells(self.labels),
+                      None if gradient is None else to.part(gradient, Gradient),
+                      self.penalty, self.allowed, self.what)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: tree, labels and gradient fit the table."""
+        self.cells.check(facts)
+        if self.labels is not None:
+            check_classes(self.labels, facts)
+        if self.gradient is not None:
+            if self.gradient.width != 1:
+                refuse(self.gradient)
+            self.gradient.check(facts)
+        if self.score == "squared_error" and self.labels is None:
+            facts.column("", "numeric")
+        self.data.check(facts)
+        self.data.check_labelled(facts, self.score != "rank", "choose by the target on")
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Question.to_wire`."""
+        return {
+            "cells": to.object(self.cells), "score": self.score, "among": self.among,
+            "features": None if self.features is None else array_out(self.features),
+            "allowed": None if self.allowed is None else array_out(
+                self.allowed.astype(np.int32)),
+            "labels": None if self.labels is None else to.object(self.labels),
+            "gradient": None if self.gradient is None else self.gradient.to_wire(to),
+            "penalty": float(self.penalty), "what": str(self.what),
+        }
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Choice:
+        """As `Question.from_wire`."""
+        features, labels, gradient = (body.get(key) for key in ("features", "labels", "gradient"))
+        allowed = body.get("allowed")
+        return cls(
+            reader.handle(body.get("data")), reader.object(body.get("cells"), GrownCells),
+            text(body, "score"), text(body, "among"),
+            None if features is None else array_in(features, "i"),
+            None if labels is None else reader.cells(labels),
+            None if gradient is None else Gradient.from_wire(table(gradient), reader),
+            number("penalty", body.get("penalty")),
+            None if allowed is None else array_in(allowed, "i").astype(np.bool_),
+            text(body, "what", 200))
+
     def __repr__(self) -> str:
         return f"Choice({self.what!r}, {self.cell_count} leaves)"
+
+
+def check_classes(labels: Cells, facts: TableFacts) -> None:
+    """Raise unless every record's class follows from the record alone, and fits the table."""
+    if not labels.by_record:
+        refuse(labels)
+    labels.check(facts)
 
 
 @frozen(eq=False)
@@ -154,13 +215,13 @@ class LabelChoice:
     of `labels` is a candidate, whether it occurs or not.
 
     Attributes:
-        data: the handle it is asked of.
+        data: which records it is asked of: a handle's `Derivation`.
         cells: the tree whose leaves are asked.
         labels: cells whose numbers are the classes.
         what: a few public words for the ledger.
     """
 
-    data: Any
+    data: Any = field(converter=derivation_of)
     cells: GrownCells
     labels: Cells
     what: str = "choice of a label"
@@ -197,6 +258,29 @@ class LabelChoice:
     def sensitivity(self, relation: str) -> float:
         """Counts are exact: one, or two for a removal and an arrival."""
         return 1.0 if relation == "add_remove" else 2.0
+
+    def own(self, to: Copier) -> LabelChoice:
+        """As `Question.own`."""
+        return LabelChoice(to.derivation(self.data), to.shared(self.cells, GrownCells),
+                           to.cells(self.labels), self.what)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: tree and labels fit the table."""
+        self.cells.check(facts)
+        check_classes(self.labels, facts)
+        self.data.check(facts)
+        self.data.check_labelled(facts, True, "choose by the target on")
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Question.to_wire`."""
+        return {"cells": to.object(self.cells), "labels": to.object(self.labels),
+                "what": str(self.what)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> LabelChoice:
+        """As `Question.from_wire`."""
+        return cls(reader.handle(body.get("data")), reader.object(body.get("cells"), GrownCells),
+                   reader.cells(body.get("labels")), text(body, "what", 200))
 
     def __repr__(self) -> str:
         return f"LabelChoice({self.what!r}, {self.cell_count} leaves)"

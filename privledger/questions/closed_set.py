@@ -1,15 +1,33 @@
-"""The closed set: blocks and cells whose sensitivity is derived (docs/proofs/queries.md).
+"""The closed set: every kind whose sensitivity is derived (docs/proofs/queries.md). Nothing else
+lists kinds.
 
-A stranger's block, cells, bins or score would run the stranger's code on the rows, and its
-sensitivity would be a claim. Exact types, because a subclass is a stranger.
+A stranger's question, block, cells, bins or score would run the stranger's code on the rows, and
+its sensitivity would be a claim. Exact types, because a subclass is a stranger.
 """
 
 from __future__ import annotations
 
+from privledger.facts.bins import Bins, Stack
+from privledger.facts.schema import Column, Schema
+from privledger.graph import Context
 from privledger.questions.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
 from privledger.questions.cells import CrossCells, IndexCells, LabelledCells
-from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells
+from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.derivation import Step
+from privledger.questions.feature_choice import CustomScores, FeatureChoice, ScoreName, Votes
+from privledger.questions.label_query import LabelQuery
+from privledger.questions.query import Query
+from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells, Score
+from privledger.questions.tree_cells import Test
 
+QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, LabelQuery)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
                             Hessian)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells)
+NUMBERED: tuple[type, ...] = (*CELLS, Bins, Score)
+"""What a confined learner gives numbers to: objects that several questions share."""
+
+PARTS: frozenset[type] = frozenset({
+    *BLOCKS, *NUMBERED, Column, Schema, Context, Stack, Test, Step, Votes, CustomScores, ScoreName,
+    slice})
+"""What a field of the guard's copy may hold besides plain values: copies of the guard's own."""

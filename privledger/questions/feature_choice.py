@@ -9,8 +9,13 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue, SchemaError
+from privledger.errors import DataError, InvalidValue, SchemaError
+from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.schema import Schema
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, items, table, text, whole
+from privledger.questions.blocks import refuse_code
+from privledger.questions.derivation import derivation_of
 from privledger.questions.split_scores import Bound
 from privledger.rounding import count, moderate, number, up
 
@@ -21,6 +26,10 @@ _ROOM = 1 + 2.0**-20
 
 class ScoreName:
     """Name of one question's scores in the guard's cache: k draws compute them once."""
+
+    def own(self, to: Copier) -> ScoreName:
+        """The guard's copy."""
+        return ScoreName()
 
 
 @frozen(eq=False)
@@ -41,6 +50,10 @@ class Votes:
         count("blocks", self.blocks, most=1 << 20)
         count("most", self.most, most=1 << 20)
         moderate("penalty", self.penalty)
+
+    def own(self, to: Copier) -> Votes:
+        """The guard's copy."""
+        return Votes(self.blocks, self.most, self.penalty)
 
 
 @frozen(eq=False)
@@ -70,6 +83,12 @@ class CustomScores:
         if not (len(ends) == 2 and -1 <= ends[0] < ends[1] <= 1):
             raise InvalidValue("change", self.change, "two rising numbers from -1 to 1")
 
+    def own(self, to: Copier) -> CustomScores:
+        """The guard's copy."""
+        low, high = self.change
+        return CustomScores(self.function, number("sensitivity", self.sensitivity), self.why,
+                            (number("change", low), number("change", high)))
+
 
 def _positions(value: Iterable[Any]) -> tuple[int, ...]:
     return tuple(sorted({count("excluded", place, least=0) for place in value}))
@@ -82,7 +101,8 @@ class FeatureChoice:
     Answered by `TopK` (a set of k), `Exponential` or `PermuteAndFlip` (one feature).
 
     Attributes:
-        data: the handle it is asked of; its schema's features are the candidates.
+        data: which records it is asked of: a handle's `Derivation`, whose schema's features
+            are the candidates.
         score: `agreement`: the most records whose class a monotone function of the feature
             can tell. `rank`: |pairs in the same order - pairs in opposite order as the
             target| / records. `correlation`: |sum of products| after mapping feature and
@@ -91,7 +111,7 @@ class FeatureChoice:
         votes, custom: given exactly for those scores.
     """
 
-    data: Any
+    data: Any = field(converter=derivation_of)
     score: str
     excluded: tuple[int, ...] = field(default=(), converter=_positions)
     votes: Votes | None = None
@@ -166,6 +186,45 @@ class FeatureChoice:
         """
         double = relation != "add_remove" and self.score != "votes"
         return self.bound.sensitivity * _ROOM * (2 if double else 1)
+
+    def own(self, to: Copier) -> FeatureChoice:
+        """As `Question.own`."""
+        return FeatureChoice(
+            to.derivation(self.data), self.score, self.excluded,
+            None if self.votes is None else to.shared(self.votes, Votes),
+            None if self.custom is None else to.shared(self.custom, CustomScores),
+            self.what, to.shared(self.key, ScoreName))
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: candidates and target are the schema's."""
+        if not facts.has_target:
+            raise DataError("the data were protected without a target; nothing was read")
+        check_fits(self.score, facts.schema)
+        schema = self.data.schema
+        if schema is not facts.schema and not set(schema.columns) <= set(facts.schema.columns):
+            raise SchemaError("the handle's columns are not the data's")
+        self.data.check(facts)
+        self.data.check_labelled(facts, True, "choose by the target on")
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Question.to_wire`. Scores are computed anew for every request."""
+        if self.custom is not None:
+            refuse_code()
+        votes = self.votes
+        return {"score": self.score, "excluded": list(self.excluded), "what": str(self.what),
+                "votes": None if votes is None else {
+                    "blocks": int(votes.blocks), "most": int(votes.most),
+                    "penalty": float(votes.penalty)}}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> FeatureChoice:
+        """As `Question.from_wire`."""
+        votes = body.get("votes")
+        if votes is not None:
+            votes = Votes(whole(table(votes), "blocks"), whole(votes, "most"),
+                          number("penalty", votes.get("penalty")))
+        return cls(reader.handle(body.get("data")), text(body, "score"),
+                   tuple(items(body, "excluded")), votes, what=text(body, "what", 200))
 
     def __repr__(self) -> str:
         return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"

@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
-from privledger.facts.plain import fixed
+from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.plain import fixed, refuse
 from privledger.facts.schema import Column
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, array_in, array_out
+from privledger.questions.cells import by_predicate
 from privledger.rounding import whole_numbers
 from privledger.tables.chunk import Rows
 
@@ -108,6 +112,62 @@ class GrownCells:
             possible[2 * node + 1, starts[feature] : starts[feature + 1]] = False
             possible[2 * node + 1, starts[feature] + cut] = held
         return low, high, possible
+
+    @property
+    def by_record(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def reads_label(self) -> bool:
+        """Never: tests are of features."""
+        return False
+
+    @property
+    def has_coins(self) -> bool:
+        """Never."""
+        return False
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the bins are of the table's columns."""
+        self.bins.check(facts.schema)
+
+    def own(self, to: Copier) -> GrownCells:
+        """As `Cells.own`, from the root down. A tree that was made to be its own parent is too
+        deep."""
+        path = [self]
+        while path[-1].parent is not None and to.known(path[-1].parent) is None:
+            parent = path[-1].parent
+            if type(parent) is not GrownCells or 1 << len(path) > MOST_CELLS:
+                refuse(parent)
+            path.append(parent)
+        top = path[-1].parent
+        copy: GrownCells | None = None if top is None else to.shared(top, GrownCells)
+        bins = to.shared(self.bins, Bins) if copy is None else copy.bins
+        for one in reversed(path):
+            copy = to.keep(one, GrownCells(bins, copy, *(
+                () if copy is None else (one.feature, one.cut))))
+        assert copy is not None
+        return copy
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`: a level at a time."""
+        if self.parent is None:
+            return {"bins": to.object(self.bins)}
+        return {"parent": to.object(self.parent), "feature": array_out(self.feature),
+                "cut": array_out(self.cut)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> GrownCells:
+        """As `Cells.from_wire`."""
+        if "parent" not in body:
+            return cls(reader.object(body.get("bins"), Bins))
+        parent: GrownCells = reader.object(body["parent"], GrownCells)
+        return parent.grow(array_in(body.get("feature"), "i"), array_in(body.get("cut"), "i"))
 
     @property
     def depth(self) -> int:

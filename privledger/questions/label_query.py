@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue
+from privledger.errors import InvalidValue, RelationMismatch, UnsupportedNode
+from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import fixed
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, array_in, array_out, text
+from privledger.questions.derivation import derivation_of
 from privledger.rounding import whole_numbers
 
 
@@ -37,10 +42,52 @@ class LabelQuery:
         candidates: public class positions, shape (rows asked, k); None for every class.
     """
 
-    data: Any
+    data: Any = field(converter=derivation_of)
     rows: slice | NDArray[np.int64] | None = field(default=None, converter=_rows)
     candidates: NDArray[np.int64] | None = field(default=None, converter=_candidates)
     what: str = "labels"
+
+    def own(self, to: Copier) -> LabelQuery:
+        """As `Question.own`."""
+        rows = self.rows
+        if type(rows) is slice:
+            rows = slice(*(None if end is None else int(operator.index(end))
+                           for end in (rows.start, rows.stop, rows.step)))
+        return LabelQuery(to.derivation(self.data), rows, self.candidates, self.what)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: single labels may be asked here, and of whom is public."""
+        if not facts.public_features:
+            raise RelationMismatch("single labels are released where only labels are protected: a "
+                                   "ledger of relation replace_label. Nothing was read")
+        facts.column("", "categorical")
+        self.data.check(facts)
+        if any(step.context.certificate != "index" or (
+                step.cells is not None and step.cells.has_coins) for step in self.data.steps):
+            raise UnsupportedNode("single labels are asked of public sets of records: not of a "
+                                  "sample, a filter, or a part that labels or coins decide. "
+                                  "Nothing was read")
+        if not self.data.is_labelled(facts):
+            raise UnsupportedNode("some records have no label: ask "
+                                  "data.partition(LabelledCells())[1]. Nothing was read")
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Question.to_wire`."""
+        rows = self.rows
+        if isinstance(rows, slice):
+            if self.data.steps and rows != slice(None):
+                raise UnsupportedNode("a slice of a part cannot be described: give whole numbers. "
+                                      "Nothing was read")
+            rows = None if rows == slice(None) else np.arange(*rows.indices(to.public_rows()))
+        return {"rows": None if rows is None else array_out(rows), "what": str(self.what),
+                "candidates": None if self.candidates is None else array_out(self.candidates)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> LabelQuery:
+        """As `Question.from_wire`."""
+        rows, candidates = (None if body.get(key) is None else array_in(body[key], "i")
+                            for key in ("rows", "candidates"))
+        return cls(reader.handle(body.get("data")), rows, candidates, text(body, "what", 200))
 
     def among(self, positions: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
         """The positions that are asked, out of those of the handle's records.

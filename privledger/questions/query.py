@@ -17,9 +17,12 @@ from typing import Any
 from attrs import field, frozen
 
 from privledger.errors import InvalidValue
+from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, items, text
 from privledger.questions.blocks import Block
-from privledger.questions.cells import Cells
-from privledger.questions.disjoint import depends_on_label
+from privledger.questions.cells import Cells, depends_on_label
+from privledger.questions.derivation import derivation_of
 from privledger.rounding import up
 
 
@@ -32,13 +35,13 @@ class Query:
     """One question about one handle.
 
     Attributes:
-        data: the handle it is asked of.
+        data: which records it is asked of: a handle's `Derivation`.
         blocks: statistics released together.
         cells: answered once per cell of a partition, or once for the whole handle.
         what: a few public words for the ledger.
     """
 
-    data: Any
+    data: Any = field(converter=derivation_of)
     blocks: tuple[Block, ...] = field(converter=_blocks)
     cells: Cells | None = None
     what: str = "query"
@@ -78,8 +81,32 @@ class Query:
             return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
         return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
 
+    def own(self, to: Copier) -> Query:
+        """As `Question.own`."""
+        return Query(to.derivation(self.data), tuple(to.block(block) for block in self.blocks),
+                     None if self.cells is None else to.cells(self.cells), self.what)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`."""
+        for block in self.blocks:
+            block.check(facts)
+        if self.cells is not None:
+            self.cells.check(facts)
+        self.data.check(facts)
+        asks = depends_on_label(self.cells) or any(block.reads_target for block in self.blocks)
+        self.data.check_labelled(facts, asks, "ask about the target on")
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Question.to_wire`."""
+        return {"blocks": [to.block(block) for block in self.blocks], "what": str(self.what),
+                "cells": None if self.cells is None else to.object(self.cells)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Query:
+        """As `Question.from_wire`."""
+        blocks = tuple(reader.block(item) for item in items(body, "blocks", 1000))
+        cells = None if body.get("cells") is None else reader.cells(body["cells"])
+        return cls(reader.handle(body.get("data")), blocks, cells, text(body, "what", 200))
+
     def __repr__(self) -> str:
         return f"Query({self.label!r}, {self.cell_count} cells)"
-
-
-Answer = dict[str, Any]

@@ -7,27 +7,30 @@ post-processing plus a function of single records: it releases nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field, frozen, setters
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue
+from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
+from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import refuse
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, array_in, array_out, text
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import (
     CategoryCells,
     CoinCells,
     IntervalCells,
+    by_predicate,
     check_edges,
+    edges_in,
     to_edges,
 )
 from privledger.questions.grown import GrownCells
 from privledger.questions.tree_cells import TreeCells
-from privledger.rounding import finite_array, moderate, number
+from privledger.rounding import count, finite_array, moderate, number
 from privledger.tables.chunk import Rows
 
 LOSSES = ("squared", "logistic", "softmax")
@@ -54,7 +57,7 @@ class Score:
     center: float = field(default=0.0, on_setattr=setters.frozen)
     scale: float = field(default=1.0, on_setattr=setters.frozen)
     _updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
-    _checked: WeakKeyDictionary[Any, int] = field(factory=WeakKeyDictionary, init=False)
+    _checked: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.loss not in LOSSES:
@@ -80,12 +83,38 @@ class Score:
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
         self._updates.append((cells, values))
 
-    def check_updates(self, vault: Any, check: Callable[[Any], None]) -> None:
-        """Run `check` on the cells of updates that were not yet checked for this vault."""
-        known = len(self._updates)
-        for cells, _ in self._updates[self._checked.get(vault, 0) : known]:
-            check(cells)
-        self._checked[vault] = known
+    def updates(self, first: int = 0) -> list[tuple[Any, NDArray[np.float64]]]:
+        """What was added so far, from the update numbered `first` on."""
+        return self._updates[first:]
+
+    def check(self, facts: TableFacts) -> None:
+        """Refuse a loss that does not fit the target, or cells that do not fit the table."""
+        target = facts.schema.target
+        classes = len(target.categories)
+        fits = {"squared": facts.schema.task == "regression" and self.width == 1,
+                "logistic": classes == 2 and self.width == 1,
+                "softmax": classes > 1 and self.width == classes}[self.loss]
+        if not fits:
+            raise SchemaError(f"a {self.loss} score of width {self.width} does not fit the target "
+                              f"column {target.name!r}")
+        for cells, _ in self.updates(self._checked):  # of a copy: it belongs to one table
+            cells.check(facts)
+            self._checked += 1
+
+    def own(self, to: Copier) -> Score:
+        """The guard's copy, without its updates: those are followed one by one."""
+        return Score(self.loss, self.start, self.center, self.scale)
+
+    def to_wire(self, to: Describer) -> Json:
+        """Its fields as plain values; updates are told as they come."""
+        return {"loss": self.loss, "start": array_out(self.start), "center": float(self.center),
+                "scale": float(self.scale)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Score:
+        """The inverse of `to_wire`."""
+        return cls(text(body, "loss"), array_in(body.get("start")),
+                   number("center", body.get("center")), number("scale", body.get("scale")))
 
     def gradient(self, clip: float, *, filtered: bool = False,
                  coordinate: int | None = None) -> Gradient:
@@ -174,6 +203,7 @@ class Gradient:
     coordinate: int | None = None
     signed: bool = field(default=True, init=False)
     asserted: bool = field(default=False, init=False)
+    reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
@@ -188,8 +218,33 @@ class Gradient:
         if self.width != expected:
             raise InvalidValue("width", self.width, "the score's width, or 1 for a coordinate")
 
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the score fits."""
+        self.score.check(facts)
+
+    def own(self, to: Copier) -> Gradient:
+        """As `Block.own`."""
+        return Gradient(to.shared(self.score, Score), self.clip, self.width, self.filtered,
+                        self.coordinate)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Block.to_wire`."""
+        return {"score": to.object(self.score), "clip": float(self.clip),
+                "filtered": self.filtered, "coordinate": self.coordinate}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Gradient:
+        """As `Block.from_wire`."""
+        filtered, coordinate = body.get("filtered"), body.get("coordinate")
+        if not isinstance(filtered, bool):
+            raise UnsupportedNode("a gradient says whether it is filtered. Nothing was read")
+        score: Score = reader.object(body.get("score"), Score)
+        return score.gradient(
+            number("clip", body.get("clip")), filtered=filtered,
+            coordinate=None if coordinate is None else count("coordinate", coordinate, least=0))
+
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """Target minus mean, shape (n,) or (n, width); 0 for records that are left out."""
+        """Before clipping, shape (n,) or (n, width); zero for records that are left out."""
         target, mean = _linked(self.score, rows)
         gradient = target - mean
         inside = self.inside(rows)
@@ -228,13 +283,34 @@ class Hessian:
     width: int = field(default=1, init=False)
     signed: bool = field(default=False, init=False)
     asserted: bool = field(default=False, init=False)
+    reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.within is not None:
             moderate("within", self.within)
 
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the score fits."""
+        self.score.check(facts)
+
+    def own(self, to: Copier) -> Hessian:
+        """As `Block.own`."""
+        return Hessian(to.shared(self.score, Score), self.within)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Block.to_wire`."""
+        return {"score": to.object(self.score),
+                "within": None if self.within is None else float(self.within)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> Hessian:
+        """As `Block.from_wire`."""
+        score: Score = reader.object(body.get("score"), Score)
+        return score.hessian(
+            None if body.get("within") is None else number("within", body["within"]))
+
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
-        """Scaled second derivatives, shape (n,); None if each is one."""
+        """Scaled second derivatives, shape (n,); None where every record counts one."""
         if self.within is None:
             return self._all(rows)
         inside = _within(self.score, rows, self.within).astype(np.float64)
@@ -258,6 +334,9 @@ class ResidualCells:
 
     score: Score
     edges: tuple[float, ...] = field(converter=to_edges)
+    by_record: bool = field(default=False, init=False)
+    reads_label: bool = field(default=True, init=False)
+    has_coins: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         check_edges(self.edges)
@@ -266,6 +345,32 @@ class ResidualCells:
     def count(self) -> int:
         """One more than the edges: the last cell has no upper end."""
         return len(self.edges) + 1
+
+    @property
+    def below(self) -> tuple[Score]:
+        """What may move on."""
+        return (self.score,)
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the score fits."""
+        self.score.check(facts)
+
+    def own(self, to: Copier) -> ResidualCells:
+        """As `Cells.own`."""
+        return ResidualCells(to.shared(self.score, Score), self.edges)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        return {"score": to.object(self.score), "edges": list(self.edges)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> ResidualCells:
+        """As `Cells.from_wire`."""
+        return cls(reader.object(body.get("score"), Score), edges_in(body))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """The interval of each record's residual, by absolute value or L2 norm, shape (n,)."""

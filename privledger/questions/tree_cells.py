@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
+from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import fixed
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, array_in, array_out, items, table, whole
+from privledger.questions.cells import by_predicate
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
 
@@ -27,6 +31,10 @@ class Test:
 
     feature: int
     table: NDArray[Any] = field(converter=fixed)
+
+    def own(self, to: Copier) -> Test:
+        """The guard's copy."""
+        return Test(self.feature, self.table)
 
     def __repr__(self) -> str:
         return f"Test(feature={self.feature})"
@@ -59,6 +67,46 @@ class TreeCells:
             reach += int(test.table.max())
         if not reach < self.count <= 65535:
             raise InvalidValue("TreeCells count", self.count, "above every cell number")
+
+    @property
+    def by_record(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def reads_label(self) -> bool:
+        """Never: tests are of features."""
+        return False
+
+    @property
+    def has_coins(self) -> bool:
+        """Never."""
+        return False
+
+    def certificate(self, public_features: bool) -> str:
+        """As `Cells.certificate`."""
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the bins are of the table's columns."""
+        self.bins.check(facts.schema)
+
+    def own(self, to: Copier) -> TreeCells:
+        """As `Cells.own`."""
+        tests: Any = tuple(to.part(test, Test) for test in self.tests)
+        return TreeCells(to.shared(self.bins, Bins), tests, self.count)
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Cells.to_wire`."""
+        tests = [{"feature": test.feature, "table": array_out(test.table)} for test in self.tests]
+        return {"bins": to.object(self.bins), "tests": tests, "count": int(self.count)}
+
+    @classmethod
+    def from_wire(cls, body: Json, reader: Reader) -> TreeCells:
+        """As `Cells.from_wire`."""
+        tests: Any = tuple(Test(whole(table(item), "feature"), array_in(item.get("table"), "u"))
+                           for item in items(body, "tests"))
+        return cls(reader.object(body.get("bins"), Bins), tests, whole(body, "count"))
 
     def assign(self, codes: tuple[NDArray[Any], ...]) -> NDArray[Any]:
         """Cell of every record from its bin codes, shape (n_records,)."""

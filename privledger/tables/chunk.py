@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
@@ -35,6 +36,14 @@ class Rows:
     def n(self) -> int:
         """Records in the chunk."""
         return self.features.n_rows
+
+    def positions(self) -> NDArray[np.int64]:
+        """Where these records stand in the order given to `protect`, shape (n_records,)."""
+        if self.parent is None:
+            return np.arange(self.n, dtype=np.int64)
+        table, members = self.parent
+        found: NDArray[np.int64] = table.positions()[members]
+        return found
 
     def subset(self, members: NDArray[Any]) -> Rows:
         """The records at `members` (positions, in order) as a table of their own."""

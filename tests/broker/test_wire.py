@@ -18,21 +18,26 @@ from privledger.broker import seccomp
 from privledger.broker.channel import MIB, Channel
 from privledger.broker.child import Elsewhere
 from privledger.broker.failures import PUBLIC, error_in, error_out, number_in, number_out
-from privledger.broker.kinds import BLOCKS, CELLS
 from privledger.broker.server import Server
-from privledger.broker.values import array_in, array_out
 from privledger.broker.wire import Describer, Reader
-from privledger.guard import kinds
+from privledger.facts.values import array_in, array_out
+from privledger.questions import closed_set
+
+KINDS = {kind.__name__: kind for kind in (
+    *closed_set.QUESTIONS, *closed_set.BLOCKS, *closed_set.NUMBERED)}
 
 
-def test_every_kind_of_block_and_cells_has_an_entry():
-    assert set(BLOCKS) == set(kinds.BLOCKS)
-    assert set(CELLS) == set(kinds.CELLS)
+def test_every_kind_has_a_name_of_its_own():
+    """Messages carry names: two kinds of one name would be read as each other."""
+    assert len(KINDS) == len(
+        {*closed_set.QUESTIONS, *closed_set.BLOCKS, *closed_set.NUMBERED})
 
 
-def test_every_entry_is_named_after_its_kind():
-    for table in (BLOCKS, CELLS):
-        assert all(entry.name == kind.__name__ for kind, entry in table.items())
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_every_kind_describes_itself(name):
+    """By its own methods: what is inherited would speak for another kind."""
+    own = vars(KINDS[name])
+    assert {"own", "to_wire", "from_wire", "check"} <= set(own)
 
 
 @given(stn.arrays(np.float64, stn.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=5),
@@ -112,7 +117,8 @@ def test_a_handle_behind_another_grants_filter_is_refused(guarded):
     assert server.answer({"ask": "filtered", "define": [], "session": 0, "id": 5,
                           "node": node}) == {}
     release = {"ask": "release", "define": [], "mechanism": pl.nodes.to_json(leaf), "rollover": 0,
-               "query": {"data": 5, "blocks": [{"is": "Ones"}], "what": "x", "cells": None}}
+               "query": {"is": "Query", "data": 5, "blocks": [{"is": "Ones"}], "what": "x",
+                         "cells": None}}
     assert server.answer(release | {"session": 1})["error"] == "NotGranted"
     assert data._vault.opened == 0
     assert "answers" in server.answer(release | {"session": 0})
@@ -273,7 +279,7 @@ def test_choices_arrive_as_they_were_described():
         assert type(found) is pl.questions.Choice
         assert (found.score, found.among, found.penalty, found.what) == (
             asked.score, asked.among, asked.penalty, asked.what)
-        assert found.data._vault is owner._vault
+        assert found.data.seal is owner._vault
         np.testing.assert_array_equal(found.cells.low, tree.low)
         assert (found.features is None) == (asked.features is None)
         np.testing.assert_array_equal(found.allowed, asked.allowed)

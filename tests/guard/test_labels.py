@@ -15,10 +15,10 @@ import privledger as pl
 from privledger.accounting.relation import LABELS_ONLY
 from privledger.cli.app import main
 from privledger.graph import Context
-from privledger.guard.dataset import Step
 from privledger.guard.labels import respond
 from privledger.guard.vault import _vault_of
 from privledger.noise.source import SystemSource
+from privledger.questions.derivation import Step
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),

@@ -21,26 +21,28 @@ def rich(schema, table):
     return ledger, ledger.protect(*table, schema)
 
 
-def ask(ledger, query, mechanism=TINY, **options):
-    with ledger.request(mechanism, query.data) as session:
+def ask(ledger, data, query, mechanism=TINY, **options):
+    with ledger.request(mechanism, data) as session:
         return session.release(mechanism, query, **options)
 
 
 def test_nearly_exact_answers(rich, table):
     ledger, data = rich
     X, y = table
-    assert ask(ledger, data.count()) == pytest.approx(200, abs=1e-2)
-    assert ask(ledger, data.sum("size")) == pytest.approx(np.sum(X["size"] * 2 - 1), abs=1e-2)
-    assert ask(ledger, data.sum("weight")) == pytest.approx(
+    assert ask(ledger, data, data.count()) == pytest.approx(200, abs=1e-2)
+    assert ask(ledger, data, data.sum("size")) == pytest.approx(np.sum(X["size"] * 2 - 1), abs=1e-2)
+    assert ask(ledger, data, data.sum("weight")) == pytest.approx(
         np.nansum(X["weight"] / 5), abs=1e-2)
-    assert ask(ledger, data.sum("target")) == pytest.approx(np.sum(y / 5 - 1), abs=1e-2)
+    assert ask(ledger, data, data.sum("target")) == pytest.approx(np.sum(y / 5 - 1), abs=1e-2)
     narrow = np.clip((X["size"] - 0.5) / 0.1, -1, 1).sum()
-    assert ask(ledger, data.sum("size", lower=0.4, upper=0.6)) == pytest.approx(narrow, abs=1e-2)
+    assert ask(ledger, data, data.sum("size", lower=0.4, upper=0.6)) == pytest.approx(
+        narrow, abs=1e-2)
     colours = [np.sum(X["colour"] == colour) for colour in ("red", "green", "blue")]
-    assert ask(ledger, data.histogram("colour")) == pytest.approx([*colours, 0], abs=1e-2)
+    assert ask(ledger, data, data.histogram("colour")) == pytest.approx([*colours, 0], abs=1e-2)
     expected = [np.sum(X["weight"] < 0), np.sum((X["weight"] >= 0) & (X["weight"] < 2)),
                 np.sum(X["weight"] >= 2), np.sum(np.isnan(X["weight"]))]
-    assert ask(ledger, data.histogram("weight", [0.0, 2.0])) == pytest.approx(expected, abs=1e-2)
+    assert ask(ledger, data, data.histogram("weight", [0.0, 2.0])) == pytest.approx(
+        expected, abs=1e-2)
 
 
 def test_joint_answers_have_one_array_per_block(rich, table):
@@ -49,7 +51,7 @@ def test_joint_answers_have_one_array_per_block(rich, table):
     mechanism = pl.Gaussian(1e-5, (0.5, 0.5))
     query = data.query((pl.questions.Ones(), pl.questions.ColumnValue("size", 0.5, 0.5)),
                        data.cells("colour"))
-    counts, sums = ask(ledger, query, mechanism)
+    counts, sums = ask(ledger, data, query, mechanism)
     assert counts.shape == sums.shape == (4,)
     for place, colour in enumerate(("red", "green", "blue")):
         here = X["colour"] == colour
@@ -66,9 +68,9 @@ def test_gradients_follow_the_score(rich, table):
     gradient = (y - 5) / 5 - (0.2 + np.where(X["size"] < 0.5, 0.1, -0.3))
     expected = [np.clip(gradient[X["size"] < 0.5], -0.6, 0.6).sum(),
                 np.clip(gradient[X["size"] >= 0.5], -0.6, 0.6).sum(), 0]
-    assert ask(ledger, data.query((score.gradient(0.6),), cells)) == pytest.approx(
+    assert ask(ledger, data, data.query((score.gradient(0.6),), cells)) == pytest.approx(
         expected, abs=1e-2)
-    assert ask(ledger, data.query((score.hessian(),))) == pytest.approx(200, abs=1e-2)
+    assert ask(ledger, data, data.query((score.hessian(),))) == pytest.approx(200, abs=1e-2)
 
 
 def test_parts_add_up_to_the_whole(rich):

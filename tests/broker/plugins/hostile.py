@@ -270,7 +270,8 @@ class Liar(Plain):
     @staticmethod
     def count(noise, data=0, block=None, **more):
         leaf = noise if isinstance(noise, dict) else pl.nodes.to_json(pl.Gaussian(noise))
-        query = {"data": data, "blocks": [block or {"is": "Ones"}], "what": "x", "cells": None}
+        query = {"is": "Query", "data": data, "blocks": [block or {"is": "Ones"}], "what": "x",
+                 "cells": None}
         return {"mechanism": leaf, "query": query | more, "rollover": 0}
 
     def lies(self, good):

@@ -1,0 +1,49 @@
+"""What is public about one guarded table. Every check of a question reads this, never a record."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from privledger.errors import InvalidValue, RelationMismatch, SchemaError
+from privledger.facts.schema import Column, Schema
+
+
+@frozen(eq=False)
+class TableFacts:
+    """Public facts of a guarded table.
+
+    Attributes:
+        schema: its columns.
+        relation: the neighbouring relation of the ledger that guards it.
+        has_target: whether it was protected with a target.
+        unlabelled: whether records may lack a label.
+        public_features: whether the owner declared everything but the labels public.
+        n_rows: the number of records, where the relation makes it public; None under add_remove.
+    """
+
+    schema: Schema
+    relation: str
+    has_target: bool = True
+    unlabelled: bool = False
+    public_features: bool = False
+    n_rows: int | None = None
+
+    def column(self, name: str, kind: str) -> Column:
+        """The feature of that name, or the target for "".
+
+        Raises:
+            SchemaError: there is none, or it is not of that kind.
+        """
+        schema = self.schema
+        column = schema.features[schema.feature_index(name)] if name else schema.target
+        if column.kind != kind:
+            raise SchemaError(f"column {column.name!r} is not {kind}")
+        return column
+
+    def check_positions(self, places: int) -> None:
+        """Raise unless positions mean something here: a public number of rows, as many places."""
+        if self.relation == "add_remove":
+            raise RelationMismatch("parts by position need a public number of rows: a ledger of "
+                                   "relation replace_one or replace_label")
+        if places != self.n_rows:
+            raise InvalidValue("IndexCells places", places, "as many as there are rows")

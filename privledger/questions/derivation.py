@@ -1,0 +1,101 @@
+"""Which records a question is about: how a handle was derived. It holds no rows and no handle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from privledger.errors import NotGranted, UnsupportedNode
+from privledger.facts.carriers import Copier
+from privledger.facts.plain import is_plain
+from privledger.facts.schema import Schema
+from privledger.facts.table import TableFacts
+from privledger.graph import Context
+from privledger.questions.cells import Cells, LabelledCells, depends_on_label
+
+_KINDS = ("poisson", "part", "filter")
+_CHANGED = "a handle whose derivation was changed; nothing was read"
+
+
+@frozen(eq=False)
+class Step:
+    """One derivation: the context it opens, and the cells it restricts to (for parts)."""
+
+    context: Context
+    cells: Cells | None = None
+
+    def check(self, facts: TableFacts) -> None:
+        """A derivation says what it restricts to; a part without cells would be everybody."""
+        context, cells = self.context, self.cells
+        if (context.kind == "part") != (cells is not None) or (
+                context.kind != "part" and context.part != 0):
+            raise NotGranted(_CHANGED)
+        if cells is not None:
+            cells.check(facts)
+            if context.parts != cells.count or (
+                    context.certificate != cells.certificate(facts.public_features)):
+                raise NotGranted(_CHANGED)
+
+    def own(self, to: Copier) -> Step:
+        """The guard's copy."""
+        given = self.context
+        if type(given) is not Context or not is_plain(given):
+            raise NotGranted(_CHANGED)
+        context = Context(*(getattr(given, one.name) for one in attrs.fields(Context)))
+        if not is_plain(context) or context.kind not in _KINDS:
+            raise NotGranted(_CHANGED)
+        return Step(context, None if self.cells is None else to.cells(self.cells))
+
+
+@frozen(eq=False, repr=False)
+class Derivation:
+    """Which records, and which of their columns, a question is about.
+
+    Attributes:
+        schema: the public facts of the handle's columns.
+        seal: stands for the guarded table; it leads nowhere.
+        steps: how the handle was derived, outermost first.
+    """
+
+    schema: Schema
+    seal: Any
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def chain(self) -> tuple[Context, ...]:
+        """The contexts that the steps open, outermost first."""
+        return tuple(step.context for step in self.steps)
+
+    def own(self, to: Copier) -> Derivation:
+        """The guard's copy."""
+        if type(self.steps) is not tuple:
+            raise NotGranted(_CHANGED)
+        return Derivation(to.shared(self.schema, Schema), self.seal,
+                          tuple(to.part(step, Step) for step in self.steps))
+
+    def check(self, facts: TableFacts) -> None:
+        """Raise `NotGranted` unless every step restricts to what it says."""
+        for step in self.steps:
+            step.check(facts)
+
+    def is_labelled(self, facts: TableFacts) -> bool:
+        """Whether it holds records with a label only."""
+        return not facts.unlabelled or any(
+            type(step.cells) is LabelledCells and step.context.part == 1 for step in self.steps)
+
+    def check_labelled(self, facts: TableFacts, asks: bool, how: str) -> None:
+        """What the target of a record without one would count as is nobody's guess."""
+        asks = asks or any(depends_on_label(step.cells) for step in self.steps)
+        if asks and not self.is_labelled(facts):
+            raise UnsupportedNode(f"some records have no label: {how} "
+                                  "data.partition(LabelledCells())[1]. Nothing was read")
+
+    def __repr__(self) -> str:
+        return f"Derivation({self.schema.name!r}, {len(self.steps)} steps)"
+
+
+def derivation_of(data: Any) -> Any:
+    """What a question keeps of the handle it is asked of; a stranger's is refused by the guard."""
+    return getattr(data, "derivation", data)
