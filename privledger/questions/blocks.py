@@ -47,7 +47,8 @@ class Block(Protocol):
     def asserted(self) -> bool:
         """Whether the clip rests on somebody's word."""
     @property
-    def reads_target(self) -> bool: ...
+    def reads_target(self) -> bool:
+        """Whether values may depend on the target."""
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Contributions before clipping, shape (n,) or (n, width); None means all ones."""
