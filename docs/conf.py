@@ -62,7 +62,10 @@ def _entry(module: str, name: str) -> str:
     """One public name, with its members if it is a class."""
     value = getattr(importlib.import_module(module), name)
     if isinstance(value, type):
-        return f".. autoclass:: {module}.{name}\n   :members:\n   :exclude-members: {SKIPPED}\n"
+        # What a Ledger shares with its handle is in a class of its own, which has no entry.
+        more = "   :inherited-members:\n" if name == "Ledger" else ""
+        return (f".. autoclass:: {module}.{name}\n   :members:\n{more}"
+                f"   :exclude-members: {SKIPPED}\n")
     kind = "autofunction" if callable(value) else "autodata"
     return f".. {kind}:: {module}.{name}\n"
 

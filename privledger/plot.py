@@ -28,12 +28,12 @@ def burn_down_points(ledger: Ledger) -> list[tuple[int, float]]:
         Position of the entry (a history has no other clock that can be trusted) and epsilon of
         the largest plan that would still have been granted.
     """
-    points, last = [(0, ledger.budget.epsilon)], 0
+    points = [(0, ledger.budget.epsilon)]
     for moment in timeline(ledger._history.store.read()):
-        last = moment.position
+        left = points[-1][1] if moment.total.rule is None else moment.total.left.value
         if moment.change:
-            points.append((last, moment.total.left.value))
-    points.append((last, points[-1][1]))
+            points.append((moment.position, left))
+    points.append((moment.position, left))
     return points
 
 

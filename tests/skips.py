@@ -16,7 +16,6 @@ ALLOWED = (
     # (pattern of the reason, why nothing is lost by it)
     (r"the shared .* not here|shared .* (is|are) not here",
      "example data and reference values are not part of the repository"),
-    (r"SCIPY_ARRAY_API is not set", "scikit-learn's own check of an interface we do not offer"),
     (r"(?i)no chromium", "a browser needs a system package; .ci/run installs it where it may"),
     (r"no PostgreSQL server|PostgreSQL does not start here",
      "the server's wheel is in the extra `test`, but not for every platform"),

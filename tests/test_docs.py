@@ -42,8 +42,42 @@ def anchors_of(page: Path) -> set[str]:
             for heading in headings}
 
 
+NURSERY = """
+import os, runpy, signal, sys, traceback
+import networkx, numpy, pandas, scipy.optimize, scipy.special, scipy.stats, sklearn.ensemble
+for line in sys.stdin:
+    script, work, told = line.rstrip("\\n").split("\\t")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        os.chdir(work)
+        sys.argv, code = [script], 1
+        for number in (1, 2):
+            os.dup2(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        try:
+            runpy.run_path(script, run_name="__main__")
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    """A process that has imported what others make, nothing of ours, and forks for each page."""
+    search = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen([sys.executable, "-W", "error::RuntimeWarning", "-c", NURSERY],
+                          env={**os.environ, "PYTHONPATH": search}, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
-def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_run(page: Path, tmp_path: Path, nursery) -> None:
     """Each page in a process of its own: a page may not depend on another one."""
     # Padding keeps the line numbers of a traceback those of the page.
     source, line = "", 1
@@ -54,13 +88,10 @@ def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
     script.write_text(source, encoding="utf-8")
     work = tmp_path / "work"
     work.mkdir()
-    search = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", str(script)], cwd=work,
-        env={**os.environ, "PYTHONPATH": search}, capture_output=True, text=True, timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, f"{name_of(page)}:\n{done.stderr}"
+    told = tmp_path / "told"
+    nursery.stdin.write(f"{script}\t{work}\t{told}\n")
+    nursery.stdin.flush()
+    assert nursery.stdout.readline() == "0\n", f"{name_of(page)}:\n{told.read_text()[-3000:]}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import privledger_learners
@@ -51,6 +52,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
     """(module, names) of every import anywhere in a file, function bodies included."""
     found = []

@@ -44,7 +44,7 @@ STRIDES = {
 }
 """Family -> stride. A family is a test function with its file, whatever its cases are called."""
 
-STATISTICAL, QUICK = "-epsilon-holds]", ("JointTree", "DPSIS-", "MultinomialForest")
+STATISTICAL, QUICK = "-epsilon-holds]", ("JointTreeClassifier", "DPSIS-")
 """The kit's statistical check takes seconds for most learners: by default for these only."""
 
 

@@ -14,10 +14,10 @@ from privledger.cli.holdout import score
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.plan import render_claims, render_price
 from privledger.cli.prepared import claim_dict
-from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree
+from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree, verdict_text
 from privledger.cli.record import CONFIDENTIAL
 from privledger.cli.run import watching
-from privledger.cli.show import grants_tree, verdict
+from privledger.cli.show import grants_tree
 from privledger.errors import BudgetExceeded, LearnerError
 from privledger.guard import Ledger, data_spend
 from privledger.guard.dataset import Dataset
@@ -106,7 +106,7 @@ def as_dict(found: dict[str, Any]) -> dict[str, Any]:
         "price": found["price"], "claims": [claim_dict(step) for step in found["claims"]],
         "evaluation": found["scores"] | {"not_private": {"accuracy": found["open_score"]}},
         "spend": found["spend"] | {"notice": CONFIDENTIAL}, "refusal": found["refusal"],
-        "ledger": report,
+        "ledger": report.as_dict(),
     }
 
 
@@ -129,7 +129,7 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
     chapter(out, 5, "a second run asks for epsilon 1 again")
     render_refusal(out, found["refusal"])
     chapter(out, 6, "the ledger is read again, and every entry priced again")
-    out.print(verdict(report))
+    out.print(verdict_text(report.verdict), soft_wrap=True)
     chapter(out, 7, "where to go from here")
     out.print(pairs([
         ("ledger", report.location),

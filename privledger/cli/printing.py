@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from privledger.findings import Finding
 from privledger.numerals import many
 from privledger.reports import Outline, clean
+from privledger.reports.verdict import BAD, GOOD, OPEN, Verdict
 from privledger.rounding import downward, upward
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ def text(value: object, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(clean(value), style=style)
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """The first line about a ledger: nothing in it is green where anything is owed."""
+    colour = {GOOD: GREEN if verdict.level == GOOD else "", OPEN: YELLOW, BAD: RED}
+    line = text("")
+    for place, clause in enumerate(verdict.clauses):
+        line.append_text(text("; " if place else ""))
+        line.append_text(text(clause.text, colour[clause.level]))
+    return line
 
 
 DIGITS = 4

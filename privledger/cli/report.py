@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
 from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.printing import GREEN, RED, text
+from privledger.cli.printing import text, verdict_text
 from privledger.cli.progress import counting
 from privledger.errors import LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
@@ -20,6 +21,7 @@ from privledger.numerals import many
 from privledger.reports import audited, ledger_report
 from privledger.reports.page import Page, Shown, page_of, render_page
 from privledger.reports.steps import Steps, silent
+from privledger.reports.verdict import Verdict
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -52,12 +54,14 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     if page.confidential:
         note(CONFIDENTIAL)
     found = page.report
+    verdict = evolve(found.verdict, publishable=page.publishable)
     value: dict[str, Any] = {
-        "ledger": shown(ledger), "output": output, "bytes": len(data), "verdict": found.verdict,
+        "ledger": shown(ledger), "output": output, "bytes": len(data), "verdict": verdict.word,
+        "judgement": verdict.as_dict(),
         "trusted": found.trusted, "private": found.private, "confidential": page.confidential,
         "publishable": page.publishable, "records": page.vectors, "nodes": page.drawing.nodes,
         "drawn": len(page.drawing.boxes), "receipt": found.receipt}
-    emit(format_, value, lambda out: _render(out, value))
+    emit(format_, value, lambda out: _render(out, value, verdict))
     if not found.trusted:
         click.get_current_context().exit(NOT_TRUSTED)
 
@@ -103,9 +107,8 @@ def write(output: str, data: bytes, *, confidential: bool) -> None:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 
-def _render(out: Console, value: dict[str, Any]) -> None:
-    good = value["verdict"] == "within budget"
-    out.print(text(value["verdict"], GREEN if good else RED))
+def _render(out: Console, value: dict[str, Any], verdict: Verdict) -> None:
+    out.print(verdict_text(verdict), soft_wrap=True)
     out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
                    f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "
                    "needs no network"))

@@ -12,7 +12,6 @@ from privledger.accounting import promise
 from privledger.cli.opening import ledger_argument, reading_state, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import (
-    GREEN,
     RED,
     YELLOW,
     charge,
@@ -22,9 +21,9 @@ from privledger.cli.printing import (
     pairs,
     remainder,
     text,
+    verdict_text,
 )
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger.view_compared import comparison
 from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, ledger_report
 from privledger.reports.brief import brief_report, is_long
@@ -57,30 +56,14 @@ def show(ledger: str, whole: bool, format_: str) -> None:
     if report is None:
         with reading_state(ledger) as (store, state):
             report = ledger_report(store, state)
-    emit(format_, report, lambda out: render_ledger(out, report))
+    emit(format_, report.as_dict(), lambda out: render_ledger(out, report))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)
 
 
-def verdict(report: LedgerReport) -> Text:
-    """The first line."""
-    if not report.trusted:
-        return text(f"NOT TRUSTED: {len(report.findings)} findings; nothing below is certain",
-                    RED)
-    if not report.private:
-        return text("NOT PRIVATE: simulation with seeded noise; its numbers protect nobody", RED)
-    spent = (f"within budget: epsilon {charge(report.spent)} of {exact(report.epsilon)} "
-             f"spent at delta {exact(report.delta)}")
-    if report.repriced:
-        return text(f"{spent}; every entry re-read and re-priced", GREEN)
-    return text(f"by its own totals {spent}; every hash was checked, NOTHING was priced again "
-                "(privledger verify does that, or show --all)", YELLOW)
-
-
 def render_ledger(out: Console, report: LedgerReport) -> None:
     """The whole page."""
-    out.print(verdict(report))
-    out.print(text(comparison().text, YELLOW), soft_wrap=True)
+    out.print(verdict_text(report.verdict), soft_wrap=True)
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([

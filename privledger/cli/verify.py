@@ -8,9 +8,11 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import GREEN, RED, YELLOW, findings_table, text
+from privledger.cli.printing import GREEN, findings_table, text, verdict_text
 from privledger.cli.witness import key_option, public_option, witness
 from privledger.gate import NOT_TRUSTED
+from privledger.numerals import many
+from privledger.reports.verdict import GOOD
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
            format_: str) -> None:
     """Read the whole history again, price every plan again, trust no total.
 
-    The first line says what it was compared with, and what can therefore not have been seen.
+    The first line is the verdict: within budget or not, what rests on somebody's word, simulated or
+    not, compared with which receipt, and what can therefore not have been seen.
     Exit code 0 if clean, 3 if the ledger cannot be trusted.
     """
     known = witness(receipt, None, key_file, public_key)
@@ -38,19 +41,21 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     if entries:
         findings = known.compare(seen.past) + findings
 
-    compared = known.comparison
+    verdict = seen.verdict(findings, known.comparison)
 
     def render(out: Console) -> None:
-        out.print(text(compared.text, "" if known.present else YELLOW), soft_wrap=True)
+        out.print(verdict_text(verdict), soft_wrap=True)
         if findings:
-            out.print(text(f"NOT TRUSTED: {len(findings)} findings", RED))
             out.print(findings_table(findings))
         else:
             more = " and the receipt is in it" if receipt else ""
-            out.print(text(f"clean: {entries} entries re-read and re-priced{more}", GREEN))
+            read = many(entries, "entry", "entries")
+            out.print(text(f"clean: {read} re-read and re-priced{more}",
+                           GREEN if verdict.level == GOOD else ""))
 
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": entries,
-                   "compared_with": receipt, "comparison": compared.as_dict(),
+                   "compared_with": receipt, "comparison": verdict.compared.as_dict(),
+                   "judgement": verdict.as_dict(),
                    "receipt": seen.receipt, "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)

@@ -2,7 +2,8 @@
 
 # These add their rules to the fold.
 from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
-from privledger.graph.dp_events import from_dp_event, to_dp_event
+from privledger.graph.as_dp_events import every_dp_event, to_dp_event
+from privledger.graph.dp_events import from_dp_event
 from privledger.graph.explain import Explanation, explain
 from privledger.graph.fold import cost_of
 from privledger.graph.meter import Context, Meter
@@ -54,6 +55,7 @@ __all__ = [
     "cost_of",
     "delta",
     "epsilon",
+    "every_dp_event",
     "explain",
     "from_dp_event",
     "from_json",

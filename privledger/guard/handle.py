@@ -257,7 +257,7 @@ def _granted(session: object) -> Granted:
 
 def _request(handle: LedgerHandle, asked: Request) -> Session:
     """As `Ledger.request`, by a caller that vouches for what `asked` says."""
-    return _session(_ledger(handle).granted(asked, handle))
+    return _session(_ledger(handle)._grant(asked, handle))
 
 
 def _handle_of(ledger: Teller) -> LedgerHandle:

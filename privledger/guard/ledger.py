@@ -186,7 +186,7 @@ class Ledger(Teller):
             PolicyViolation: the ledger's own policy forbids it.
             UnsupportedNode, RelationMismatch: it cannot be priced here.
         """
-        return _session(self.granted(Request(
+        return _session(self._grant(Request(
             plan, data, learner, delta, scope, labels, lease, claimed, wait), self.handle))
 
     @property

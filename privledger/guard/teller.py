@@ -112,7 +112,7 @@ class Teller:
         self._history.refresh()
         return self._history.receipt()
 
-    def granted(self, asked: Request, shown: object) -> Granted:
+    def _grant(self, asked: Request, shown: object) -> Granted:
         """Reserve, durably, or refuse; nothing is read here.
 
         Args:

@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """One line."""
+        """What was compared with, and what that leaves open; one line."""
         if self.kind == "nothing":
             return f"compared with no receipt: {self.cannot_see}"
         if self.kind == "head":

@@ -18,7 +18,7 @@ from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
 from privledger.ledger.view_currency import Currency, currency
-from privledger.rounding import count, from_units, sum_up
+from privledger.rounding import count, from_units, sum_up, up
 
 ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
 
@@ -111,8 +111,14 @@ def record_spend(store: Store, state: State, row: int, data: str | None,
     table = state.tables.get(name)
     declared = [rows(name), table.rows if table else None]
     lengths = [length for length in declared if isinstance(length, int)]
+    room: dict[str | None, float] = {}  # scope -> what it can still have taken from a record
     for grant, found in each_counted(store, state, grants_for(state, name)):
-        lines.append(_line(state, grant, found, place))
+        line = _line(state, grant, found, place)
+        if line.scope:
+            left = room.get(line.scope, line.cap)
+            line = evolve(line, amount=min(line.amount, left))
+            room[line.scope] = up(left - line.amount) if line.amount < left else 0.0
+        lines.append(line)
         lengths += [] if found is None else [len(found.taken)]
     if lengths and place >= max(lengths):
         raise DataError("no such record is known")
@@ -180,18 +186,18 @@ def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
 
 
 def note_of(grant: GrantState) -> VectorNote | None:
-    """Which vector a grant that is over left; None if it left none."""
-    return grant.end.vector if grant.end else None
-
-
-def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
-    """The vector that a settled grant left; None if it left none. `before` is nothing.
+    """Which vector says what a grant took from each record; None if it left none.
 
     A corrected grant ran something else than its records were charged for, so its vector says
     nothing about them any more.
     """
+    return grant.end.vector if grant.end and not grant.corrected else None
+
+
+def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
+    """The vector of `note_of`, read; None if there is none. `before` is nothing."""
     note = note_of(grant)
-    if note is None or grant.corrected:
+    if note is None:
         return None
     taken, rounds = unpack(store.vector(note.name) or b"")
     return Counted(taken, rounds, np.zeros(len(taken), np.int64), _currency(state, grant))

@@ -13,13 +13,15 @@ from privledger.ledger import Entry, Policy, State, Store, audit
 from privledger.ledger.events import Granted, Holder
 from privledger.ledger.history import now, receipt_of
 from privledger.ledger.holder import is_gone, lease_is_over
-from privledger.ledger.view import NOT_PRIVATE, View, view_of
+from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import Charge, TableSpend
 from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import ReleaseLine
 from privledger.reports.outline import Outline, outline
+from privledger.reports.plain import plain
 from privledger.reports.steps import Counted, Steps, silent
+from privledger.reports.verdict import Verdict, verdict_of
 from privledger.storage.rows import entries_of
 
 DEAD = "crashed: the whole reservation stays spent"
@@ -81,7 +83,6 @@ class LedgerReport:
     location: str
     uuid: str
     mode: str
-    verdict: str
     relation: str
     epsilon: float
     delta: float
@@ -117,6 +118,15 @@ class LedgerReport:
         """What all of it was read from."""
         return self._view
 
+    @property
+    def verdict(self) -> Verdict:
+        """What every surface says first about it."""
+        return verdict_of(self._view, self.findings, repriced=self.repriced)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {**plain(self), "verdict": self.verdict.word, "judgement": self.verdict.as_dict()}
+
 
 def audited(store: Store, steps: Steps = silent) -> tuple[list[Entry], list[Finding]]:
     """Everything in `store`, and what an audit of the very same rows found.
@@ -148,7 +158,7 @@ def ledger_report(store: Store, state: State,
     grants = tuple(_grant_report(view, one, moment) for one in view.charges)
     return LedgerReport(
         location=store.location, uuid=view.uuid, mode=view.mode,
-        verdict=_verdict(findings, view.simulated), relation=view.relation,
+        relation=view.relation,
         epsilon=view.budget.epsilon, delta=view.budget.delta, spent=view.spent.value,
         left=view.left.value, spent_delta=view.spent_delta.value, filter=view.filter,
         theorem=view.theorem, noise=view.noise, entries=len(entries), head=view.head,
@@ -157,12 +167,6 @@ def ledger_report(store: Store, state: State,
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
         receipt=receipt_of(state).as_dict(), tables=view.tables, windows=view.windows,
         policy=view.policy)
-
-
-def _verdict(findings: Sequence[Finding], simulated: bool) -> str:
-    if findings:
-        return "NOT TRUSTED"
-    return NOT_PRIVATE if simulated else "within budget"
 
 
 def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from attrs import evolve, field, frozen
@@ -22,7 +23,7 @@ from privledger.ledger.events import (
     Settled,
 )
 from privledger.ledger.history import receipt_of
-from privledger.ledger.view import NOT_PRIVATE
+from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
     Charge,
     TableSpend,
@@ -31,9 +32,11 @@ from privledger.ledger.view_charges import (
     table_spends,
     tallied,
 )
-from privledger.ledger.view_figures import Amount
+from privledger.ledger.view_compared import Comparison
+from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_releases import lines_of
 from privledger.reports.receipt import Past
+from privledger.reports.verdict import Verdict
 
 
 @frozen
@@ -46,7 +49,8 @@ class Survey:
         learners, isolation: of grants, in the order they first came.
         mechanisms: node types that plans reserved or releases named.
         asserted: whatever somebody merely vouches for.
-        spent, spent_delta, relation, delta: as the ledger's filter adds up.
+        spent, spent_delta, relation, delta: as the ledger's filter adds up. epsilon: the budget's.
+        answers: how many releases there are. vouched: what of them rests on somebody's word.
         noise: where it came from. private: none of it was simulated.
         receipt: the head; None if there is a finding.
 
@@ -59,7 +63,10 @@ class Survey:
     relation: str = ""
     spent: float = 0.0
     spent_delta: float = 0.0
+    epsilon: float = 0.0
     delta: float = 0.0
+    answers: int = 0
+    vouched: Vouched = field(factory=Vouched)
     learners: tuple[str, ...] = ()
     isolation: tuple[str, ...] = ()
     mechanisms: tuple[str, ...] = ()
@@ -76,6 +83,18 @@ class Survey:
         """Whether an audit found no fault."""
         return not self.findings
 
+    def verdict(self, findings: Sequence[Finding], compared: Comparison) -> Verdict:
+        """What every surface says first about it.
+
+        Args:
+            findings: of the audit, and of the comparison.
+        """
+        return Verdict(tuple(findings), Figure(self.spent),
+                       Figure(self.epsilon, direction=CHOSEN),
+                       Figure(self.delta, "delta", CHOSEN),
+                       bool(self.relation) and not self.private, self.answers,
+                       self.vouched, compared)
+
 
 def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
     """Audit `store` and sum it up: everything is read once and parsed once at most.
@@ -91,12 +110,15 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
     plans = [kind for one in charges for kind in one.mechanisms or ()]
     vouched = [f"{kind} in the plan of {name}" for name, kinds in seen.vouched.items()
                for kind in kinds]
+    words = tuple(dict.fromkeys([*seen.asserted, *vouched]))
     return Survey(
         tuple(findings), seen.past, live=any(not one.handed_back for one in charges),
         relation=state.relation, spent=total.epsilon.value, spent_delta=total.delta.value,
-        delta=state.budget.delta, learners=tuple(seen.learners), isolation=tuple(seen.isolation),
+        epsilon=state.budget.epsilon, delta=state.budget.delta, answers=seen.answers,
+        vouched=Vouched(seen.on_word, len(seen.vouched.keys() | seen.with_word), words),
+        learners=tuple(seen.learners), isolation=tuple(seen.isolation),
         mechanisms=tuple(dict.fromkeys([*plans, *seen.released])),
-        asserted=tuple(dict.fromkeys([*seen.asserted, *vouched])), noise=tuple(seen.noise),
+        asserted=words, noise=tuple(seen.noise),
         private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
         tables=table_spends(charges, state.rule, seen.rows),
         windows=state.opened, policy=state.policy,
@@ -137,7 +159,9 @@ class _Watch:
         self._likes: dict[_Like, int] = {}
         self._open: dict[str, _Alike] = {}
         self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
-        self._known: set[Asked] = set()
+        self.answers = self.on_word = 0
+        self.with_word: set[str] = set()  # grants with an answer that rests on somebody's word
+        self._known: dict[Asked, tuple[int, int]] = {}  # answers, and those on somebody's word
 
     def charges(self, state: State) -> tuple[Charge, ...]:
         """Tallies of the grants that a compact state has forgotten, and every other charge."""
@@ -199,16 +223,25 @@ class _Watch:
 
     def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:
         named = asked(line)
-        if named is None or named not in self._known:
+        counts = None if named is None else self._known.get(named)
+        if counts is None:
+            counts = self._released(line.event)
             if named is not None:
-                self._known.add(named)
-            event = line.event
-            self._noise(event.noise)
-            lines = lines_of([event])
-            self.released |= dict.fromkeys(sorted({one.kind for one in lines}))
-            self.asserted |= {f"{one.mechanism}: {one.question}": None
-                              for one in lines if one.asserted}
+                self._known[named] = counts
+        self.answers += counts[0]
+        if counts[1]:
+            self.on_word += counts[1]
+            self.with_word.add(line.event.grant)
         return ()
+
+    def _released(self, event: Released) -> tuple[int, int]:
+        """How many answers these are, and how many of them rest on somebody's word."""
+        self._noise(event.noise)
+        lines = lines_of([event])
+        self.released |= dict.fromkeys(sorted({one.kind for one in lines}))
+        self.asserted |= {f"{one.mechanism}: {one.question}": None
+                          for one in lines if one.asserted}
+        return sum(one.count for one in lines), sum(one.count for one in lines if one.vouched)
 
     def on_settled(self, line: LineOf[Settled], state: State | None) -> tuple[()]:
         self._open.pop(line.event.grant, None)

@@ -171,9 +171,9 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
     Args:
         first: called with each ledger before it is asked the first time.
     """
-    found, real = Requests(), Teller.granted
+    found, real = Requests(), Teller._grant
 
-    def granted(self: Any, asked: Request, shown: object) -> Granted:
+    def grant(self: Any, asked: Request, shown: object) -> Granted:
         if not any(known is self for known in found.ledgers):
             found.ledgers.append(self)
             if first is not None:
@@ -182,8 +182,8 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
         found.sessions.append(session)
         return session
 
-    Teller.granted = granted  # type: ignore[method-assign]
+    Teller._grant = grant  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        Teller.granted = real  # type: ignore[method-assign]
+        Teller._grant = real  # type: ignore[method-assign]

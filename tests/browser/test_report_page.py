@@ -19,7 +19,7 @@ def summaries(page):
 
 def test_the_verdict_comes_first(visit, pages):
     page = visit(pages["plain"])
-    assert page.locator(".verdict").first.inner_text().startswith("Within budget: epsilon")
+    assert page.locator(".verdict").first.inner_text().startswith("within budget: epsilon")
     assert "CONFIDENTIAL" in page.locator("header").inner_text()
     assert len(summaries(page)) == 3
 

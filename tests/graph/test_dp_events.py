@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.graph import dp_events, holds
+from privledger.graph import dp_events, every_dp_event, holds
 from privledger.graph.nodes import NODE_TYPES
 
 dp = pytest.importorskip("dp_accounting")
@@ -353,3 +353,49 @@ def test_the_documented_example_runs():
                         re.DOTALL | re.MULTILINE)
     assert len(blocks) == 1
     exec(blocks[0], {})
+
+
+# --- every node -------------------------------------------------------------------------------
+
+HARD = pl.Asserted(0.5, "so they say", delta=1e-6)
+
+
+def test_every_node_is_said_exactly_where_it_can_be():
+    node = pl.Sequential([G, L, pl.Repeat(pl.Gaussian(4.0), 3)])
+    event, how = every_dp_event(node, "add_remove")
+    assert event == pl.nodes.to_dp_event(node)
+    assert not how.weaker
+    assert not how.unsaid
+
+
+def test_what_no_event_says_leaves_the_others_said():
+    rough = pl.DiscreteGaussian(3.0, 1)
+    event, how = every_dp_event(pl.Sequential([G, rough, HARD]), "add_remove")
+    assert [type(one).__name__ for one in event.events] == [
+        "GaussianDpEvent", "ZCDpEvent", "UnsupportedDpEvent"]
+    assert (sum(how.weaker.values()), sum(how.unsaid.values())) == (1, 1)
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.nodes.to_dp_event(pl.Sequential([G, rough]))
+
+
+def test_nothing_is_said_about_whole_records_by_a_promise_about_labels():
+    event, how = every_dp_event(pl.RandomizedResponse(0.5, 2), "replace_label")
+    assert type(event).__name__ == "UnsupportedDpEvent"
+    assert sum(how.unsaid.values()) == 1
+
+
+def test_a_sample_of_what_cannot_be_said_is_said_as_a_whole():
+    """Its inside alone would be a statement about another mechanism."""
+    event, how = every_dp_event(pl.Sequential([pl.PoissonSample(0.1, HARD), G]), "add_remove")
+    assert [type(one).__name__ for one in event.events] == [
+        "UnsupportedDpEvent", "GaussianDpEvent"]
+    assert sum(how.unsaid.values()) == 1
+    assert not how.weaker
+
+
+@given(st.lists(leaves, min_size=1, max_size=4))
+def test_what_is_said_weakly_is_never_cheaper(parts):
+    """Their Renyi bounds of the event lie above ours of the node."""
+    event, how = every_dp_event(pl.Sequential(parts), "add_remove")
+    if not how.unsaid:
+        assert np.all(theirs(event) >= pl.rdp(pl.Sequential(parts), ORDERS) * (1 - 1e-9))

@@ -17,7 +17,7 @@ LEARNERS = [
     DiPriMeForestClassifier(epsilon=1.0),
     DiPriMeForestClassifier(epsilon=1.0, variant="base", n_trees=3, partitioned=True, depth=3),
     DiPriMeForestClassifier(epsilon=1.0, variant="exp", relation="replace_one", max_depth=3),
-    DiPriMeForestClassifier(epsilon=1.0, variant="flip", delta=1e-6, n_trees=3, depth=2),
+    DiPriMeForestClassifier(epsilon=1.0, variant="flip", delta=1e-6, n_trees=2, depth=2),
     DiPriMeForestRegressor(epsilon=1.0),
     DiPriMeForestRegressor(epsilon=1.0, variant="exp", n_trees=3, partitioned=True,
                            relation="replace_one", depth=2),

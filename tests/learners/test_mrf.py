@@ -14,9 +14,9 @@ from privledger.testing import CHECKS, parametrize_with_learner_checks
 
 LEARNERS = [
     MultinomialForestClassifier(epsilon=1.0),
-    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=5, max_depth=4),
-    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=5, delta=1e-6,
-                                impurity="entropy", depth=3, halves=False),
+    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=2, max_depth=2),
+    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=2, delta=1e-6,
+                                impurity="entropy", depth=2, halves=False),
     MultinomialForestClassifier(epsilon=1.0, labels="drawn", relation="replace_one", halves=True,
                                 n_trees=2, depth=2),
 ]

@@ -16,12 +16,12 @@ from privledger.testing import (
 )
 
 LEARNERS = [
-    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20),
-    SGBDTClassifier(epsilon=1.0, delta=1e-6, n_trees=20),
-    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20, individual_filter="gdp", extra_rounds=5),
-    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=20, sampling_rate=0.2,
+    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=8),
+    SGBDTClassifier(epsilon=1.0, delta=1e-6, n_trees=8),
+    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=8, individual_filter="gdp", extra_rounds=5),
+    SGBDTRegressor(epsilon=1.0, delta=1e-6, n_trees=8, sampling_rate=0.2,
                    individual_filter="renyi"),
-    SGBDTClassifier(epsilon=1.0, delta=1e-6, n_trees=20, relation="replace_one"),
+    SGBDTClassifier(epsilon=1.0, delta=1e-6, n_trees=8, relation="replace_one"),
 ]
 
 

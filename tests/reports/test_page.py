@@ -91,7 +91,7 @@ def test_the_page_tells_the_ledgers_own_numbers():
     ledger = lived()
     made = page(ledger)
     read = Reader(render_page(made))
-    for words in ("Within budget", "add_remove", "Gaussian-DP", "operating-system entropy",
+    for words in ("within budget", "add_remove", "Gaussian-DP", "operating-system entropy",
                   "guarded", "no fault found", ledger.receipt.head, "CONFIDENTIAL", "1 refused"):
         assert words in read.text, words
     assert f"epsilon {short(ledger.spent):g} of 2 spent" in read.text
@@ -180,14 +180,14 @@ def test_a_publishable_page_is_the_same_whatever_the_rows_are():
 
 def test_simulation_labels_only_and_distrust_come_first():
     simulated = Reader(render_page(page(lived(mode="simulation", seed=3)))).text
-    assert "NOT PRIVATE" in simulated and "Within budget" not in simulated
+    assert "NOT PRIVATE" in simulated and "within budget" not in simulated
     ledger = lived()
     entries, _ = audited(ledger._history.store)
     report = ledger_report(ledger._history.store, ledger.state, (
         entries, [pl.Finding("chain-holds", 3, "<b>edited</b>")]))
     text = render_page(page_of(ledger._history.store, ledger.state, report, entries))
     assert "NOT TRUSTED: 1 finding" in text and "&lt;b&gt;edited" in text
-    assert "Within budget" not in text
+    assert "within budget" not in text
 
 
 def test_labels_only_is_said():
@@ -373,7 +373,7 @@ def test_every_kind_of_ledger_and_node_has_a_page(case):
     ledger.request(plan, data, learner="any", delta=budget.delta / 2).close()
     made = page(ledger)
     text = Reader(render_page(made)).text
-    assert "Within budget" in text and "every record is charged what is spent" in text
+    assert "within budget" in text and "every record is charged what is spent" in text
     assert made.bars["learner"][0].epsilon == ledger.spent
     assert made.charges[0].report.epsilon == ledger.spent
     priced = {row.kind: row.epsilon for row in made.rows}

@@ -89,7 +89,7 @@ def test_no_surface_prints_less_than_was_spent_or_more_than_is_left(ledger):
     no_less(shown, rf"  epsilon {NUMBER}  ", *[grant.epsilon for grant in report.grants])
     no_more(shown, rf"a plan of epsilon {NUMBER}", left)
     html = render_page(page_of(store, state, report, entries))
-    no_less(html, rf"Within budget: epsilon {NUMBER} of", spent)
+    no_less(html, rf"within budget: epsilon {NUMBER} of", spent)
     no_less(html, rf"<dt>spent</dt><dd>epsilon {NUMBER} at", spent)
     no_more(html, rf"a plan of epsilon {NUMBER} would", left)
     no_less(totals_page(state, "here", 0, "t"), rf"spent</td><td>epsilon {NUMBER},", spent)

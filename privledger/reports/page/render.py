@@ -10,9 +10,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
+
 from privledger.accounting import promise
 from privledger.graph import canonical
-from privledger.ledger.view_compared import comparison
 from privledger.numerals import many
 from privledger.reports.page.facts import Charge, Page
 from privledger.reports.page.marks import (
@@ -51,7 +52,8 @@ def render_page(page: Page) -> str:
         people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
         burn=burn_down(page.moves, "charge" if page.publishable else "entry"),
         curve=delta_curve(page.what_if.curve, budget.delta),
-        promised=promise(budget.relation), compared=comparison().text,
+        promised=promise(budget.relation),
+        verdict=evolve(budget.verdict, publishable=page.publishable),
         receipt=canonical(budget.receipt),
     )
 

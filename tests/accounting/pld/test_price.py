@@ -129,7 +129,8 @@ def test_a_part_that_is_larger_everywhere_is_the_price() -> None:
             large, delta).value
 
 
-@pytest.mark.parametrize(("size", "count"), [(1e-5, 10**8), (1e-4, 10**5), (1e-3, 10**6)])
+@pytest.mark.parametrize(("size", "count"), [
+    pytest.param(1e-5, 10**8, marks=pytest.mark.slow), (1e-4, 10**5), (1e-3, 10**6)])
 def test_losses_far_below_the_mesh_do_not_wrap_from_below(size: float, count: int) -> None:
     """They spread more on the lattice than they are; the window once took no notice of it."""
     for pair, law in ((LaplacePair(size), LaplaceLaw(size)),
