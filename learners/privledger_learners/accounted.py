@@ -99,9 +99,11 @@ def note_rows(learner: Any, ledger: Any, X: Any, y: Any, schema: pl.Schema) -> N
 
 def _sketch(X: Any, y: Any, schema: pl.Schema) -> np.ndarray | None:
     """The smallest keyed digests of the rows, sorted; equal for equal rows."""
-    columns = pl.encode_features(X, schema)
     labels = np.asarray(y).reshape(-1)
-    if not 0 < columns.n_rows <= MOST_ROWS or len(labels) != columns.n_rows:
+    if not 0 < len(labels) <= MOST_ROWS:
+        return None  # before a large table is encoded once more
+    columns = pl.encode_features(X, schema)
+    if len(labels) != columns.n_rows:
         return None
     total = np.zeros(columns.n_rows, dtype=np.uint64)
     arrays = [np.asarray(array, dtype=np.float64) for array in columns.arrays]

@@ -16,15 +16,12 @@ Relation = Literal["add_remove", "replace_one", "replace_label"]
 Learned = TypeVar("Learned")
 
 
-class Priced(Protocol):
+class Planned(Protocol):
     """What a learner's parameters and a schema come to, before data exist."""
 
     @property
     def plan(self) -> pl.Node:
         """What `fit` reserves, whole."""
-
-    def claimed(self) -> tuple[pl.ClaimStep, ...]:
-        """The paper's arithmetic beside the sound one, step by step; the last is the whole."""
 
 
 class PrivateLearner(Accounted, BaseEstimator):
@@ -45,8 +42,8 @@ class PrivateLearner(Accounted, BaseEstimator):
     random_state: int | None
     model_attributes: tuple[str, ...] = ("_inferred", "_order")
 
-    def _recipe(self, schema: pl.Schema) -> Any:
-        """The priced recipe of one fit, a `Priced`; refuses what can never be right."""
+    def _recipe(self, schema: pl.Schema) -> Planned:
+        """What one fit reserves and how it asks; refuses what can never be right."""
         raise NotImplementedError
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
@@ -69,13 +66,14 @@ class PrivateLearner(Accounted, BaseEstimator):
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The composition node of `fit`, from public facts only."""
-        recipe: Priced = self._recipe(self._known(schema))
-        return recipe.plan
+        return self._recipe(self._known(schema)).plan
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
-        """The paper's arithmetic at this plan's noise, beside the sound one. Never charged."""
-        recipe: Priced = self._recipe(self._known(schema))
-        return recipe.claimed()
+        """The paper's arithmetic at this plan's noise, beside the sound one. Never charged.
+
+        One step for each part of the algorithm; the last is the whole, as it runs here.
+        """
+        raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train under a grant.

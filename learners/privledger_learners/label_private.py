@@ -210,6 +210,10 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
         self.random_state = random_state
         self.unaccounted = unaccounted
 
+    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
+        """What is charged, as no paper claims this learner. Never charged itself."""
+        return self._recipe(self._known(schema)).claimed()
+
     def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> Self:
         """Train under a grant.
 

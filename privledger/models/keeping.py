@@ -38,7 +38,7 @@ class Facts:
     receipt: dict[str, Any] | None = None
 
     def header(self) -> dict[str, Any]:
-        """What a model file says first, as JSON values: version, learner, schema, receipt."""
+        """The facts as JSON values, with the version that writes them."""
         return {"privledger": _version(), "learner": self.learner,
                 "schema": self.schema.to_dict(), "relation": self.relation,
                 "isolation": self.isolation, "private": self.private, "receipt": self.receipt}

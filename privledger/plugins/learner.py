@@ -51,7 +51,8 @@ class ClaimStep:
 
     @property
     def ratio(self) -> float | None:
-        """Sound over claimed."""
+        """Sound epsilon over the claimed one: how much the paper understates; None where it claims
+        nothing."""
         return None if not self.claimed else self.sound / self.claimed
 
 

@@ -42,7 +42,7 @@ class FeatureMemory:
 
     @classmethod
     def blank(cls, bins: pl.questions.Bins, rng: np.random.Generator) -> FeatureMemory:
-        """Nothing released yet."""
+        """Of public bins, before any tree: equal weights, flat densities."""
         features = tuple(
             Feature(column.kind == "categorical", size)
             for column, size in zip(bins.schema.features, bins.sizes(), strict=True)

@@ -12,6 +12,7 @@ import privledger as pl
 from privledger_learners.boosting.feature_memory import FeatureMemory
 
 R = TypeVar("R")
+Cells = pl.questions.TreeCells | pl.questions.GrownCells
 
 RESIDUAL_EDGES = tuple(2.0**k for k in range(-7, 1))
 """Public edges of the histogram of |y - f0|; y is scaled to [-1, 1]."""
@@ -80,7 +81,7 @@ class Model:
     start: Start
     center: float
     scale: float
-    trees: list[tuple[Any, np.ndarray]] = field(factory=list)
+    trees: list[tuple[Cells, np.ndarray]] = field(factory=list)
     shape: Shape | None = None
     memory: FeatureMemory | None = field(default=None, metadata={"model": False})
 

@@ -85,8 +85,15 @@ class TreeLearner(PrivateLearner):
 
     model_records = (Forest, Tree)
 
+    def _recipe(self, schema: pl.Schema) -> Recipe:
+        raise NotImplementedError
+
+    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
+        """The paper's arithmetic at this plan's noise, beside the sound one. Never charged."""
+        return self._recipe(self._known(schema)).claimed()
+
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
-        recipe: Recipe = self._recipe(self._known(schema))
+        recipe = self._recipe(self._known(schema))
         rng = np.random.default_rng(self.random_state)
         self.forest_ = self._granted(data, recipe.plan,
                                      lambda session: recipe.train(session, data, rng),
