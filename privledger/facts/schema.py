@@ -169,16 +169,12 @@ class Schema:
 
     @cached_property
     def features(self) -> tuple[Column, ...]:
-        """The columns a learner may use to predict, in the schema's order."""
+        """The input columns, in file order."""
         return tuple(column for column in self.columns if column.role == "feature")
 
     @cached_property
     def target(self) -> Column:
-        """The one column to predict.
-
-        Raises:
-            SchemaError: there is none.
-        """
+        """The column that is learned. Raises `SchemaError` if there is none."""
         for column in self.columns:
             if column.role == "target":
                 return column
@@ -186,7 +182,7 @@ class Schema:
 
     @property
     def task(self) -> str:
-        """`classification` if the target has categories, else `regression`."""
+        """`classification` for a categorical target, else `regression`."""
         return "classification" if self.target.kind == "categorical" else "regression"
 
     @cached_property
@@ -214,11 +210,7 @@ class Schema:
         return self.declared_rows
 
     def feature_index(self, name: str) -> int:
-        """Place of a column among `features`.
-
-        Raises:
-            SchemaError: there is none of that name.
-        """
+        """Position among the features. Raises `SchemaError` for a name that is none."""
         for index, column in enumerate(self.features):
             if column.name == name:
                 return index

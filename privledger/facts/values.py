@@ -59,22 +59,14 @@ def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
 
 
 def table(value: Any) -> Json:
-    """A message that has to be an object.
-
-    Raises:
-        IsolationError: it is something else.
-    """
+    """An object of a message. Raises `IsolationError` for anything else."""
     if not isinstance(value, dict):
         raise IsolationError("an object was expected")
     return value
 
 
 def text(body: Json, key: str, limit: int | None = None) -> str:
-    """A field that has to be a text, cut to `limit` characters.
-
-    Raises:
-        IsolationError: it is something else.
-    """
+    """A text of a message, cut to `limit` characters. Raises `IsolationError` if it is none."""
     value = body.get(key)
     if not isinstance(value, str):
         raise IsolationError(f"{key} must be a text")
@@ -82,11 +74,7 @@ def text(body: Json, key: str, limit: int | None = None) -> str:
 
 
 def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
-    """A field that has to be a list of at most `most`.
-
-    Raises:
-        IsolationError: it is something else, or longer.
-    """
+    """A list of at most `most` items. Raises `IsolationError` if it is none, or longer."""
     value = body.get(key)
     if not isinstance(value, list) or len(value) > most:
         raise IsolationError(f"{key} must be a list of at most {most}")
@@ -94,5 +82,5 @@ def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
 
 
 def whole(body: Json, key: str, most: int = MOST_CELLS) -> int:
-    """A field that has to be a whole number from 0 to `most`."""
+    """A whole number from 0 to `most`. Raises `InvalidValue` for anything else."""
     return count(key, body.get(key), least=0, most=most)
