@@ -10,11 +10,7 @@ import numpy as np
 from attrs import Factory, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import (
-    InvalidValue,
-    NotGranted,
-    SchemaError,
-)
+from privledger.errors import InvalidValue, NotGranted, SchemaError
 from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns, has_label
 from privledger.facts.schema import Column, Schema
@@ -262,8 +258,7 @@ class Dataset:
     def __deepcopy__(self, memo: object) -> Dataset:
         return self
 
-    def __sklearn_clone__(self) -> Dataset:
-        return self
+    __sklearn_clone__ = __copy__
 
 
 def _certificate(partition: Partition) -> str:
