@@ -41,14 +41,18 @@ class Cells(Protocol):
     """
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """How many cells there are, empty ones too: a public number."""
 
     @property
-    def by_record(self) -> bool: ...
+    def by_record(self) -> bool:
+        """Whether a cell follows from the record alone."""
     @property
-    def reads_label(self) -> bool: ...
+    def reads_label(self) -> bool:
+        """Whether a record's cell may change with its label."""
     @property
-    def has_coins(self) -> bool: ...
+    def has_coins(self) -> bool:
+        """Whether private coins decide."""
 
     def certificate(self, public_features: bool) -> str:
         """Why the parts are disjoint, for the ledger."""

@@ -30,7 +30,8 @@ class Scored(Protocol):
     """A question whose answer is a choice by a score."""
 
     @property
-    def bound(self) -> Bound: ...
+    def bound(self) -> Bound:
+        """How far one neighbour moves a score, and which way."""
 
     def sensitivity(self, relation: str) -> float:
         """Bound on a neighbour's change of a score, with room for rounding."""

@@ -56,6 +56,7 @@ def _owed(said: Saying) -> dict[str, Any]:
 
 
 def entries_as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """For JSON: position, kind, body and both hashes of each entry, as `export` writes them."""
     return [{"position": entry.position, "kind": entry.kind, "body": entry.body,
              "previous": entry.previous, "hash": entry.hash} for entry in entries]
 

@@ -60,6 +60,7 @@ class Price:
 
     @property
     def fits(self) -> bool:
+        """Whether the ledger would grant the plan now."""
         return self.refusal is None
 
     @property
