@@ -104,16 +104,16 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
     if len(scopes) == 1 and name not in state.grants:
         return _scope(state, scopes[0])
     grant = find_grant(state, name)
-    body, rule = grant.body, state.rule
-    words = [f"{grant.grant}: {body.get('learner') or 'nobody named'} on {body.get('data')}, "
+    event, rule = grant.event, state.rule
+    words = [f"{grant.grant}: {event.learner or 'nobody named'} on {event.data}, "
              f"{grant.status}, {many(grant.releases, 'release')}"]
-    if body.get("scope"):
-        words.append(f"it draws on scope {body['scope']}, which was paid for once")
+    if event.scope:
+        words.append(f"it draws on scope {event.scope}, which was paid for once")
     elif rule is not None:
         words += [f"the ledger booked epsilon {charge(rule.epsilon_of(grant.charged[0]))} of "
                   f"{exact(rule.budget.epsilon)} for it, {promise(state.relation)}",
                   f"plans add up by {rule.kind}: {rule.theorem}"]
-    words += [f"corrected: {entry['why']}" for entry in grant.corrections]
+    words += [f"corrected: {one.why}" for one in grant.corrected]
     if grant.plan is None:
         raise InvalidPlan("grant", name, "one that something is promised for; it was corrected: "
                           + words[-1])
@@ -124,10 +124,10 @@ def _scope(state: State, scope: ScopeState) -> tuple[Node, list[str]]:
     rule = state.rule
     words = [f"{scope.scope}: an individual filter, paid for once"]
     if rule is not None:
-        booked = charge(rule.epsilon_of(int(scope.body["units"])))
+        booked = charge(rule.epsilon_of(int(scope.event.units)))
         words.append(f"the ledger booked epsilon {booked} for it; "
                      f"plans add up by {rule.kind}: {rule.theorem}")
-    return from_json(scope.body["plan"]), words
+    return from_json(scope.event.plan), words
 
 
 def _vouched(node: Node) -> list[str]:

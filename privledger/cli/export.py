@@ -16,6 +16,7 @@ from privledger.cli.printing import text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
+from privledger.ledger.codec import encode
 from privledger.numerals import many
 from privledger.reports.formats import FORMATS, written
 from privledger.storage import shown
@@ -89,17 +90,18 @@ def _written(kind: str, entries: list[Entry]) -> str:
 
 def entry_line(entry: Entry) -> str:
     """One entry as canonical JSON. Its body is the text that was hashed."""
-    return canonical({"position": entry.position, "kind": entry.kind, "body": entry.body,
-                      "previous": entry.previous, "hash": entry.hash}) + "\n"
+    return canonical({"position": entry.position, "kind": entry.event.kind,
+                      "body": encode(entry.event), "previous": entry.previous,
+                      "hash": entry.hash}) + "\n"
 
 
 def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
     """Every per-record vector that a settlement names, in order of the history."""
     names: dict[str, None] = {}
     for entry in entries:
-        vector = entry.body.get("vector") if isinstance(entry.body, dict) else None
-        if isinstance(vector, dict) and isinstance(vector.get("name"), str):
-            names[vector["name"]] = None
+        vector = getattr(entry.event, "vector", None)
+        if vector is not None and isinstance(vector.name, str):
+            names[vector.name] = None
     found = ((name, store.vector(name)) for name in names)
     return [canonical({"vector": name, "data": base64.b64encode(data).decode("ascii")}) + "\n"
             for name, data in found if data is not None]

@@ -12,6 +12,7 @@ import attrs
 
 from privledger.graph import Node, graphml, to_dp_event, view
 from privledger.ledger import Entry, State
+from privledger.ledger.codec import encode
 from privledger.ledger.view import view_of
 from privledger.ledger.view_timeline import timeline
 from privledger.reports.plain import clean, plain
@@ -43,7 +44,7 @@ def written(kind: str, entries: list[Entry], state: State) -> str:
 
 
 def entries_as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    return [{"position": entry.position, "kind": entry.kind, "body": entry.body,
+    return [{"position": entry.position, "kind": entry.event.kind, "body": encode(entry.event),
              "previous": entry.previous, "hash": entry.hash} for entry in entries]
 
 

@@ -11,6 +11,7 @@ from attrs import define
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Entry
+from privledger.ledger.events import Aborted, Corrected, Event, Granted, ScopeOpened
 from privledger.numerals import many
 from privledger.reading import load_json
 
@@ -66,9 +67,10 @@ class Past:
         if digest == self.head:
             self.has_head = True
 
-    def created(self, body: Any) -> None:
-        if self.entries == 1 and isinstance(body, dict):
-            self.uuid = body.get("uuid")
+    def created(self, event: Event) -> None:
+        """Take note of whose history it is, if the entry noted last is the first."""
+        if self.entries == 1:
+            self.uuid = getattr(event, "uuid", None)
 
     def moved(self) -> None:
         """The entry that was noted last moves the totals, as `Receipt.counter` counts."""
@@ -107,8 +109,9 @@ def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> 
     for index, entry in enumerate(entries):
         past.row(index, entry.hash)
         if not index:
-            past.created(entry.body)
-        if entry.kind in ("scope", "granted", "corrected") or (
-                entry.kind == "aborted" and entry.body.get("touched") is False):
+            past.created(entry.event)
+        event = entry.event
+        if isinstance(event, ScopeOpened | Granted | Corrected) or (
+                isinstance(event, Aborted) and getattr(event, "touched", None) is False):
             past.moved()
     yield from past.receipt_is_there(receipt)

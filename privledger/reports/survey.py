@@ -185,7 +185,7 @@ class _Watch:
         return (*found, *kept)
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
-        self.past.created(line.body)
+        self.past.created(line.event)
         self._noise(line.event.noise)
         return ()
 
