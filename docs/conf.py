@@ -66,7 +66,8 @@ def _entry(module: str, name: str) -> str:
         more = "   :inherited-members:\n" if name == "Ledger" else ""
         return (f".. autoclass:: {module}.{name}\n   :members:\n{more}"
                 f"   :exclude-members: {SKIPPED}\n")
-    kind = "autofunction" if callable(value) else "autodata"
+    # Data has no docstring of its own: what help() shows there is its type's.
+    kind = "autofunction" if callable(value) else "py:data"
     return f".. {kind}:: {module}.{name}\n"
 
 

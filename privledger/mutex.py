@@ -38,6 +38,7 @@ class Bell:
         return self._lock.acquire(timeout=seconds)
 
     def ring(self) -> None:
+        """Wake whoever waits, now or later. A second ring before that does nothing."""
         with contextlib.suppress(RuntimeError):  # it rang already
             self._lock.release()
 
@@ -58,9 +59,11 @@ class Threads:
         return sys._current_frames()
 
     def bell(self) -> Bell:
+        """A bell that has not rung."""
         return Bell()
 
     def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass in this thread."""
         time.sleep(seconds)
 
     def clock(self) -> float:

@@ -49,7 +49,11 @@ def parse_toml(text: str, name: str, what: str) -> dict[str, Any]:
 
 
 def parse_json(text: str, name: str, what: str) -> Any:
-    """JSON."""
+    """The value of a JSON text; keys given twice, NaN and Infinity are refused.
+
+    Raises:
+        InvalidPlan: it is no such JSON; the message says line and column where there are any.
+    """
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except RecursionError:

@@ -118,8 +118,8 @@ BY_HAND = {
     "graph/networkx_view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
     "guard/alone.py": {"MOST_WAIT"},               # seconds
-    "guard/aggregate.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
-    "guard/choosing.py": {"least", "most", "low", "high"},  # sensitivities
+    "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
+    "questions/rates.py": {"least", "most", "low", "high"},  # sensitivities
     "testing/distinguishing.py": {"event.cut"},      # where an event was cut
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "xs[0]", "ys[0]", "100 * part", "most * part", "100 * place / len(counts)",

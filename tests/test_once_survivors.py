@@ -12,6 +12,9 @@ from attrs import evolve
 from rich.console import Console
 
 import privledger as pl
+from privledger.accounting import DEFAULT_ORDERS, delta_from_zcdp, epsilon_from_zcdp
+from privledger.accounting.pld import losses
+from privledger.accounting.pld.pairs import LaplacePair
 from privledger.cli.holdout import score
 from privledger.cli.show import render_ledger
 from privledger.errors import UnsupportedNode
@@ -21,7 +24,8 @@ from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Released, ReleasedNode
-from privledger.ledger.rules import _origins_of
+from privledger.ledger.filters import fixed_filter
+from privledger.ledger.rules import ScopesArePaid, _origins_of
 from privledger.ledger.view import view_of
 from privledger.ledger.view_releases import lines_of
 from privledger.reports import ledger_report
@@ -142,6 +146,63 @@ def test_an_entry_about_no_grant_is_found(kind):
             "questions": [], "items": [], "noise": ""}), entries[-1].hash))
     assert any("no grant before it" in found.message or "never granted" in found.message
                or found.position == 2 for found in audit(store))
+
+
+def test_a_rule_that_cannot_finish_is_a_finding_about_no_entry(monkeypatch):
+    """It names the rule, at no position, and the others go on."""
+    store = spent_ledger()._history.store
+    assert audit(store) == []
+
+    def broken(*arguments):
+        raise RuntimeError("of a rule")
+
+    monkeypatch.setattr(ScopesArePaid, "on_granted", broken, raising=False)
+    (found,) = audit(store)
+    assert (found.rule, found.position) == (ScopesArePaid.name, -1)
+    assert "so malformed" in found.message and "RuntimeError" in found.message
+
+
+def test_too_many_different_pairs_are_rounded_up_to_few():
+    """Every one is counted as one that is no smaller; none is lost, none comes twice."""
+    counts = {LaplacePair(0.001 * size): size % 7 + 1 for size in range(1, 1001)}
+    few = dict(losses._few(counts))
+    assert losses._DISTINCT / 2 < len(few) <= losses._DISTINCT < len(counts)
+    assert sum(few.values()) == sum(counts.values())
+    for least in (0.0005, 0.1005, 0.5, 0.7777, 0.9995):
+        def above(some, least=least):
+            return sum(count for pair, count in some.items() if pair.epsilon > least)
+        assert above(few) >= above(counts)
+    assert losses._few(dict(list(counts.items())[:losses._DISTINCT])) == tuple(
+        list(counts.items())[:losses._DISTINCT])
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.02, 0.5])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
+def test_delta_of_zcdp_is_the_inverse_of_its_epsilon(rho, delta):
+    """And never below what Gaussian noise of that rho leaks."""
+    again = delta_from_zcdp(rho, epsilon_from_zcdp(rho, delta))
+    assert delta * 0.99 <= again <= delta * 1.01
+    for epsilon in (0.1, 1.0, 3.0):
+        truth = pl.delta(pl.Gaussian((2 * rho) ** -0.5), epsilon)
+        assert truth * (1 - 1e-6) <= delta_from_zcdp(rho, epsilon) <= 1
+    assert delta_from_zcdp(0.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["basic", "gdp", "zcdp"])
+def test_filters_of_all_orders_have_none(kind):
+    rule = fixed_filter(kind, pl.Budget(1.0, 1e-6))
+    assert rule.order == 0.0 and rule.orders == DEFAULT_ORDERS
+
+
+def test_scores_of_a_classification():
+    schema = pl.Schema("s", (*X.columns, pl.Column("y", "categorical", "target",
+                                                   categories=("a", "b", "c"))))
+    model = SimpleNamespace(predict=lambda rows: np.array(["a", "a", "b", "c"]))
+    found = score(model, {"x": [0] * 4}, np.array(["a", "a", "a", "c"]), schema)
+    assert found == {"rows": 4, "model": {"accuracy": 0.75}, "baseline": {"accuracy": 0.75}}
+    model = SimpleNamespace(predict=lambda rows: np.array(["b", "b", "b", "b"]))
+    assert score(model, {"x": [0] * 4}, np.array(["a", "b", "c", "c"]), schema) == {
+        "rows": 4, "model": {"accuracy": 0.25}, "baseline": {"accuracy": 0.5}}
 
 
 def test_scores_of_a_regression():

@@ -41,6 +41,8 @@ STRIDES = {
     "tests/learners/test_partitioning.py::test_learner_conforms_with_other_parameters": 3,
     "tests/learners/test_dpboost_contract.py::test_scikit_learn_accepts_it": 3,
     "tests/learners/test_dpsis_contract.py::test_scikit_learn_accepts_it": 3,
+    "tests/learners/test_sgbdt_contract.py::test_scikit_learn_accepts_it": 3,
+    "tests/learners/test_partitioning.py::test_scikit_learns_own_checks": 3,
 }
 """Family -> stride. A family is a test function with its file, whatever its cases are called."""
 

@@ -112,6 +112,7 @@ class Cost:
 
     @property
     def curve_is_known(self) -> bool:
+        """Whether the Renyi bounds were computed already: reading them then costs nothing."""
         return isinstance(self._curve, RdpCurve)
 
     def gdp(self) -> float:

@@ -65,8 +65,10 @@ def _monotone(one: RdpCurve, bounds: Array) -> RdpCurve:
 
 
 def negative_binomial_pure(epsilon: float, shape: float) -> float:
+    """(2 + shape) epsilon, rounded up: the pure cost of that many trials."""
     return up((2 + shape) * epsilon * (1 + 1e-15))
 
 
 def poisson_pure(epsilon: float, mean: float) -> float:
+    """epsilon + mean tanh(epsilon / 2), rounded up: the pure cost of that many trials."""
     return up((epsilon + mean * math.tanh(epsilon / 2)) * (1 + 1e-14))

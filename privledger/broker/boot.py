@@ -38,6 +38,7 @@ class Named:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None,
                   target: ModuleType | None = None) -> ModuleSpec | None:
+        """The spec of a package that was handed over by name; None leaves it to the next finder."""
         place = self.packages.get(name)
         if place is None:
             return None
@@ -58,6 +59,7 @@ def refuse(output: int, text: str) -> None:
 
 
 def say(output: int, message: dict[str, Any]) -> None:
+    """Send one framed message and end the process: nothing that was loaded runs any more."""
     data = json.dumps(message).encode()
     os.write(output, len(data).to_bytes(4, "big") + data)
     os._exit(3)

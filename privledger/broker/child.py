@@ -40,8 +40,8 @@ from privledger.ledger import Budget, Receipt
 from privledger.models import Facts, kept, model_bytes, model_file, revived
 from privledger.plugins import configured
 from privledger.plugins.registry import checked
-from privledger.questions.choice import Picked
 from privledger.questions.derivation import Step
+from privledger.questions.options import Picked
 from privledger.tables.chunk import Rows
 from privledger.tables.files import as_frame
 

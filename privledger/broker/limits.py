@@ -74,6 +74,7 @@ class Limits:
         return Limits(**given)
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: each limit by name, in its unit."""
         return asdict(self)
 
 
@@ -128,6 +129,11 @@ class Watch:
     cpu: float = field(default=0.0, init=False)  # seconds, as last seen
 
     def look(self) -> None:
+        """Look at the learner's time now.
+
+        Raises:
+            IsolationLimit: it ran or computed for longer than it may.
+        """
         if time.monotonic() - self.started > self.limits.total_seconds:
             raise IsolationLimit("total_seconds", self.limits.total_seconds)
         try:

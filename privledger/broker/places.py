@@ -44,6 +44,7 @@ class Places:
                         "read; move it elsewhere. Nothing was read")
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON, as the learner's process reads it before it is confined."""
         return {"path": list(self.path), "packages": self.packages,
                 "folders": list(self.folders), "files": list(self.files)}
 

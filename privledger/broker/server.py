@@ -22,7 +22,7 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger, _request
 from privledger.guard.teller import Request, Teller
 from privledger.ledger import Receipt, choose_filter, plain_labels
-from privledger.questions.choice import Picked
+from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.rounding import count, number, probability
 

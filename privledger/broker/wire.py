@@ -17,7 +17,7 @@ from privledger.facts.schema import Schema
 from privledger.facts.values import Json, array_in, array_out, table, text, whole
 from privledger.guard.dataset import Dataset, Partition
 from privledger.guard.vault import _vault_of
-from privledger.questions.closed_set import BLOCKS, CELLS, NUMBERED, QUESTIONS
+from privledger.questions import closed_set
 from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.score import Score
 from privledger.rounding import count, number
@@ -63,7 +63,7 @@ class Describer:
         """The number of cells, bins or a score; the scores below are brought up to date."""
         known = self._known.get(id(what))
         if known is None:
-            if type(what) not in NUMBERED:
+            if type(what) not in closed_set.NUMBERED:
                 _refuse(what)
             body = what.to_wire(self)
             known = self.fresh(what), what
@@ -76,7 +76,7 @@ class Describer:
 
     def block(self, block: Any) -> Json:
         """A block with the name of its kind."""
-        if type(block) not in BLOCKS:
+        if type(block) not in closed_set.BLOCKS:
             _refuse(block)
         return {"is": type(block).__name__} | table(block.to_wire(self))
 
@@ -126,7 +126,7 @@ class Describer:
 
     def query(self, query: Any) -> Json:
         """A question as JSON values; whatever it speaks about is written down first."""
-        if type(query) not in QUESTIONS:
+        if type(query) not in closed_set.QUESTIONS:
             _refuse(query)
         place = self.handle(query.data)
         return {"is": type(query).__name__, "data": place} | table(query.to_wire(self))
@@ -161,7 +161,7 @@ class Reader:
     def cells(self, place: Any) -> Any:
         """Cells of any known kind."""
         found = self._objects.get(count("number", place, least=0))
-        if type(found) not in CELLS:
+        if type(found) not in closed_set.CELLS:
             raise NotGranted("no cells have this number; nothing was read")
         return found
 
@@ -190,14 +190,15 @@ class Reader:
             score.add(self.cells(body.get("cells")), array_in(body.get("values")))
         elif name in _DERIVATIONS:
             self.keep(body.get("id"), _DERIVATIONS[name](body, self))
-        elif name in _OBJECTS:
-            self.keep(body.get("id"), _OBJECTS[name].from_wire(body, self))
         else:
-            raise UnsupportedNode("a description of an unknown kind. Nothing was read")
+            kind = closed_set.named(name, closed_set.NUMBERED)
+            if kind is None:
+                raise UnsupportedNode("a description of an unknown kind. Nothing was read")
+            self.keep(body.get("id"), kind.from_wire(body, self))
 
     def block(self, body: Any) -> Any:
         """A block of a known kind."""
-        kind = _BLOCKS.get(text(table(body), "is"))
+        kind = closed_set.named(text(table(body), "is"), closed_set.BLOCKS)
         if kind is None:
             raise UnsupportedNode("a block of an unknown kind. Nothing was read")
         return kind.from_wire(body, self)
@@ -209,7 +210,7 @@ class Reader:
     def query(self, value: Any) -> Any:
         """A question on one of the known handles, built as a learner in this process would."""
         body = table(value)
-        kind = _QUESTIONS.get(text(body, "is"))
+        kind = closed_set.named(text(body, "is"), closed_set.QUESTIONS)
         if kind is None:
             raise UnsupportedNode("a question of an unknown kind. Nothing was read")
         return kind.from_wire(body, self)
@@ -223,11 +224,6 @@ def _part(body: Json, reader: Reader) -> Dataset:
     return parts[part]
 
 
-def _by_name(kinds: tuple[Any, ...]) -> dict[str, Any]:
-    return {kind.__name__: kind for kind in kinds}
-
-
-_QUESTIONS, _BLOCKS, _OBJECTS = _by_name(QUESTIONS), _by_name(BLOCKS), _by_name(NUMBERED)
 _DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
     "sample": lambda body, reader: reader.object(body.get("of"), Dataset).poisson(
         number("rate", body.get("rate"))),

@@ -12,11 +12,12 @@ from attrs import frozen
 import privledger
 from privledger.accounting import promise
 from privledger.cli.output import emit
-from privledger.cli.printing import GREEN, RED, charge, findings_table, pairs, text
+from privledger.cli.printing import GREEN, RED, YELLOW, charge, findings_table, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.gate import RULES, WITHIN, Facts, Policy
 from privledger.ledger.view_compared import Comparison
+from privledger.numerals import many
 from privledger.reading import load_toml
 from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
 from privledger.rounding import exact
@@ -118,9 +119,18 @@ def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
     return rows
 
 
+def _owed(facts: Facts) -> list[str]:
+    """What a policy may allow, and a reader must know of."""
+    vouched = many(len(facts.asserted), "thing")
+    return [*(["NOT PRIVATE: simulation"] if facts.simulated else []),
+            *([f"{vouched} on somebody's word"] if facts.asserted else [])]
+
+
 def _render(out: Console, result: Answer, policy: Policy) -> None:
     """One line, the numbers, every finding."""
-    out.print(text(result.verdict, GREEN if result.code == WITHIN else RED))
+    owed = [] if result.facts is None else _owed(result.facts)
+    colour = RED if result.code != WITHIN else YELLOW if owed else GREEN
+    out.print(text("; ".join([result.verdict, *owed]), colour))
     if result.facts is not None or result.compared is not None:
         out.print(pairs(numbers(result, policy)))
     if result.findings:

@@ -88,6 +88,7 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None,
              complete_var: str | None = None, standalone_mode: bool = True,
              **extra: Any) -> Any:
+        """Run a command; every way it may end becomes a message on stderr and an exit code."""
         given = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)

@@ -22,7 +22,13 @@ from privledger.ledger.folding import fold_rows
 from privledger.ledger.view_figures import Figure
 from privledger.reading import load_json
 from privledger.reports import load_receipt, receipt_is_in_history
-from privledger.reports.changes import Change, Changes, ledger_changes, plan_changes
+from privledger.reports.changes import (
+    Change,
+    Changes,
+    briefly,
+    ledger_changes,
+    plan_changes,
+)
 from privledger.rounding import exact
 from privledger.storage import is_url, shown
 
@@ -75,9 +81,10 @@ def _price(node: Node, delta: float, relation: str) -> dict[str, Any]:
 @click.argument("before", metavar="A", type=LedgerPlace())
 @click.argument("after", metavar="B", type=LedgerPlace())
 @click.option("--delta", type=float, help="For plans [default: the run's; 1e-06 for NODE.json].")
+@click.option("--all", "whole", is_flag=True, help="Fold nothing that looks alike.")
 @data_option
 @format_option
-def diff(before: str, after: str, delta: float | None, data_dir: str | None,
+def diff(before: str, after: str, delta: float | None, whole: bool, data_dir: str | None,
          format_: str) -> None:
     """What is different in B: two ledgers, a ledger and a receipt, or two plans.
 
@@ -99,7 +106,8 @@ def diff(before: str, after: str, delta: float | None, data_dir: str | None,
     receipts = {side.name: _receipt(side.ledger) for side in sides if side.ledger is not None}
     emit(format_, {"before": sides[0].name, "after": sides[1].name, "changes": found,
                    "findings": findings, "receipts": receipts},
-         lambda out: _render(out, sides, found, findings))
+         lambda out: _render(out, sides, found if whole or found is None else briefly(found),
+                             findings))
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
 

@@ -137,5 +137,6 @@ def _vouched(node: Node) -> list[str]:
 
 
 def render(out: Console, found: Explanation, words: list[str]) -> None:
+    """Print the words of the question, then the explanation, line by line."""
     for line in [*words, *str(found).splitlines()]:
         out.print(text(line))

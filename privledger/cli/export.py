@@ -38,12 +38,14 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
                    "the plans as GraphML, Graphviz or events of dp_accounting.")
 @click.option("--include-records", is_flag=True,
               help="Append the per-record vectors. CONFIDENTIAL: for auditors.")
+@click.option("--exact", is_flag=True,
+              help="For --as dp-event: refuse what no event says exactly.")
 @click.option("--verifier", metavar="FILE",
               help="Write the stand-alone verifier, with or without a LEDGER.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @format_option
 def export(ledger: str | None, output: str | None, kind: str, include_records: bool,
-           verifier: str | None, force: bool, format_: str) -> None:
+           exact: bool, verifier: str | None, force: bool, format_: str) -> None:
     """Write the whole history as JSON lines, one entry per line exactly as it was hashed.
 
     Or, with --as, for other tools; only the lines can be verified afterwards.
@@ -54,6 +56,8 @@ def export(ledger: str | None, output: str | None, kind: str, include_records: b
     _check_usage(ledger, output, include_records, verifier, force, format_)
     if kind != "jsonl" and include_records:
         raise click.UsageError("--include-records goes with the lines only")
+    if exact and kind != "dp-event":
+        raise click.UsageError("--exact goes with --as dp-event only")
     value: dict[str, Any] = {
         "ledger": None if ledger is None else shown(ledger), "output": output, "as": kind,
         "entries": None, "head": None, "receipt": None, "records": include_records,
@@ -65,7 +69,7 @@ def export(ledger: str | None, output: str | None, kind: str, include_records: b
             if not entries:
                 raise LedgerCorrupt("the history is empty: not a ledger")
             lines = ([entry_line(entry) for entry in entries] if kind == "jsonl"
-                     else [_written(kind, entries)])
+                     else [_written(kind, entries, exact)])
             if include_records:
                 lines += vector_lines(store, entries)
                 note(CONFIDENTIAL)
@@ -79,13 +83,21 @@ def export(ledger: str | None, output: str | None, kind: str, include_records: b
         emit(format_, value, lambda out: _render(out, value))
 
 
-def _written(kind: str, entries: list[Entry]) -> str:
+def _written(kind: str, entries: list[Entry], exact: bool) -> str:
     try:
-        return written(kind, entries, folded(entries))
+        found, said = written(kind, entries, folded(entries), exact=exact)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, PrivledgerError):
             raise
         raise LedgerCorrupt("the history cannot be understood: verify says why") from None
+    if said is not None:
+        for what, how in ((said.weaker, "said by an event that promises less"),
+                          (said.unsaid, "said by no event")):
+            if what:
+                parts = many(sum(what.values()), "part")
+                note(f"INEXACT: {parts} of the plans {'is' if sum(what.values()) == 1 else 'are'} "
+                     f"{how}: {', '.join(what)}")
+    return found
 
 
 def entry_line(entry: Entry) -> str:

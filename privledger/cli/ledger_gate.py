@@ -47,6 +47,7 @@ def trusted(path: str, known: Witness) -> Survey | Answer:
 
 
 def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
+    """The finding of a policy that asks for a receipt where none was given."""
     if not policy.require_receipt or known.present:
         return ()
     return (Finding("receipt-missing", -1,
@@ -66,6 +67,7 @@ def ledger_facts(seen: Survey) -> Facts:
 
 def decided(facts: Facts, policy: Policy, own: Policy | None,
             more: tuple[Finding, ...]) -> Answer:
+    """Compare with the policy given and with the ledger's own; the strictest counts."""
     findings = (*compare(facts, policy), *more)
     if own is not None:  # the ledger would refuse: its own policy counts as well
         said = {(found.rule, found.message) for found in findings}

@@ -25,6 +25,7 @@ class LedgerPlace(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None,
                 ctx: click.Context | None) -> Any:
+        """A PostgreSQL address as it is; anything else as a path that click checks."""
         return value if is_url(value) else super().convert(value, param, ctx)
 
 

@@ -107,6 +107,7 @@ class Guarded(click.Command):
     """
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error becomes its exit code, and an unknown one says no value."""
         try:
             self._check_files(ctx)
             return super().invoke(ctx)

@@ -42,6 +42,7 @@ class Prepared:
     state: State | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: what would run, its price and claims, and whether it fits the ledger."""
         info = self.model.info
         return {
             "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,

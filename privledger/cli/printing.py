@@ -96,13 +96,14 @@ def tree(line: Outline, title: Text | None = None) -> Tree:
     return root
 
 
-def grow(branch: Tree, line: Outline) -> None:
-    """Hang what is below `line` on `branch`; long lists are cut."""
-    for child in line.children[:MOST_MEMBERS]:
-        grow(branch.add(_line(child)), child)
-    more = len(line.children) - MOST_MEMBERS
-    if more > 0:
-        branch.add(text(f"... and {more} more members", "dim"))
+def grow(branch: Tree, line: Outline, *, whole: bool = False) -> None:
+    """Hang what is below `line` on `branch`; long lists are cut, unless all of it is wanted."""
+    most = len(line.children) if whole else MOST_MEMBERS
+    for child in line.children[:most]:
+        grow(branch.add(_line(child)), child, whole=whole)
+    if len(line.children) > most:
+        more = many(len(line.children) - most, "more member")
+        branch.add(text(f"... and {more}", "dim"))
 
 
 def _line(line: Outline) -> Text:

@@ -104,12 +104,19 @@ class Line(io.RawIOBase):
         self._left = MOST_ASKED
 
     def readable(self) -> bool:
+        """True: io asks, before it puts a buffer around."""
         return True
 
     def writable(self) -> bool:
+        """True: io asks, before it puts a buffer around."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read what came, as long as time and bytes are left.
+
+        Raises:
+            TimeoutError: the line was open for too long, or sent too much.
+        """
         view = memoryview(buffer)[:self._left]
         if not view:
             raise TimeoutError("asked too much")
@@ -119,6 +126,7 @@ class Line(io.RawIOBase):
         return size
 
     def write(self, data: Any) -> int:
+        """Send all of it within the time that is left."""
         self._connection.settimeout(self._remaining())
         self._connection.sendall(data)  # the timeout is for all of it
         return len(data)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
 from privledger.accounting import promise
 from privledger.cli.opening import ledger_argument, reading_state, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import (
+    MOST_MEMBERS,
     RED,
     YELLOW,
     charge,
@@ -25,8 +27,9 @@ from privledger.cli.printing import (
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.numerals import many
-from privledger.reports import GrantReport, LedgerReport, ledger_report
+from privledger.reports import GrantReport, LedgerReport, Outline, ledger_report
 from privledger.reports.brief import brief_report, is_long
+from privledger.reports.gist import gist, released_line, reserved_line
 from privledger.rounding import exact
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
+SCREEN = 46
+"""Lines of grants beside the totals: more of them are told in brief."""
 MOST_LINES = 8
 MOST_REFUSALS = 5
 
@@ -42,7 +47,8 @@ MOST_REFUSALS = 5
 @click.command(cls=Guarded)
 @ledger_argument
 @click.option("--all", "whole", is_flag=True,
-              help="Read and price everything again, and list every grant, however many there are.")
+              help="Read and price everything again, list every grant, however many there are, and "
+                   "fold no plan.")
 @format_option
 def show(ledger: str, whole: bool, format_: str) -> None:
     """Totals, what is left, and the tree of what was granted and released.
@@ -56,13 +62,13 @@ def show(ledger: str, whole: bool, format_: str) -> None:
     if report is None:
         with reading_state(ledger) as (store, state):
             report = ledger_report(store, state)
-    emit(format_, report.as_dict(), lambda out: render_ledger(out, report))
+    emit(format_, report.as_dict(), lambda out: render_ledger(out, report, whole=whole))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)
 
 
-def render_ledger(out: Console, report: LedgerReport) -> None:
-    """The whole page."""
+def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) -> None:
+    """The whole page; `whole` folds nothing."""
     out.print(verdict_text(report.verdict), soft_wrap=True)
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
@@ -88,7 +94,7 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
         out.print(text(f"dead holders: {len(report.dead)} ({', '.join(report.dead[:5])}); what "
                        "they had reserved stays spent", YELLOW))
     out.print()
-    out.print(grants_tree(report))
+    out.print(grants_tree(report, whole=whole))
     if report.refusals:
         out.print()
         render_refusals(out, report)
@@ -96,44 +102,94 @@ def render_ledger(out: Console, report: LedgerReport) -> None:
         out.print(findings_table(report.findings))
 
 
-def grants_tree(report: LedgerReport, *, plans: bool = True) -> Tree:
-    """Grants, the plan each reserved, and what was released under it."""
+def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False) -> Tree:
+    """Grants, the plan each reserved, and what was released under it.
+
+    Alternatives that did not run are left out, and siblings that look alike are one line. Where
+    that is still more than a screen, a grant has one line for its plan and one for its releases.
+
+    Args:
+        plans: show plans, too. whole: leave nothing out.
+    """
     from rich.tree import Tree
 
     number = len(report.grants)
+    folded = [grant if whole else evolve(grant, plan=gist(grant.plan, grant.lines))
+              for grant in report.grants]
+    brief = plans and not whole and sum(_height(grant) for grant in folded) > SCREEN
     title = many(number, "grant") if number else "nothing granted yet"
+    if brief:
+        title += ", in brief: --all shows every plan whole"
     if report.unlisted:
         title = (f"the last {number} of {number + report.unlisted} grants (privledger log has all, "
                  "privledger top adds them up)")
     root = Tree(text(title, "bold"), guide_style="dim")
-    for grant in report.grants:
-        add_grant(root, grant, plans=plans)
+    for grant in folded:
+        if brief:
+            add_brief(root, grant)
+        else:
+            add_grant(root, grant, plans=plans, whole=whole)
     return root
 
 
-def add_grant(root: Tree, grant: GrantReport, *, plans: bool) -> None:
-    """One grant as a branch; `plans` shows what it reserved, too."""
-    who = " ".join(part for part in (grant.learner, f"on {grant.data}" if grant.data else "")
-                   if part)
-    line = text(f"{grant.name}  {who}  epsilon {charge(grant.epsilon)}  ")
+def _height(grant: GrantReport) -> int:
+    """Lines that a grant takes."""
+    def lines(plan: Outline) -> int:
+        return 1 + sum(lines(child) for child in plan.children[:MOST_MEMBERS])
+
+    return 1 + bool(grant.note) + lines(grant.plan) + bool(grant.lines) + min(
+        len(grant.lines), MOST_LINES + 1)
+
+
+def add_brief(root: Tree, grant: GrantReport) -> None:
+    """One grant in three lines, four where there is something to say about it."""
+    line = text(f"{grant.name}  {_who(grant)}  epsilon {charge(grant.epsilon)}  ")
+    line.append_text(text(grant.status, _colour(grant)))
+    branch = root.add(line)
+    if grant.note:
+        branch.add(text(grant.note, YELLOW))
+    reserved = text(f"reserved: {reserved_line(grant.plan)}")
+    if grant.claimed is not None:
+        reserved.append_text(text("  ")).append_text(claim(grant))
+    branch.add(reserved)
+    if grant.lines:
+        vouched = any(item.vouched for item in grant.lines)
+        branch.add(text(f"released {grant.releases}: {released_line(grant.lines)}",
+                        YELLOW if vouched else ""))
+
+
+def _who(grant: GrantReport) -> str:
+    return " ".join(part for part in (grant.learner, f"on {grant.data}" if grant.data else "")
+                    if part)
+
+
+def _colour(grant: GrantReport) -> str:
+    return RED if grant.status in ("crashed", "failed") else ""
+
+
+def add_grant(root: Tree, grant: GrantReport, *, plans: bool, whole: bool = False) -> None:
+    """One grant as a branch; `plans` shows what it reserved, too, and `whole` cuts no list."""
+    line = text(f"{grant.name}  {_who(grant)}  epsilon {charge(grant.epsilon)}  ")
     if grant.learner:
         line.append_text(claim(grant))
-    line.append_text(text(grant.status, RED if grant.status == "crashed" else ""))
+    line.append_text(text(grant.status, _colour(grant)))
     if grant.isolation:
         line.append_text(text(f"  {grant.isolation}", "dim"))
     branch = root.add(line)
     if grant.note:
         branch.add(text(grant.note, YELLOW))
     if plans:
-        grow(branch.add(text(f"reserved: {grant.plan.label}")), grant.plan)
+        grow(branch.add(text(f"reserved: {grant.plan.label}")), grant.plan, whole=whole)
     if grant.lines:
         done = branch.add(text(f"released: {grant.releases}"))
-        for item in grant.lines[:MOST_LINES]:
+        most = len(grant.lines) if whole else MOST_LINES
+        for item in grant.lines[:most]:
             cells = f", {many(item.cells, 'cell')}" if item.cells > 1 else ""
             done.add(text(f"{item.count} x {item.mechanism}: {item.question}{cells}",
-                          YELLOW if item.asserted else ""))
-        if len(grant.lines) > MOST_LINES:
-            done.add(text(f"... and {len(grant.lines) - MOST_LINES} more kinds", "dim"))
+                          YELLOW if item.vouched else ""))
+        if len(grant.lines) > most:
+            more = many(len(grant.lines) - most, "more kind", "more kinds")
+            done.add(text(f"... and {more}", "dim"))
 
 
 def claim(grant: GrantReport) -> Text:

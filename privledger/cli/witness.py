@@ -38,6 +38,7 @@ class Witness:
 
     @property
     def present(self) -> bool:
+        """Whether there is anything to compare the history with."""
         return self.receipt is not None or self.head is not None
 
     @property

@@ -169,10 +169,12 @@ class Schema:
 
     @cached_property
     def features(self) -> tuple[Column, ...]:
+        """The input columns, in file order."""
         return tuple(column for column in self.columns if column.role == "feature")
 
     @cached_property
     def target(self) -> Column:
+        """The column that is learned. Raises `SchemaError` if there is none."""
         for column in self.columns:
             if column.role == "target":
                 return column
@@ -180,6 +182,7 @@ class Schema:
 
     @property
     def task(self) -> str:
+        """`classification` for a categorical target, else `regression`."""
         return "classification" if self.target.kind == "categorical" else "regression"
 
     @cached_property
@@ -207,6 +210,7 @@ class Schema:
         return self.declared_rows
 
     def feature_index(self, name: str) -> int:
+        """Position among the features. Raises `SchemaError` for a name that is none."""
         for index, column in enumerate(self.features):
             if column.name == name:
                 return index

@@ -59,12 +59,14 @@ def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
 
 
 def table(value: Any) -> Json:
+    """An object of a message. Raises `IsolationError` for anything else."""
     if not isinstance(value, dict):
         raise IsolationError("an object was expected")
     return value
 
 
 def text(body: Json, key: str, limit: int | None = None) -> str:
+    """A text of a message, cut to `limit` characters. Raises `IsolationError` if it is none."""
     value = body.get(key)
     if not isinstance(value, str):
         raise IsolationError(f"{key} must be a text")
@@ -72,6 +74,7 @@ def text(body: Json, key: str, limit: int | None = None) -> str:
 
 
 def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
+    """A list of at most `most` items. Raises `IsolationError` if it is none, or longer."""
     value = body.get(key)
     if not isinstance(value, list) or len(value) > most:
         raise IsolationError(f"{key} must be a list of at most {most}")
@@ -79,4 +82,5 @@ def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
 
 
 def whole(body: Json, key: str, most: int = MOST_CELLS) -> int:
+    """A whole number from 0 to `most`. Raises `InvalidValue` for anything else."""
     return count(key, body.get(key), least=0, most=most)

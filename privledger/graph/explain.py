@@ -74,6 +74,7 @@ class Explanation:
         return self.certificate.epsilon
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: the price, its theorem, the order or grid it rests on, and what did not win."""
         found = self.certificate
         where = None if found.pld is None else {
             "mesh": found.pld.mesh, "points": found.pld.points, "tilt": found.pld.tilt,

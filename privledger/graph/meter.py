@@ -212,6 +212,7 @@ def opens_alike(one: Unit, other: Unit) -> bool:
 
 
 def inside(unit: Unit) -> tuple[Node | None, ...]:
+    """The nodes a unit opens one by one: parts, or the one under a sample or filter."""
     if isinstance(unit, Parallel):
         return unit.nodes
     if isinstance(unit, PoissonSample | IndividualFilter):

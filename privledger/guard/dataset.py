@@ -10,11 +10,7 @@ import numpy as np
 from attrs import Factory, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import (
-    InvalidValue,
-    NotGranted,
-    SchemaError,
-)
+from privledger.errors import InvalidValue, NotGranted, SchemaError
 from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns, has_label
 from privledger.facts.schema import Column, Schema
@@ -25,12 +21,14 @@ from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.questions.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.closed_set import CELLS
+from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import Derivation, Step
-from privledger.questions.feature_choice import CustomScores, FeatureChoice, Votes
+from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
 from privledger.questions.score import Score
+from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number, positive, probability
 from privledger.tables.chunk import Rows
 
@@ -260,8 +258,7 @@ class Dataset:
     def __deepcopy__(self, memo: object) -> Dataset:
         return self
 
-    def __sklearn_clone__(self) -> Dataset:
-        return self
+    __sklearn_clone__ = __copy__
 
 
 def _certificate(partition: Partition) -> str:

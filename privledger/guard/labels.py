@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from privledger.errors import DataError, UnsupportedNode
 from privledger.guard.inside import FAILED, Inside, guarded
 from privledger.mechanisms import RandomizedResponse
-from privledger.noise.source import NoiseSource
-from privledger.questions.blocks import target_of
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.question import Noise
 
 
 def release_labels(inside: Inside, mechanism: Any, query: LabelQuery) -> NDArray[Any]:
@@ -24,8 +23,7 @@ def release_labels(inside: Inside, mechanism: Any, query: LabelQuery) -> NDArray
             answered here; nothing was read.
     """
     query.check(inside.vault.facts)
-    if type(mechanism) is not RandomizedResponse:
-        raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
+    query.prepare(mechanism, inside.vault.relation)
     chosen = _chosen(inside, mechanism, query)
     inside.charge(mechanism, query.data.chain, f"{query.label} of {len(chosen)} records", 1)
     answer = guarded(lambda: _answer(inside, mechanism, query, chosen))
@@ -57,25 +55,7 @@ def _answer(inside: Inside, mechanism: RandomizedResponse, query: LabelQuery,
     """None if it failed: what went wrong may depend on the labels."""
     try:
         with inside.vault.open(inside.leave) as rows:
-            codes = target_of(rows)[chosen].astype(np.int64)
-            return respond(inside.source, codes, query.candidates, mechanism)
+            found = query.sketch(rows, chosen)
+            return query.finish(found, Noise(mechanism, None, inside.source))
     except Exception:
         return None
-
-
-def respond(source: NoiseSource, codes: NDArray[np.int64],
-            candidates: NDArray[np.int64] | None,
-            mechanism: RandomizedResponse) -> NDArray[np.int64]:
-    """Randomised response over every class, or over each record's own candidates.
-
-    A label outside of its candidates counts as a uniform draw from them, so what is answered
-    is randomised response of some candidate (docs/proofs/relations.md).
-    """
-    buckets, noise = mechanism.num_buckets, mechanism.noise_parameter
-    if candidates is None:
-        return source.randomized_response(codes, buckets, noise)
-    held = candidates == codes[:, None]
-    others = source.uniform_below(np.full(len(codes), buckets))
-    slots = np.where(held.any(axis=1), held.argmax(axis=1), others)
-    answered = source.randomized_response(slots.astype(np.int64), buckets, noise)
-    return np.take_along_axis(candidates, answered[:, None], axis=1)[:, 0]

@@ -29,6 +29,7 @@ from privledger.ledger.events import Event, WindowOpened
 from privledger.ledger.history import first_entries, now
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
+from privledger.ledger.view_charges import charges_of
 from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
@@ -219,11 +220,8 @@ class Ledger(Teller):
 
     def graph(self) -> Node:
         """Everything paid for so far as one composition node."""
-        state = self._history.full()
-        paid = [(s.position, s.event.plan) for s in state.scopes.values()]
-        paid += [(g.position, g.plan) for g in state.grants.values() if g.plan is not None
-                 and not g.event.scope and (g.status != "aborted" or g.touched)]
-        return Sequential([from_json(plan) for _, plan in sorted(paid, key=lambda p: p[0])])
+        return Sequential([from_json(one.plan) for one in charges_of(self._history.full())
+                           if one.paid and one.plan is not None])
 
     def correct(self, grant: str, plan: Node | None, why: str) -> float:
         """An auditor's finding: what `grant` ran was really `plan`. Never gives budget back.

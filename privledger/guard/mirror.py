@@ -24,7 +24,7 @@ from privledger.facts.schema import Column, Schema
 from privledger.graph import Node
 from privledger.graph.nodes import LEAF_TYPES
 from privledger.guard.vault import Seal, Vault, _vault_of
-from privledger.questions.closed_set import BLOCKS, CELLS, PARTS, QUESTIONS
+from privledger.questions import closed_set
 from privledger.questions.derivation import Derivation
 from privledger.questions.score import Score
 
@@ -53,7 +53,7 @@ def own_question(question: Any, vault: Vault) -> Any:
     Raises:
         UnsupportedNode: a part of it is of an unknown kind. NotGranted: of other data.
     """
-    if type(question) not in QUESTIONS:
+    if type(question) not in closed_set.QUESTIONS:
         refuse(question)
     copy = _plain(Copies(vault), question)
     if type(copy.what) is not str:
@@ -107,7 +107,7 @@ class Copies:
 
     def cells(self, what: Any) -> Any:
         """As `Copier.cells`."""
-        return self.shared(what, _one_of(what, CELLS))
+        return self.shared(what, _one_of(what, closed_set.CELLS))
 
     def part(self, what: Any, kind: type) -> Any:
         """As `Copier.part`."""
@@ -117,7 +117,7 @@ class Copies:
 
     def block(self, what: Any) -> Any:
         """As `Copier.block`."""
-        return self.part(what, _one_of(what, BLOCKS))
+        return self.part(what, _one_of(what, closed_set.BLOCKS))
 
     def derivation(self, data: Any) -> Derivation:
         """As `Copier.derivation`.
@@ -151,13 +151,13 @@ class Copies:
                 copy.add(self.cells(cells), values)
             return
         for inner in getattr(what, "below", ()):
-            self.shared(inner, _one_of(inner, (*CELLS, Score)))
+            self.shared(inner, _one_of(inner, (*closed_set.CELLS, Score)))
 
 
 def _plain(to: Copies, what: Any) -> Any:
     """A copy by the class's own word, of plain values and copies only."""
     copy = own_schema(what) if type(what) is Schema else type(what).own(what, to)
-    if type(copy) is not type(what) or not is_plain(copy, *_NOT_PLAIN, own=PARTS):
+    if type(copy) is not type(what) or not is_plain(copy, *_NOT_PLAIN, own=closed_set.PARTS):
         refuse(what)
     return copy
 

@@ -15,11 +15,11 @@ from privledger.accounting import poisson_gaussian_rdp
 from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, from_json, to_json
 from privledger.graph.meter import filter_caps
-from privledger.guard.aggregate import square_norms
 from privledger.ledger import GrantState, History, ScopeSpend, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
 from privledger.ledger.vectors import pack, unpack
 from privledger.ledger.view_records import took_nothing
+from privledger.questions.sums import square_norms
 
 
 @frozen

@@ -25,6 +25,7 @@ from privledger.ledger import Budget, History, Receipt, audit, events, plain_lab
 from privledger.ledger.history import now
 from privledger.ledger.holder import this_process
 from privledger.ledger.store import Store
+from privledger.ledger.view_charges import left_of, total_of
 from privledger.noise.source import NoiseSource
 from privledger.rounding import exact, non_negative, positive, probability, upward
 
@@ -95,16 +96,12 @@ class Teller:
     @property
     def spent(self) -> float:
         """Epsilon, at the budget's delta, of everything spent or reserved so far."""
-        rule, units = self._history.look(lambda state: (state.rule, state.units))
-        return rule.epsilon_of(units) if rule else 0.0
+        return self._history.look(total_of).epsilon.value
 
     @property
     def left(self) -> float:
         """Epsilon of the largest plan that would still be granted, at the budget's delta."""
-        rule, units = self._history.look(lambda state: (state.rule, state.units))
-        if rule is None:
-            return self.budget.epsilon
-        return rule.left_of(units)
+        return self._history.look(left_of).value
 
     @property
     def receipt(self) -> Receipt:

@@ -62,9 +62,11 @@ class Requested(Protocol):
     """What a cap looks at: a grant's table and its labels."""
 
     @property
-    def data(self) -> str: ...
+    def data(self) -> str:
+        """Name of the table that the plan is about."""
     @property
-    def labels(self) -> Mapping[str, str]: ...
+    def labels(self) -> Mapping[str, str]:
+        """The owner's labels on the request, by name."""
 
 
 @frozen
@@ -127,12 +129,14 @@ class Cap:
         return "the cap for " + ", ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: budget, and what the cap is for; `from_dict` reads it."""
         return {"epsilon": float(self.budget.epsilon), "delta": float(self.budget.delta),
                 "data": self.data, "labels": dict(self.labels), "window": self.window,
                 "per_window": self.per_window}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Cap:
+        """The cap that `as_dict` wrote; files of version 2 know no windows."""
         return cls(Budget(value["epsilon"], value["delta"]), value["data"], value["labels"],
                    value.get("window"), value.get("per_window", False))
 

@@ -44,6 +44,7 @@ class Checkpoint:
 
     @property
     def sound(self) -> bool:
+        """Whether its seal fits what it says: damage is seen, forgery is not."""
         return self.seal == _seal(self.position, self.head, self.state)
 
 
@@ -59,6 +60,7 @@ class NamesDigest:
     _sha: Any = field(factory=hashlib.sha256)
 
     def copy(self) -> NamesDigest:
+        """One that goes on from here and leaves this one as it is."""
         return NamesDigest(self.count, self._sha.copy())
 
     def bring(self, names: Sequence[str], count: int) -> str:

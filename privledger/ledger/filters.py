@@ -85,10 +85,12 @@ class FilterRule:
 
     @property
     def theorem(self) -> str:
+        """The theorem that a sum under this filter rests on."""
         return THEOREMS[self.kind]
 
     @property
     def unit(self) -> str:
+        """What is added up, in words."""
         return {"gdp": "mu squared", "zcdp": "zCDP rho",
                 "rdp": f"Renyi bound at order {self.order:g}",
                 "basic": "epsilon"}[self.kind]
@@ -154,6 +156,7 @@ def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
 
 
 def delta_units_up(delta: float) -> int:
+    """A delta in units, never below it."""
     return -((-Fraction(delta) * DELTA_UNIT) // 1)
 
 

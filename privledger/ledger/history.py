@@ -58,6 +58,7 @@ class Receipt:
     counter: int = 0
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: its seven values by name."""
         return asdict(self)
 
 

@@ -163,6 +163,7 @@ class Efforts:
         return needed
 
     def copy(self) -> Efforts:
+        """One that goes on from here and leaves this one as it is."""
         return Efforts(self.total, self.kind, set(self._seen))
 
     def is_new(self, plan: Any, needed: float, *, whole: bool) -> bool:

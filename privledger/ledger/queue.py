@@ -48,6 +48,7 @@ class Ticket:
         self.failed = self.done = self.left = False
 
     def is_done(self) -> bool:
+        """Whether somebody wrote it, or failed to."""
         return self.done
 
     def answer(self, entries: list[Entry], error: BaseException | None = None, *,

@@ -70,11 +70,13 @@ class PricesAreRight(Rule):
         self._efforts = Efforts()
 
     def on_filter(self, line: LineOf[FilterFixed], state: State) -> Findings:
+        """Note which currency prices are in; compare the cap with the budget."""
         if state.rule is not None:
             self._efforts.kind = state.rule.kind
         yield from _check_filter(state, line)
 
     def on_granted(self, line: LineOf[Granted], state: State) -> Findings:
+        """Price the plan again, unless one like it was right, and compare the totals."""
         if state.rule is None:
             return ()
         if line.form in self._known:
@@ -87,6 +89,7 @@ class PricesAreRight(Rule):
     on_scope = on_granted
 
     def on_corrected(self, line: LineOf[Corrected], state: State) -> Findings:
+        """Price the corrected plan again, and compare the totals."""
         yield from self._count(line) or _check_correction(state, line)
         if state.rule is not None:
             yield from self._check_totals(line, state)
@@ -208,6 +211,7 @@ class ReleasesAreGranted(Rule):
         self._known: dict[tuple[int, Asked], str] = {}  # form of a plan, what was asked: the fault
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        """Open a meter on the plan that was stored."""
         grant = _Open(line.form, line.event.plan)
         if line.form is None:
             grant.meter = Meter(from_json(grant.plan))
@@ -215,6 +219,7 @@ class ReleasesAreGranted(Rule):
         return ()
 
     def on_released(self, line: LineOf[Released], state: State | None) -> Findings:
+        """Each release has to fit what the meter has left, and follow the one before."""
         event, grant = line.event, self._open[line.event.grant]
         if event.first != grant.count:
             yield Finding(self.name, line.position, "releases are missing or repeated")
@@ -234,6 +239,7 @@ class ReleasesAreGranted(Rule):
             yield Finding(self.name, line.position, fault)
 
     def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
+        """The number of releases has to be the number that was written down."""
         grant = self._open.pop(line.event.grant, None)
         if int(line.event.releases) == (0 if grant is None else grant.count):
             return ()
@@ -275,11 +281,13 @@ class VectorsMatch(Rule):
         self._records = 0
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        """Note which scope the grant draws on: its vector is the scope's."""
         if line.event.scope:
             self._scopes[line.event.grant] = line.event.scope
         return ()
 
     def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
+        """The vector that is named has to be there, with the digest that is named."""
         vector = line.event.vector
         return self._vector(line, vector) if vector else ()
 
@@ -323,12 +331,14 @@ class ScopesArePaid(Rule):
         self._bound: dict[str, str] = {}
 
     def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> Findings:
+        """Note the filter that was paid for."""
         node = from_json(line.event.plan)
         if isinstance(node, IndividualFilter):
             self._scopes[line.event.scope] = node
         return ()
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        """A grant may draw only on a scope that was paid for, with the same filter."""
         name = line.event.scope
         return self._scope(line, name) if name else ()
 
@@ -356,17 +366,20 @@ class PolicyIsKept(Rule):
         self._kept: set[tuple[int, int | None]] = set()  # forms of grants that keep to it
 
     def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
+        """Take the policy of the first entry; another is not the ledger's."""
         if line.position or line.event.policy is None:
             return ()
         self._policy = line.event.policy
         return self._look(line)
 
     def on_protected(self, line: LineOf[Protected], state: State | None) -> Findings:
+        """Note the rows of the table: a policy may ask for a least number."""
         if self._policy is not None:
             self._rows[line.event.data] = line.event.rows
         return ()
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
+        """Whether the policy allows the grant, unless one like it was allowed."""
         if self._policy is None:
             return ()
         form = None if line.form is None else (line.form, self._rows.get(line.event.data))
@@ -378,6 +391,7 @@ class PolicyIsKept(Rule):
         return found
 
     def on_scope(self, line: Line, state: State | None) -> Findings:
+        """Whether the policy allows the scope."""
         return () if self._policy is None else self._look(line)
 
     on_corrected = on_released = on_window = on_scope

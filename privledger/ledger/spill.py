@@ -206,6 +206,7 @@ class Shelf:
     make: bool = False
 
     def path(self, grant: str) -> str:
+        """Where the releases of `grant` would lie, written or not."""
         return str(Path(self.folder) / f"{self.prefix}.{grant}{SUFFIX}")
 
     def names(self, first: Container[str] = ()) -> list[str]:
@@ -268,6 +269,7 @@ class Shelf:
         return path
 
     def remove(self, path: str) -> None:
+        """Remove a spill; one that is gone already is fine."""
         with suppress(OSError):
             os.unlink(path)
 

@@ -30,10 +30,12 @@ from privledger.ledger.view_charges import (
     TableSpend,
     charges_of,
     grouped,
+    left_of,
     table_spends,
+    total_of,
 )
 from privledger.ledger.view_compared import Comparison, comparison
-from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
+from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import ReleaseLine, lines_of
 
@@ -64,6 +66,7 @@ class View:
         uuid, mode, relation, budget, policy: as the creation says.
         rule: the filter; None until the first plan fixed it. asked_filter: what was asked for.
         total: of all charges, in the ledger's currency.
+        left: epsilon of the largest plan that would still be granted.
         entries: how many there are. head: hash of the last one.
         charges: of every grant and scope; their amounts add up to `total`.
         refused: how many requests were. refusals: their events, where entries were given.
@@ -81,6 +84,7 @@ class View:
     rule: FilterRule | None
     asked_filter: str
     total: Amount
+    left: Figure
     entries: int
     head: str
     charges: tuple[Charge, ...]
@@ -103,13 +107,6 @@ class View:
     def spent_delta(self) -> Figure:
         """The delta that goes with `spent`."""
         return self.total.delta
-
-    @property
-    def left(self) -> Figure:
-        """Epsilon of the largest plan that would still be granted."""
-        if self.rule is None:
-            return Figure(self.budget.epsilon, "epsilon", REMAINDER)
-        return self.total.left
 
     @property
     def promised(self) -> tuple[Figure, Figure]:
@@ -229,7 +226,7 @@ def view_of(state: State, entries: Iterable[Entry] = (), *,
     return View(
         uuid=state.uuid, mode=state.mode, relation=state.relation, budget=state.budget,
         rule=state.rule, asked_filter=state.filter_asked,
-        total=Amount(state.units, state.delta_units, state.rule), entries=state.position + 1,
+        total=total_of(state), left=left_of(state), entries=state.position + 1,
         head=state.head, charges=charges_of(state), refused=state.refusals,
         refusals=tuple(readable(known, Refused)),
         releases={name: _lines(found) for name, found in releases.items()},

@@ -17,7 +17,7 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.origins import asserted_kinds, mechanism_kinds
 from privledger.ledger.state import GrantState, ScopeState, State
-from privledger.ledger.view_figures import Amount
+from privledger.ledger.view_figures import REMAINDER, Amount, Figure
 from privledger.ledger.view_plans import plan_or_none
 
 NOBODY = "(filter scopes nobody drew on)"
@@ -132,6 +132,19 @@ class Part:
     amount: Amount
     grants: int
     asserted: bool
+
+
+def total_of(state: State) -> Amount:
+    """What a ledger spent or reserved, all in all. O(1)."""
+    return Amount(state.units, state.delta_units, state.rule)
+
+
+def left_of(state: State) -> Figure:
+    """Epsilon of the largest plan that would still be granted. O(1)."""
+    if state.rule is None:
+        assert state.budget is not None
+        return Figure(state.budget.epsilon, "epsilon", REMAINDER)
+    return total_of(state).left
 
 
 def charges_of(state: State) -> tuple[Charge, ...]:

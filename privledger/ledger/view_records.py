@@ -48,6 +48,7 @@ class Line:
 
     @property
     def share(self) -> float:
+        """What was taken of the cap, from 0 to 1; 0 without a cap."""
         return self.amount / self.cap if self.cap else 0.0
 
 

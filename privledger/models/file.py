@@ -60,7 +60,7 @@ def _shape_of(array: NDArray[Any]) -> dict[str, Any]:
 
 
 def model_bytes(model: ModelFile) -> bytes:
-    """The file as bytes."""
+    """What `save_model` writes: the header, then the learner's fields."""
     listed = [_shape_of(array) for array in model.arrays]
     header = canonical(model.header | {"format": 1, "arrays": listed}).encode("ascii")
     body = b"".join([len(header).to_bytes(8, "big"), header,

@@ -22,12 +22,14 @@ FIXTURE = "privledger_ledger"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--privledger-policy FILE`, which every ledger of the fixture must keep to."""
     parser.getgroup("privledger").addoption(
         "--privledger-policy", metavar="FILE", default=None,
         help="Every ledger of the fixture privledger_ledger must keep to this policy.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known, and read the policy at the start: a wrong one stops the run."""
     config.addinivalue_line("markers", f"{MARKER}(epsilon, delta=0.0, relation='add_remove', "
                                        f"filter='auto'): budget of the fixture {FIXTURE}")
     path = config.getoption("--privledger-policy")

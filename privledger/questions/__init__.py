@@ -10,18 +10,21 @@ from privledger.questions.blocks import (
 )
 from privledger.questions.cells import (
     CategoryCells,
-    CrossCells,
     IndexCells,
     IntervalCells,
     LabelledCells,
 )
-from privledger.questions.choice import Choice, LabelChoice, Picked
-from privledger.questions.feature_choice import CustomScores, FeatureChoice, Votes
+from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.cross_cells import CrossCells
+from privledger.questions.custom_scores import CustomScores
+from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.tree_cells import Test, TreeCells
+from privledger.questions.votes import Votes
 
 __all__ = [
     "Bins",

@@ -35,15 +35,20 @@ class Block(Protocol):
     """
 
     @property
-    def clip(self) -> float: ...
+    def clip(self) -> float:
+        """Largest norm of one record's values: the block's part of the sensitivity."""
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """Values per record."""
     @property
-    def signed(self) -> bool: ...
+    def signed(self) -> bool:
+        """Whether values may be negative."""
     @property
-    def asserted(self) -> bool: ...
+    def asserted(self) -> bool:
+        """Whether the clip rests on somebody's word."""
     @property
-    def reads_target(self) -> bool: ...
+    def reads_target(self) -> bool:
+        """Whether values may depend on the target."""
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Contributions before clipping, shape (n,) or (n, width); None means all ones."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.columns import MISSING, has_label
-from privledger.facts.plain import fixed, refuse
+from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
 from privledger.facts.values import (
     MOST_CELLS,
@@ -41,14 +41,18 @@ class Cells(Protocol):
     """
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """How many cells there are, empty ones too: a public number."""
 
     @property
-    def by_record(self) -> bool: ...
+    def by_record(self) -> bool:
+        """Whether a cell follows from the record alone."""
     @property
-    def reads_label(self) -> bool: ...
+    def reads_label(self) -> bool:
+        """Whether a record's cell may change with its label."""
     @property
-    def has_coins(self) -> bool: ...
+    def has_coins(self) -> bool:
+        """Whether private coins decide."""
 
     def certificate(self, public_features: bool) -> str:
         """Why the parts are disjoint, for the ledger."""
@@ -98,6 +102,7 @@ def to_edges(value: Any) -> tuple[float, ...]:
 
 
 def check_edges(edges: tuple[float, ...]) -> None:
+    """Raise `InvalidValue` unless there are edges, finite and strictly rising."""
     if not edges or not all(np.isfinite(edges)) or any(
             not a < b for a, b in itertools.pairwise(edges)):
         raise InvalidValue("edges", edges, "finite and increasing")
@@ -114,24 +119,16 @@ class CategoryCells:
 
     name: str
     count: int
+    by_record: bool = field(default=True, init=False)
+    has_coins: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         limited("CategoryCells count", self.count, most=MOST_COUNT)
 
     @property
-    def by_record(self) -> bool:
-        """Always."""
-        return True
-
-    @property
     def reads_label(self) -> bool:
         """Only the target's own cells."""
         return not self.name
-
-    @property
-    def has_coins(self) -> bool:
-        """Never."""
-        return False
 
     def certificate(self, public_features: bool) -> str:
         """As `Cells.certificate`."""
@@ -158,6 +155,7 @@ class CategoryCells:
         return cls(text(body, "name"), whole(body, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`."""
         if not self.name:
             return target_of(rows)
         codes = rows.features.arrays[rows.features.schema.feature_index(self.name)]
@@ -170,28 +168,21 @@ class IntervalCells:
 
     name: str
     edges: tuple[float, ...] = field(converter=to_edges)
+    by_record: bool = field(default=True, init=False)
+    has_coins: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         check_edges(self.edges)
 
     @property
     def count(self) -> int:
+        """Below, between and above the edges, and a last one for missing."""
         return len(self.edges) + 2
-
-    @property
-    def by_record(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def reads_label(self) -> bool:
         """Only the target's own cells."""
         return not self.name
-
-    @property
-    def has_coins(self) -> bool:
-        """Never."""
-        return False
 
     def certificate(self, public_features: bool) -> str:
         """As `Cells.certificate`."""
@@ -215,6 +206,7 @@ class IntervalCells:
         return cls(text(body, "name"), edges_in(body))
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`."""
         schema = rows.features.schema
         column = (rows.features.arrays[schema.feature_index(self.name)] if self.name
                   else target_of(rows))
@@ -256,6 +248,7 @@ class LabelledCells:
         return cls()
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`."""
         return has_label(target_of(rows)).astype(np.int64)
 
 
@@ -310,6 +303,7 @@ class IndexCells:
         return cls(array_in(body.get("places"), "i"), whole(body, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`."""
         return self.places[rows.positions()] if rows.parent is not None else self.places
 
 
@@ -355,6 +349,7 @@ class CoinCells:
                    tuple(items(body, "weights")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`."""
         if rows.parent is not None:  # drawn once, for the whole table
             whole_table, members = rows.parent
             found: NDArray[np.int64] = self.index(whole_table)[members]
@@ -368,65 +363,3 @@ class CoinCells:
                 words = np.searchsorted(ends, words, side="right")
             coins = rows.cache[self] = words.astype(np.int64)
         return coins  # type: ignore[no-any-return]
-
-
-@frozen(eq=False)
-class CrossCells:
-    """Every cell of `first` divided by `second`: cell number first * second.count + second."""
-
-    first: Cells
-    second: Cells
-
-    @property
-    def count(self) -> int:
-        return self.first.count * self.second.count
-
-    @property
-    def by_record(self) -> bool:
-        """If both are."""
-        return self.first.by_record and self.second.by_record
-
-    @property
-    def reads_label(self) -> bool:
-        """If either does."""
-        return depends_on_label(self.first) or depends_on_label(self.second)
-
-    @property
-    def has_coins(self) -> bool:
-        """If either has."""
-        return self.first.has_coins or self.second.has_coins
-
-    @property
-    def below(self) -> tuple[Cells, Cells]:
-        """What may move on: cells of a running score."""
-        return self.first, self.second
-
-    def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
-        return by_predicate(self.reads_label, public_features)
-
-    def check(self, facts: TableFacts) -> None:
-        """As `Cells.check`: both fit."""
-        self.first.check(facts)
-        self.second.check(facts)
-
-    def own(self, to: Copier) -> CrossCells:
-        """As `Cells.own`. Cells of cells are crossed once: a deeper nest could have no end."""
-        for part in (self.first, self.second):
-            if type(part) is CrossCells:
-                refuse(part)
-        return CrossCells(to.cells(self.first), to.cells(self.second))
-
-    def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
-        return {"first": to.object(self.first), "second": to.object(self.second)}
-
-    @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> CrossCells:
-        """As `Cells.from_wire`."""
-        return cls(reader.cells(body.get("first")), reader.cells(body.get("second")))
-
-    def index(self, rows: Rows) -> NDArray[Any]:
-        outer = np.asarray(self.first.index(rows), dtype=np.int64)
-        inner = np.asarray(self.second.index(rows), dtype=np.int64)
-        return outer * self.second.count + inner

@@ -8,33 +8,26 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue
+from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import fixed, refuse
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, table, text
+from privledger.mechanisms import PermuteAndFlip
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import derivation_of
 from privledger.questions.grown import NO_TEST, GrownCells
+from privledger.questions.options import Picked, options_of
+from privledger.questions.question import Noise
+from privledger.questions.rates import Bound, rate_of, refuse_top_k
 from privledger.questions.score import Gradient
-from privledger.questions.split_scores import Bound
+from privledger.questions.statistics import Statistics, of_gradient, of_labels, of_target
+from privledger.questions.tallies import Tally, tallies_of
 from privledger.rounding import non_negative, number, whole_numbers
+from privledger.tables.chunk import Rows
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")
-
-
-@frozen(eq=False)
-class Picked:
-    """What was chosen in every leaf, shape (leaves,) each.
-
-    Attributes:
-        feature: chosen feature, -1 where the leaf had no candidate (a public fact).
-        cut: chosen cut; -1 where only features were chosen.
-    """
-
-    feature: NDArray[np.int32]
-    cut: NDArray[np.int32]
 
 
 def _features(value: Any) -> Any:
@@ -120,10 +113,12 @@ class Choice:
 
     @property
     def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
         return self.what
 
     @property
     def cell_count(self) -> int:
+        """One answer per leaf."""
         return self.cells.count
 
     @property
@@ -143,6 +138,50 @@ class Choice:
         classes = 2 if self.labels is None else self.labels.count
         room = 1 + (classes + 4) * 2.0**-20
         return self.bound.sensitivity * room * (1 if relation == "add_remove" else 2)
+
+    def prepare(self, mechanism: Any, relation: str) -> float:
+        """As `Question.prepare`: what scores are multiplied by."""
+        return rate_of(mechanism, self, relation)
+
+    def check_chooser(self, mechanism: Any) -> None:
+        """As `Scored.check_chooser`."""
+        refuse_top_k(mechanism)
+        if self.among != "features":
+            raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
+                                  "Exponential. Nothing was read")
+
+    def sketch(self, chunk: Rows, state: float) -> tuple[Tally, ...]:
+        """As `Question.sketch`: counts and integer sums per leaf and public bin.
+
+        Targets and gradients are cut towards zero to whole steps of a public bound first.
+        """
+        inside, node = None, self.cells.index(chunk)
+        if self.labels is not None:
+            statistics = of_labels(self.labels, chunk)
+        elif self.gradient is not None:
+            statistics, inside = of_gradient(self.gradient, chunk)
+        else:
+            statistics = of_target(chunk) if self.score == "squared_error" else Statistics()
+        if inside is not None:
+            members = np.flatnonzero(inside)
+            chunk, node = chunk.subset(members), node[members]
+        return tuple(tallies_of(self.cells, self.features, self.allowed, chunk, node, statistics))
+
+    def merge(self, a: tuple[Tally, ...], b: tuple[Tally, ...]) -> tuple[Tally, ...]:
+        """As `Question.merge`: addition, leaf by leaf and bin by bin."""
+        return tuple(one.plus(other) for one, other in zip(a, b, strict=True))
+
+    def finish(self, merged: tuple[Tally, ...], noise: Noise) -> Picked:
+        """As `Question.finish`: one exact draw per leaf; one without candidates picks nothing."""
+        options, source = options_of(self, merged), noise.source
+        chosen, offset = np.zeros(0, dtype=np.int64), None
+        if isinstance(noise.mechanism, PermuteAndFlip) and len(options.leaf):
+            chosen = source.permute_and_flip(options.score, options.starts, noise.state)
+        elif len(options.leaf):
+            chosen = source.choose(options.score, options.weight, options.starts, noise.state)
+            if self.among != "features":
+                offset = source.uniform_below(options.length[chosen])
+        return options.picked(self.cells.count, chosen, offset)
 
     def own(self, to: Copier) -> Choice:
         """As `Question.own`."""
@@ -235,14 +274,17 @@ class LabelChoice:
 
     @property
     def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
         return self.what
 
     @property
     def cell_count(self) -> int:
+        """One answer per leaf."""
         return self.cells.count
 
     @property
     def among(self) -> str:
+        """Classes: neither cuts nor features."""
         return "labels"
 
     @property
@@ -253,6 +295,35 @@ class LabelChoice:
     def sensitivity(self, relation: str) -> float:
         """Counts are exact: one, or two for a removal and an arrival."""
         return 1.0 if relation == "add_remove" else 2.0
+
+    def prepare(self, mechanism: Any, relation: str) -> float:
+        """As `Question.prepare`: what counts are multiplied by."""
+        return rate_of(mechanism, self, relation)
+
+    def check_chooser(self, mechanism: Any) -> None:
+        """As `Scored.check_chooser`."""
+        refuse_top_k(mechanism)
+
+    def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
+        """As `Question.sketch`: counts of every class, leaf by leaf, shape (leaves * classes,)."""
+        leaves, classes = self.cells.count, self.labels.count
+        keys = (self.cells.index(chunk).astype(np.int64) * classes
+                + np.asarray(self.labels.index(chunk)))
+        return np.bincount(keys, minlength=leaves * classes)
+
+    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As `Question.merge`: addition."""
+        return a + b
+
+    def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+        """As `Question.finish`: one exact draw among the classes per leaf, shape (leaves,)."""
+        score, source = merged.astype(np.float64), noise.source
+        starts = np.arange(self.cells.count + 1, dtype=np.int64) * self.labels.count
+        if isinstance(noise.mechanism, PermuteAndFlip):
+            chosen = source.permute_and_flip(score, starts, noise.state)
+        else:
+            chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)
+        return chosen - starts[:-1]
 
     def own(self, to: Copier) -> LabelChoice:
         """As `Question.own`."""

@@ -7,18 +7,26 @@ its sensitivity would be a claim. Exact types, because a subclass is a stranger.
 
 from __future__ import annotations
 
+from typing import Any
+
 from privledger.facts.bins import Bins, Stack
 from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
 from privledger.questions.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
-from privledger.questions.cells import CrossCells, IndexCells, LabelledCells
+from privledger.questions.cells import (
+    IndexCells,
+    LabelledCells,
+)
 from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.cross_cells import CrossCells
+from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import Step
-from privledger.questions.feature_choice import CustomScores, FeatureChoice, ScoreName, Votes
+from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
 from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells, Score
 from privledger.questions.tree_cells import Test
+from privledger.questions.votes import Votes
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, LabelQuery)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
@@ -31,3 +39,8 @@ PARTS: frozenset[type] = frozenset({
     *BLOCKS, *NUMBERED, Column, Schema, Context, Stack, Test, Step, Votes, CustomScores, ScoreName,
     slice})
 """What a field of the guard's copy may hold besides plain values: copies of the guard's own."""
+
+
+def named(name: str, kinds: tuple[type, ...]) -> Any:
+    """The kind of that name, as messages write it; None for every other name."""
+    return next((kind for kind in kinds if kind.__name__ == name), None)

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import DataError, InvalidValue, SchemaError
+from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.schema import Schema
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, items, table, text, whole
+from privledger.mechanisms import PermuteAndFlip, TopK
 from privledger.questions.blocks import refuse_code
+from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import derivation_of
-from privledger.questions.split_scores import Bound
-from privledger.rounding import count, moderate, number, up
+from privledger.questions.feature_scores import (
+    Bag,
+    bag_of,
+    correlation,
+    feature_scores,
+    known_of,
+    sums_of,
+)
+from privledger.questions.question import Noise
+from privledger.questions.rates import Bound, rate_of
+from privledger.questions.votes import Votes
+from privledger.rounding import count, number, up
+from privledger.tables.chunk import Rows
 
 FEATURE_SCORES = ("agreement", "rank", "correlation", "votes", "custom")
 MOST_CLASSES = 64
@@ -30,64 +43,6 @@ class ScoreName:
     def own(self, to: Copier) -> ScoreName:
         """The guard's copy."""
         return ScoreName()
-
-
-@frozen(eq=False)
-class Votes:
-    """Every block of records votes for the features that its own LASSO ranks highest.
-
-    Attributes:
-        blocks: public number of blocks; each record's block is its own private coin.
-        most: votes that one block may give.
-        penalty: the LASSO's penalty, for columns standardised inside the block.
-    """
-
-    blocks: int = 10
-    most: int = 5
-    penalty: float = 0.1
-
-    def __attrs_post_init__(self) -> None:
-        count("blocks", self.blocks, most=1 << 20)
-        count("most", self.most, most=1 << 20)
-        moderate("penalty", self.penalty)
-
-    def own(self, to: Copier) -> Votes:
-        """The guard's copy."""
-        return Votes(self.blocks, self.most, self.penalty)
-
-
-@frozen(eq=False)
-class CustomScores:
-    """Scores that somebody vouches for. Recorded as asserted.
-
-    Attributes:
-        function: takes the features, shape (n_records, features), NaN where missing, and the
-            target; returns one number per feature.
-        sensitivity: the largest change as a record comes or goes.
-        change: smallest and largest change as a record comes, in units of the sensitivity.
-        why: why that holds; goes into the ledger.
-    """
-
-    function: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-    sensitivity: float
-    why: str
-    change: tuple[float, float] = (-1.0, 1.0)
-
-    def __attrs_post_init__(self) -> None:
-        moderate("sensitivity", self.sensitivity)
-        if not isinstance(self.why, str) or not self.why.strip():
-            raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
-        if not callable(self.function):
-            raise InvalidValue("function", type(self.function).__name__, "something to call")
-        ends = [number("change", end) for end in self.change]
-        if not (len(ends) == 2 and -1 <= ends[0] < ends[1] <= 1):
-            raise InvalidValue("change", self.change, "two rising numbers from -1 to 1")
-
-    def own(self, to: Copier) -> CustomScores:
-        """The guard's copy."""
-        low, high = self.change
-        return CustomScores(self.function, number("sensitivity", self.sensitivity), self.why,
-                            (number("change", low), number("change", high)))
 
 
 def _positions(value: Iterable[Any]) -> tuple[int, ...]:
@@ -139,6 +94,7 @@ class FeatureChoice:
 
     @property
     def asserted(self) -> bool:
+        """Only custom scores: their bound is somebody's word."""
         return self.custom is not None
 
     @property
@@ -148,6 +104,7 @@ class FeatureChoice:
 
     @property
     def cell_count(self) -> int:
+        """One answer for the whole handle."""
         return 1
 
     @property
@@ -184,6 +141,45 @@ class FeatureChoice:
         """
         double = relation != "add_remove" and self.score != "votes"
         return self.bound.sensitivity * _ROOM * (2 if double else 1)
+
+    def prepare(self, mechanism: Any, relation: str) -> float:
+        """As `Question.prepare`: what scores are multiplied by."""
+        return rate_of(mechanism, self, relation)
+
+    def check_chooser(self, mechanism: Any) -> None:
+        """As `Scored.check_chooser`."""
+        if isinstance(mechanism, TopK) and mechanism.k >= len(self.candidates):
+            raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
+
+    def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64] | Bag:
+        """As `Question.sketch`: sums of products; for scores that are no sums, the bag of the
+        records themselves, with each record's coin where blocks vote."""
+        schema = self.data.schema
+        known = known_of((self.score, self.votes, self.custom, schema), self.key, chunk)
+        if self.score == "correlation":
+            return sums_of(known, schema, chunk)
+        return bag_of(known, self.votes, chunk)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """As `Question.merge`: addition; bags are put together."""
+        return a.plus(b) if isinstance(a, Bag) else a + b
+
+    def scores(self, merged: NDArray[np.int64] | Bag) -> NDArray[np.float64]:
+        """Inside the guard: one score per feature of the handle, shape (features,)."""
+        if not isinstance(merged, Bag):
+            return correlation(merged)
+        return feature_scores(self.score, self.votes, self.custom, self.data.schema, merged)
+
+    def finish(self, merged: NDArray[np.int64] | Bag, noise: Noise) -> NDArray[np.int64]:
+        """As `Question.finish`: positions of the chosen features, k of them or one."""
+        candidates, source, rate = self.candidates, noise.source, noise.state
+        scores = self.scores(merged)[candidates]
+        if isinstance(noise.mechanism, TopK):
+            return candidates[source.top_k(scores, noise.mechanism.k, rate, noise.mechanism.noise)]
+        starts = np.array([0, len(scores)], dtype=np.int64)
+        if isinstance(noise.mechanism, PermuteAndFlip):
+            return candidates[source.permute_and_flip(scores, starts, rate)]
+        return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), starts, rate)]
 
     def own(self, to: Copier) -> FeatureChoice:
         """As `Question.own`."""

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import define, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, public_name
 from privledger.facts.columns import MISSING
 from privledger.facts.schema import Schema
 from privledger.questions.blocks import target_of
-from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.custom_scores import CustomScores
 from privledger.questions.quiet import quiet
-from privledger.questions.votes import votes_of
+from privledger.questions.votes import Votes, coins_of, votes_of
 from privledger.tables.chunk import Rows
 
 Floats = NDArray[np.float64]
@@ -31,27 +31,83 @@ _EXACT_ROWS = 1 << 22  # sums of products on that grid are exact in float64
 _LEVELS = 1 << 24  # of a numeric target, where only its order counts
 
 
-def feature_scores(choice: FeatureChoice, rows: Rows) -> Floats:
-    """One score per feature of the handle, shape (features,); computed once per table."""
-    # The name alone does not say whose scores they are: a caller can put any name anywhere.
-    asked = choice.score, choice.votes, choice.custom, choice.data.schema
-    known, found = rows.cache.get(choice.key, (None, None))
-    if known != asked:
-        found = _scores(choice, rows)
-        rows.cache[choice.key] = asked, found
-    return found  # type: ignore[no-any-return]
+@define(eq=False)
+class Known:
+    """What one question's draws share on one table.
+
+    Attributes:
+        asked: whose scores they are: a caller can put any name anywhere.
+        coins: block of each record, for votes, shape (n,).
+        sums: of products, for correlations, shape (features,).
+        scores: shape (features,), once they are known.
+    """
+
+    asked: tuple[Any, ...]
+    coins: NDArray[np.int64] | None = None
+    sums: NDArray[np.int64] | None = None
+    scores: Floats | None = None
 
 
-def _scores(choice: FeatureChoice, rows: Rows) -> Floats:
-    schema = choice.data.schema
-    if choice.custom is not None:
-        return _custom(choice, rows)
-    if choice.votes is not None:
-        return votes_of(choice.votes, matrix_of_features(schema, rows), target_numbers(rows),
-                        rows.source)
-    if choice.score == "correlation":
-        return _correlation(schema, rows)
-    return _ordered(choice.score, schema, rows)
+@frozen(eq=False)
+class Bag:
+    """The records themselves, in no order: what scores that are no sums are computed from.
+
+    Attributes:
+        rows: of all chunks.
+        known: what was found of them.
+    """
+
+    rows: Rows
+    known: Known
+
+    def plus(self, other: Bag) -> Bag:
+        """Both bags as one, whose scores are not known yet."""
+        coins = None
+        if self.known.coins is not None and other.known.coins is not None:
+            coins = np.concatenate([self.known.coins, other.known.coins])
+        return Bag(self.rows.joined(other.rows), Known(self.known.asked, coins))
+
+
+def known_of(asked: tuple[Any, ...], key: object, chunk: Rows) -> Known:
+    """What earlier draws of the same question found of this chunk."""
+    known: Known | None = chunk.cache.get(key)
+    if known is None or known.asked != asked:
+        known = chunk.cache[key] = Known(asked)
+    return known
+
+
+def bag_of(known: Known, votes: Votes | None, chunk: Rows) -> Bag:
+    """The records of a chunk, and each record's coin where blocks vote."""
+    if votes is not None and known.coins is None:
+        known.coins = coins_of(votes, chunk.n, chunk.source)
+    return Bag(chunk, known)
+
+
+def sums_of(known: Known, schema: Schema, chunk: Rows) -> NDArray[np.int64]:
+    """Sums of products of a chunk, one per feature of `schema`."""
+    if known.sums is None:
+        known.sums = _product_sums(schema, chunk)
+    return known.sums
+
+
+def feature_scores(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
+                   bag: Bag) -> Floats:
+    """One score per feature of `schema`, shape (features,); computed once per table."""
+    if bag.known.scores is None:
+        bag.known.scores = _scores(score, votes, custom, schema, bag)
+    return bag.known.scores
+
+
+def _scores(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
+            bag: Bag) -> Floats:
+    rows = bag.rows
+    if custom is not None:
+        return _custom(custom, schema, rows)
+    if votes is not None:
+        assert bag.known.coins is not None
+        return votes_of(votes, matrix_of_features(schema, rows), target_numbers(rows),
+                        bag.known.coins)
+    return _ordered(score, schema, rows)
 
 
 def _held(schema: Schema, rows: Rows) -> list[Codes]:
@@ -103,8 +159,14 @@ def target_numbers(rows: Rows) -> Floats:
     return np.nan_to_num(np.clip(scaled, -1.0, 1.0), nan=0.0)
 
 
-def _correlation(schema: Schema, rows: Rows) -> Floats:
-    """|sum of x y| on the grid, in units of one record's largest product."""
+def correlation(sums: NDArray[np.int64]) -> Floats:
+    """|sum of x y| in units of one record's largest product."""
+    result: Floats = np.abs(sums) / float(_STEPS * _STEPS)
+    return result
+
+
+def _product_sums(schema: Schema, rows: Rows) -> NDArray[np.int64]:
+    """Sums of x y on the grid, cut towards zero, one per feature of `schema`."""
     y = np.trunc(target_numbers(rows) * _STEPS)
     middle, half = _bounds(schema)
     sums = np.zeros(len(middle), dtype=np.int64)
@@ -118,8 +180,7 @@ def _correlation(schema: Schema, rows: Rows) -> Floats:
         for first in range(0, rows.n, _EXACT_ROWS):
             some = slice(first, first + _EXACT_ROWS)
             sums[part] += (table[:, some] @ y[some]).astype(np.int64)
-    result: Floats = np.abs(sums) / float(_STEPS * _STEPS)
-    return result
+    return sums
 
 
 def _ordered(score: str, schema: Schema, rows: Rows) -> Floats:
@@ -179,6 +240,7 @@ class Keys:
 
     @property
     def dtype(self) -> type[np.unsignedinteger[Any]]:
+        """The narrowest unsigned type that holds value and target."""
         return np.uint32 if self.bits <= 8 else np.uint64
 
     @property
@@ -312,15 +374,13 @@ def _regrouped(values: Codes, bit: int) -> Codes:
     return grouped
 
 
-def _custom(choice: FeatureChoice, rows: Rows) -> Floats:
+def _custom(custom: CustomScores, schema: Schema, rows: Rows) -> Floats:
     """A stranger's scores. An exception may quote a value, also in the name of its type."""
-    assert choice.custom is not None
-    schema = choice.data.schema
     table = np.concatenate([part.T for _, part in _chunks(schema, rows)], axis=1)
     target = target_of(rows).copy()
     try:
         with quiet():
-            scores = np.asarray(choice.custom.function(table, target), dtype=np.float64)
+            scores = np.asarray(custom.function(table, target), dtype=np.float64)
     except Exception as error:
         raised = public_name(type(error))
     else:

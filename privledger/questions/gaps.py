@@ -13,7 +13,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.questions.statistics import Statistics
+from privledger.questions.tallies import Tally
 
 Ints = NDArray[Any]
 _NONE = np.zeros((0, 0), dtype=np.int64)
@@ -51,48 +51,7 @@ class Gaps:
                     self.length[places], _NONE, _NONE, self.score[places])
 
 
-@frozen(eq=False)
-class Runs:
-    """Records of equal bin within a leaf, ordered by leaf and bin.
-
-    Attributes:
-        node, value: leaf and bin of each run, shape (r,).
-        upto: statistics of all records before each run, and of all, shape (r + 1, width).
-    """
-
-    node: Ints
-    value: Ints
-    upto: Ints
-
-
-def sorted_runs(node: Ints, value: Ints, statistics: Statistics, order: Ints | None) -> Runs:
-    """By sorting. `order` sorts the records by bin, where that is known already."""
-    if order is None and not statistics.bare:
-        order = np.argsort(value, kind="stable")
-    if order is None:
-        keys = np.sort(node.astype(np.int64) << 16 | value)
-        node_of, value_of, order = keys >> 16, keys & 0xFFFF, _EMPTY
-    else:
-        # Sorting 16-bit numbers stably takes linear time: least significant digit first.
-        order = order[np.argsort(node.astype(np.uint16)[order], kind="stable")]
-        node_of, value_of = node[order], value[order]
-    fresh = np.ones(len(node_of), dtype=np.bool_)
-    fresh[1:] = (node_of[1:] != node_of[:-1]) | (value_of[1:] != value_of[:-1])
-    starts = np.flatnonzero(fresh)
-    upto = statistics.totals(order, np.append(starts, len(node_of)))
-    return Runs(node_of[starts], value_of[starts], upto)
-
-
-def counted_runs(node: Ints, value: Ints, leaves: int, bins: int, statistics: Statistics) -> Runs:
-    """By a table of leaves times bins: faster where that is small."""
-    table = statistics.per_key(node.astype(np.int64) * bins + value, leaves * bins)
-    spots = np.flatnonzero(statistics.counts(table))
-    upto = np.zeros((len(spots) + 1, table.shape[1]), dtype=np.int64)
-    np.cumsum(table[spots], axis=0, out=upto[1:])
-    return Runs(spots // bins, spots % bins, upto)
-
-
-def numeric_gaps(runs: Runs, low: Ints, high: Ints, feature: Ints) -> Gaps:
+def numeric_gaps(tally: Tally, low: Ints, high: Ints, feature: Ints) -> Gaps:
     """Runs of candidates of one numeric feature for every leaf.
 
     Args:
@@ -100,6 +59,7 @@ def numeric_gaps(runs: Runs, low: Ints, high: Ints, feature: Ints) -> Gaps:
             leaves no candidate.
     """
     leaves = np.arange(len(low))
+    runs = tally.running()
     head = np.searchsorted(runs.node, np.arange(len(low) + 1))
     # Before each run of records lies a gap, and one more behind the last run of a leaf.
     gap_node = np.repeat(leaves, np.diff(head) + 1)
@@ -120,23 +80,16 @@ def numeric_gaps(runs: Runs, low: Ints, high: Ints, feature: Ints) -> Gaps:
     return Gaps(gap_node, feature[gap_node], first, length, below, total)
 
 
-_EMPTY = np.zeros(0, dtype=np.int64)
-
-
-def category_gaps(
-    node: Ints, value: Ints, possible: Ints, feature: Ints, statistics: Statistics,
-) -> Gaps:
+def category_gaps(tally: Tally, possible: Ints, feature: Ints) -> Gaps:
     """One candidate per leaf and possible category: this category against the rest.
 
     Args:
-        node, value: leaf and code of each record; a code past the last is a missing one.
         possible: shape (leaves, categories), True where the leaf's box has the category.
         feature: of each leaf, shape (leaves,).
     """
     leaves, categories = possible.shape
-    keys = node.astype(np.int64) * (categories + 1) + np.minimum(value, categories)
-    table = statistics.per_key(keys, leaves * (categories + 1))
-    table = table.reshape(leaves, categories + 1, -1)
+    table = np.zeros((leaves, categories + 1, tally.sums.shape[1]), dtype=np.int64)
+    table[tally.node, tally.value] = tally.sums
     whole = table.sum(axis=1)
     gap_node, first = np.nonzero(possible)
     total = whole[gap_node]

@@ -61,6 +61,9 @@ class GrownCells:
     low: Ints = field(init=False)
     high: Ints = field(init=False)
     open: NDArray[np.bool_] = field(init=False)
+    by_record: bool = field(default=True, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         put = object.__setattr__
@@ -113,21 +116,6 @@ class GrownCells:
             possible[2 * node + 1, starts[feature] + cut] = held
         return low, high, possible
 
-    @property
-    def by_record(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def reads_label(self) -> bool:
-        """Never: tests are of features."""
-        return False
-
-    @property
-    def has_coins(self) -> bool:
-        """Never."""
-        return False
-
     def certificate(self, public_features: bool) -> str:
         """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
@@ -171,6 +159,7 @@ class GrownCells:
 
     @property
     def depth(self) -> int:
+        """Tests between the root and a leaf."""
         return self.count.bit_length() - 1
 
     def grow(self, feature: Any, cut: Any) -> GrownCells:

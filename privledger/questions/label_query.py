@@ -14,8 +14,13 @@ from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, text
+from privledger.mechanisms import RandomizedResponse
+from privledger.noise.source import NoiseSource
+from privledger.questions.blocks import target_of
 from privledger.questions.derivation import derivation_of
+from privledger.questions.question import Noise
 from privledger.rounding import whole_numbers
+from privledger.tables.chunk import Rows
 
 
 def _whole(name: str, value: Any, dimensions: int) -> NDArray[np.int64]:
@@ -46,6 +51,38 @@ class LabelQuery:
     rows: slice | NDArray[np.int64] | None = field(default=None, converter=_rows)
     candidates: NDArray[np.int64] | None = field(default=None, converter=_candidates)
     what: str = "labels"
+
+    def prepare(self, mechanism: Any, relation: str) -> Any:
+        """As `Question.prepare`: randomised response alone keeps a single label private."""
+        if type(mechanism) is not RandomizedResponse:
+            raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
+
+    def sketch(self, chunk: Rows, state: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As `Question.sketch`: the class of every record that is asked and stands in the chunk,
+        zero for those that stand elsewhere.
+
+        Args:
+            state: positions that are asked, as `among` gives them, shape (rows asked,).
+        """
+        codes = target_of(chunk).astype(np.int64)
+        if chunk.parent is None:
+            return codes[state]
+        held = chunk.positions()
+        order = np.argsort(held, kind="stable")
+        place = np.minimum(np.searchsorted(held, state, sorter=order), max(len(held) - 1, 0))
+        found = np.zeros(len(state), dtype=np.int64)
+        if len(held):
+            here = held[order[place]] == state
+            found[here] = codes[order[place[here]]]
+        return found
+
+    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As `Question.merge`: every record stands in one chunk."""
+        return a + b
+
+    def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+        """As `Question.finish`: one noisy class position per record."""
+        return respond(noise.source, merged, self.candidates, noise.mechanism)
 
     def own(self, to: Copier) -> LabelQuery:
         """As `Question.own`."""
@@ -122,3 +159,21 @@ class LabelQuery:
 
     def __repr__(self) -> str:
         return f"LabelQuery({self.label!r})"
+
+
+def respond(source: NoiseSource, codes: NDArray[np.int64],
+            candidates: NDArray[np.int64] | None,
+            mechanism: RandomizedResponse) -> NDArray[np.int64]:
+    """Randomised response over every class, or over each record's own candidates.
+
+    A label outside of its candidates counts as a uniform draw from them, so what is answered
+    is randomised response of some candidate (docs/proofs/relations.md).
+    """
+    buckets, noise = mechanism.num_buckets, mechanism.noise_parameter
+    if candidates is None:
+        return source.randomized_response(codes, buckets, noise)
+    held = candidates == codes[:, None]
+    others = source.uniform_below(np.full(len(codes), buckets))
+    slots = np.where(held.any(axis=1), held.argmax(axis=1), others)
+    answered = source.randomized_response(slots.astype(np.int64), buckets, noise)
+    return np.take_along_axis(candidates, answered[:, None], axis=1)[:, 0]

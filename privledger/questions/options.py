@@ -1,32 +1,35 @@
-"""Candidates of a choice and their scores, inside the guard."""
+"""Candidates of a choice and their scores, from the whole numbers that were counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.questions import split_scores as scores
-from privledger.questions.choice import Choice, LabelChoice, Picked
-from privledger.questions.gaps import (
-    Gaps,
-    category_gaps,
-    counted_runs,
-    joined,
-    numeric_gaps,
-    sorted_runs,
-)
-from privledger.questions.grown import NO_TEST, categorical, category_starts, matrix_of, order_of
-from privledger.questions.statistics import Statistics, of_gradient, of_labels, of_target
-from privledger.tables.chunk import Rows
+from privledger.questions import split_scores
+from privledger.questions.gaps import Gaps, category_gaps, joined, numeric_gaps
+from privledger.questions.grown import NO_TEST, GrownCells, categorical
+from privledger.questions.tallies import Tally, possible_categories
 
 _UNIT = 2.0**40  # measure of a whole feature, when features compete
-_TABLE = 4  # a table of leaves times bins is made where it has so many entries per record
 
 Ints = NDArray[Any]
+
+
+@frozen(eq=False)
+class Picked:
+    """What was chosen in every leaf, shape (leaves,) each.
+
+    Attributes:
+        feature: chosen feature, -1 where the leaf had no candidate (a public fact).
+        cut: chosen cut; -1 where only features were chosen.
+    """
+
+    feature: NDArray[np.int32]
+    cut: NDArray[np.int32]
 
 
 @frozen(eq=False, repr=False)
@@ -46,42 +49,43 @@ class Options:
     leaf: Ints
     starts: NDArray[np.int64]
 
+    def picked(self, leaves: int, chosen: Ints, offset: Ints | None) -> Picked:
+        """From positions, and a cut's place within its run, to what was chosen in each leaf."""
+        feature = np.full(leaves, NO_TEST, dtype=np.int32)
+        cut = np.full(leaves, NO_TEST, dtype=np.int32)
+        feature[self.leaf] = self.feature[chosen]
+        if offset is not None:
+            cut[self.leaf] = self.first[chosen] + offset
+        return Picked(feature, cut)
 
-def options_of(choice: Choice, rows: Rows) -> Options:
-    """Every candidate of every leaf with its score."""
-    rule = _rule(choice)
-    parts = [gaps.scored(rule(gaps.left, gaps.total)) for gaps in _gaps(choice, rows)]
+
+def options_of(choice: Any, tallies: Sequence[Tally]) -> Options:
+    """Every candidate of every leaf of a `Choice` with its score."""
+    rule, tree = _rule(choice), choice.cells
+    parts = [gaps.scored(rule(gaps.left, gaps.total))
+             for gaps in _gaps(tree, choice.features, choice.allowed, tallies)]
     if choice.among == "features":
         parts = [_best(part) for part in parts]
     gaps = joined(parts)
     score, weight = gaps.score, gaps.length.astype(np.int64)
     if choice.score in ("gini", "entropy"):
-        score = scores.normalised(score, gaps.node)
+        score = split_scores.normalised(score, gaps.node)
     if choice.among == "both":
-        weight *= _measure(choice)[gaps.feature]
+        weight *= _measure(tree)[gaps.feature]
     starts = np.flatnonzero(np.diff(gaps.node, prepend=-1))
     return Options(score, weight, gaps.feature, gaps.first, gaps.length, gaps.node[starts],
                    np.append(starts, len(score)).astype(np.int64))
 
 
-def picked(choice: Choice, options: Options, chosen: Ints, offset: Ints | None) -> Picked:
-    """From positions in `options`, and a cut's place within its run, to what was chosen."""
-    feature = np.full(choice.cells.count, NO_TEST, dtype=np.int32)
-    cut = np.full(choice.cells.count, NO_TEST, dtype=np.int32)
-    feature[options.leaf] = options.feature[chosen]
-    if offset is not None:
-        cut[options.leaf] = options.first[chosen] + offset
-    return Picked(feature, cut)
-
-
-def _rule(choice: Choice) -> Callable[[Any, Any], NDArray[np.float64]]:
+def _rule(choice: Any) -> Callable[[Any, Any], NDArray[np.float64]]:
     if choice.score == "rank":
-        return scores.rank
+        return split_scores.rank
     if choice.score == "gain":
-        return scores.gain(choice.penalty)
+        return split_scores.gain(choice.penalty)
     if choice.score == "squared_error":
-        return scores.class_fit if choice.labels is not None else scores.number_fit
-    return scores.impurity_fall(scores.gini if choice.score == "gini" else scores.entropy)
+        return split_scores.number_fit if choice.labels is None else split_scores.class_fit
+    return split_scores.impurity_fall(
+        split_scores.gini if choice.score == "gini" else split_scores.entropy)
 
 
 def _best(part: Gaps) -> Gaps:
@@ -94,83 +98,43 @@ def _best(part: Gaps) -> Gaps:
                 heads.total, np.maximum.reduceat(part.score, starts))
 
 
-def _measure(choice: Choice) -> NDArray[np.int64]:
+def _measure(tree: GrownCells) -> NDArray[np.int64]:
     """Weight of one cut of each feature, so that every feature weighs the same.
 
     A numeric feature of s bins has s - 1 cuts, a categorical one s - 1 categories.
     """
-    sizes = np.array(choice.cells.bins.sizes())
+    sizes = np.array(tree.bins.sizes())
     measure: NDArray[np.int64] = np.floor(_UNIT / np.maximum(sizes - 1, 1)).astype(np.int64)
     return measure
 
 
-def _statistics(choice: Choice, rows: Rows) -> tuple[Statistics, NDArray[np.bool_] | None]:
-    """Statistics of the records that take part, and which those are (None for all)."""
-    if choice.labels is not None:
-        return of_labels(choice.labels, rows), None
-    if choice.gradient is not None:
-        return of_gradient(choice.gradient, rows)
-    return (of_target(rows) if choice.score == "squared_error" else Statistics()), None
+def _gaps(tree: GrownCells, features: Ints | None, allowed: Ints | None,
+          tallies: Sequence[Tally]) -> Iterator[Gaps]:
+    """Candidates from every tally, in the leaves that ask about its feature."""
+    kinds, places = categorical(tree.bins), np.arange(tree.count)
+    for tally in tallies:
+        if tally.feature == NO_TEST:
+            assert features is not None
+            numeric = (features != NO_TEST) & ~kinds[features]
+            yield numeric_gaps(tally, tree.low[places, features].astype(np.int64),
+                               np.where(numeric, tree.high[places, features], 0).astype(np.int64),
+                               features)
+            continue
+        named = np.full(tree.count, tally.feature)
+        asked = _asked(tree, features, allowed, tally.feature)
+        if kinds[tally.feature]:
+            possible = possible_categories(tree, tally.feature) & asked[:, None]
+            yield category_gaps(tally, possible, named)
+        else:
+            yield numeric_gaps(tally, tree.low[:, tally.feature].astype(np.int64),
+                               np.where(asked, tree.high[:, tally.feature], 0).astype(np.int64),
+                               named)
 
 
-def _gaps(choice: Choice, rows: Rows) -> Iterator[Gaps]:
-    """One part per feature; or one for all numeric, and each categorical, leaf feature."""
-    statistics, inside = _statistics(choice, rows)
-    node = choice.cells.index(rows)
-    if inside is not None:
-        members = np.flatnonzero(inside)
-        rows, node = rows.subset(members), node[members]
-    if choice.features is not None:
-        yield from _own(choice, rows, node, statistics)
-        return
-    for feature in range(len(choice.cells.bins.schema.features)):
-        asked = (np.ones(choice.cells.count, dtype=np.bool_) if choice.allowed is None
-                 else choice.allowed[:, feature])
-        if asked.any():
-            yield _one(choice, feature, asked, rows, node, statistics)
-
-
-def _one(choice: Choice, feature: int, asked: NDArray[np.bool_], rows: Rows, node: Ints,
-         statistics: Statistics) -> Gaps:
-    """Runs of one feature in the leaves that ask about it."""
-    tree = choice.cells
-    value = matrix_of(tree.bins, rows)[feature]
-    named = np.full(tree.count, feature)
-    if categorical(tree.bins)[feature]:
-        starts = category_starts(tree.bins)
-        possible = tree.open[:, starts[feature] : starts[feature + 1]] & asked[:, None]
-        return category_gaps(node, value, possible, named, statistics)
-    low = tree.low[:, feature].astype(np.int64)
-    high = np.where(asked, tree.high[:, feature], 0).astype(np.int64)
-    size = tree.bins.sizes()[feature]
-    if tree.count * size <= _TABLE * rows.n:
-        runs = counted_runs(node, value, tree.count, size, statistics)
-    else:
-        runs = sorted_runs(node, value, statistics, order_of(tree.bins, rows, feature))
-    return numeric_gaps(runs, low, high, named)
-
-
-def _own(choice: Choice, rows: Rows, node: Ints, statistics: Statistics) -> Iterator[Gaps]:
-    """Every leaf asks about a feature of its own."""
-    tree, features = choice.cells, choice.features
-    kinds = categorical(tree.bins)
-    asked = features != NO_TEST
-    numeric = asked & ~kinds[features]
-    if numeric.any():
-        places = np.arange(tree.count)
-        value = matrix_of(tree.bins, rows)[features[node], np.arange(len(node))]
-        low = tree.low[places, features].astype(np.int64)
-        high = np.where(numeric, tree.high[places, features], 0).astype(np.int64)
-        yield numeric_gaps(sorted_runs(node, value, statistics, None), low, high, features)
-    for feature in np.unique(features[asked & kinds[features]]).tolist():
-        yield _one(choice, feature, features == feature, rows, node, statistics)
-
-
-def label_options(choice: LabelChoice, rows: Rows) -> tuple[NDArray[np.float64],
-                                                            NDArray[np.int64]]:
-    """Counts of every class in every leaf, leaf by leaf, and where each leaf begins."""
-    leaves, classes = choice.cells.count, choice.labels.count
-    keys = (choice.cells.index(rows).astype(np.int64) * classes
-            + np.asarray(choice.labels.index(rows)))
-    counts = np.bincount(keys, minlength=leaves * classes).astype(np.float64)
-    return counts, np.arange(leaves + 1, dtype=np.int64) * classes
+def _asked(tree: GrownCells, features: Ints | None, allowed: Ints | None,
+           feature: int) -> NDArray[np.bool_]:
+    """Which leaves ask about a feature, shape (leaves,)."""
+    if features is not None:
+        return np.asarray(features == feature)
+    return (np.ones(tree.count, dtype=np.bool_) if allowed is None
+            else np.asarray(allowed[:, feature]))

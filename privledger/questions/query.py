@@ -14,20 +14,43 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from attrs import field, frozen
+from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, items, text
-from privledger.questions.blocks import Block
+from privledger.mechanisms import Laplace
+from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, depends_on_label
 from privledger.questions.derivation import derivation_of
+from privledger.questions.question import Noise
+from privledger.questions.sums import Recipe, add_noise, cell_sums, recipes
 from privledger.rounding import up
+from privledger.tables.chunk import Rows
 
 
 def _blocks(value: Any) -> tuple[Any, ...]:
     return tuple(value)
+
+
+@frozen(eq=False)
+class Summing:
+    """How one release adds up. Public, but for what the guard puts in where a handle is derived.
+
+    Attributes:
+        recipes: grid and noise of every block.
+        norm: in which contributions are clipped, 1 or 2.
+        values: contributions of the chunk after a filter, one array or None per block.
+        mask: who takes part, shape (n,); None for everybody.
+    """
+
+    recipes: tuple[Recipe, ...]
+    norm: int
+    values: list[NDArray[np.float64] | None] | None = None
+    mask: NDArray[np.bool_] | None = None
 
 
 @frozen(eq=False)
@@ -65,6 +88,7 @@ class Query:
 
     @property
     def cell_count(self) -> int:
+        """Cells that are answered; 1 without a partition."""
         return 1 if self.cells is None else self.cells.count
 
     def sensitivity(self, block: Block, relation: str, norm: int) -> float:
@@ -80,6 +104,59 @@ class Query:
             return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
         return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
 
+    def prepare(self, mechanism: Any, relation: str) -> Summing:
+        """As `Question.prepare`: a grid and a noise scale for every block."""
+        made = recipes(mechanism, lambda norm: [self.sensitivity(block, relation, norm)
+                                                for block in self.blocks], self._per_class())
+        return Summing(made, 1 if type(mechanism) is Laplace else 2)
+
+    def _per_class(self) -> str:
+        """What to do instead where somebody asks for counts of several classes, one by one."""
+        if len(self.blocks) < 2 or not any(type(block) is ClassIs for block in self.blocks):
+            return ""
+        return ("; counts per class are one count per cell, of sensitivity 1: "
+                "CrossCells(cells, data.cells(TARGET)), or data.histogram(TARGET) without cells")
+
+    def contributions(self, chunk: Rows, state: Summing) -> list[NDArray[np.float64] | None]:
+        """Inside the guard: what every record adds to each block, clipped; None means one."""
+        return [clipped(block, chunk, state.norm) for block in self.blocks]
+
+    def sketch(self, chunk: Rows, state: Summing) -> tuple[NDArray[np.int64], ...]:
+        """As `Question.sketch`: sums in grid steps, one array of shape (cells, width) per block.
+
+        Contributions are cut towards zero to whole steps first, so sums do not depend on the
+        order or the chunk (docs/proofs/gaussian.md).
+        """
+        values = self.contributions(chunk, state) if state.values is None else state.values
+        cells = None if self.cells is None else self.cells.index(chunk)
+        mask = None if state.mask is None or state.mask.all() else state.mask
+        n_rows = chunk.n
+        if mask is not None:
+            cells = None if cells is None else cells[mask]
+            values = [array if array is None else array[mask] for array in values]
+            n_rows = int(mask.sum())
+        return tuple(
+            cell_sums(array, recipe.grid, cells, self.cell_count, n_rows, block.width,
+                      math.ceil(block.clip / recipe.grid))
+            for block, recipe, array in zip(self.blocks, state.recipes, values, strict=True))
+
+    def merge(self, a: tuple[NDArray[np.int64], ...],
+              b: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:
+        """As `Question.merge`: addition."""
+        return tuple(one + other for one, other in zip(a, b, strict=True))
+
+    def finish(self, merged: tuple[NDArray[np.int64], ...],
+               noise: Noise) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+        """As `Question.finish`: one array per block, and without a list if there is one block."""
+        noisy = add_noise(noise.mechanism, merged, noise.state.recipes, noise.source)
+        answers = [self._shaped(array) for array in noisy]
+        return answers[0] if len(answers) == 1 else answers
+
+    def _shaped(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.cells is None:
+            array = array[0]
+        return array[..., 0] if array.shape[-1] == 1 else array
+
     def own(self, to: Copier) -> Query:
         """As `Question.own`."""
         return Query(to.derivation(self.data), tuple(to.block(block) for block in self.blocks),
@@ -89,10 +166,11 @@ class Query:
         """As `Question.check`."""
         for block in self.blocks:
             block.check(facts)
+        asks = any(block.reads_target for block in self.blocks)
         if self.cells is not None:
             self.cells.check(facts)
+            asks |= self.cells.reads_label
         self.data.check(facts)
-        asks = depends_on_label(self.cells) or any(block.reads_target for block in self.blocks)
         self.data.check_labelled(facts, asks, "ask about the target on")
 
     def to_wire(self, to: Describer) -> Json:

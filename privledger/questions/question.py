@@ -45,15 +45,20 @@ class Question(Protocol):
     """
 
     @property
-    def data(self) -> Any: ...
+    def data(self) -> Any:
+        """The derivation it is asked of: which records."""
     @property
-    def what(self) -> str: ...
+    def what(self) -> str:
+        """A few public words for the ledger."""
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """What the ledger records: `what`, marked if something is asserted."""
     @property
-    def asserted(self) -> bool: ...
+    def asserted(self) -> bool:
+        """Whether part of the sensitivity rests on somebody's word."""
     @property
-    def cell_count(self) -> int: ...
+    def cell_count(self) -> int:
+        """How many answers the release gives."""
 
     def own(self, to: Copier) -> Self:
         """The guard's copy. Every nested object is copied by `to`, by exact type."""

@@ -69,6 +69,7 @@ class Score:
 
     @property
     def width(self) -> int:
+        """Coordinates: 1, or the number of classes."""
         return len(self.start)
 
     def add(self, cells: Any, values: NDArray[np.float64]) -> None:
@@ -342,6 +343,7 @@ class ResidualCells:
 
     @property
     def count(self) -> int:
+        """One cell more than edges: a residual is never missing."""
         return len(self.edges) + 1
 
     @property
@@ -371,6 +373,7 @@ class ResidualCells:
         return cls(reader.object(body.get("score"), Score), edges_in(body))
 
     def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`, under the score as it stands now."""
         target, mean = _linked(self.score, rows)
         size = np.abs(target - mean)
         if size.ndim == 2:

@@ -9,26 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.questions.statistics import STEPS
 
 Floats = NDArray[np.float64]
 Sums = NDArray[Any]
-
-
-@frozen
-class Bound:
-    """How far a record that comes or goes moves a score.
-
-    Attributes:
-        sensitivity: the largest change, either way.
-        change: smallest and largest change as a record comes, in units of the sensitivity.
-    """
-
-    sensitivity: float
-    change: tuple[float, float]
 
 
 def rank(left: Sums, total: Sums) -> Floats:

@@ -54,6 +54,9 @@ class TreeCells:
     bins: Bins
     tests: tuple[Test, ...] = field(converter=tuple)
     count: int
+    by_record: bool = field(default=True, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         count("TreeCells count", self.count)
@@ -67,21 +70,6 @@ class TreeCells:
             reach += int(test.table.max())
         if not reach < self.count <= 65535:
             raise InvalidValue("TreeCells count", self.count, "above every cell number")
-
-    @property
-    def by_record(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def reads_label(self) -> bool:
-        """Never: tests are of features."""
-        return False
-
-    @property
-    def has_coins(self) -> bool:
-        """Never."""
-        return False
 
     def certificate(self, public_features: bool) -> str:
         """As `Cells.certificate`."""

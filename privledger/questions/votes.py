@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.questions.feature_choice import Votes
+from privledger.facts.carriers import Copier
+from privledger.rounding import count, moderate
 
 Floats = NDArray[np.float64]
 _ROUNDS = 1500
@@ -15,16 +17,44 @@ _ACTIVE = 128
 _EXTENSIONS = 8
 
 
-def votes_of(votes: Votes, table: Floats, target: Floats, source: Any) -> Floats:
+@frozen(eq=False)
+class Votes:
+    """Every block of records votes for the features that its own LASSO ranks highest.
+
+    Attributes:
+        blocks: public number of blocks; each record's block is its own private coin.
+        most: votes that one block may give.
+        penalty: the LASSO's penalty, for columns standardised inside the block.
+    """
+
+    blocks: int = 10
+    most: int = 5
+    penalty: float = 0.1
+
+    def __attrs_post_init__(self) -> None:
+        count("blocks", self.blocks, most=1 << 20)
+        count("most", self.most, most=1 << 20)
+        moderate("penalty", self.penalty)
+
+    def own(self, to: Copier) -> Votes:
+        """The guard's copy."""
+        return Votes(self.blocks, self.most, self.penalty)
+
+
+def coins_of(votes: Votes, n: int, source: Any) -> NDArray[np.int64]:
+    """Block of each of `n` records: one private coin per record, by the ledger's noise source."""
+    # Modulo bias is the same for every record: still independent coins.
+    coins: NDArray[np.int64] = (source.integers64(n) % np.uint64(votes.blocks)).astype(np.int64)
+    return coins
+
+
+def votes_of(votes: Votes, table: Floats, target: Floats, coins: NDArray[np.int64]) -> Floats:
     """How many blocks vote for each feature, shape (features,).
 
     Args:
         table: (features, n_records), NaN where missing. target: (n_records,).
-        source: the ledger's noise source, for one coin per record.
+        coins: block of each record, shape (n_records,).
     """
-    n = table.shape[1]
-    # Modulo bias is the same for every record: still independent coins.
-    coins = (source.integers64(n) % np.uint64(votes.blocks)).astype(np.int64)
     found = np.zeros(len(table))
     for block in range(votes.blocks):
         inside = coins == block

@@ -10,8 +10,8 @@ from attrs import frozen
 from privledger.accounting import check_relation
 from privledger.graph import Node, Repeat, cost_of
 from privledger.ledger import FilterRule, State
+from privledger.ledger.view_figures import REMAINDER, Figure
 from privledger.numerals import many
-from privledger.rounding import downward, upward
 
 _SAFE = 1 + 1e-9  # covers the rounding of a price that is asked for afresh
 
@@ -36,11 +36,11 @@ class Fit:
         """For a message."""
         if not self.epsilon > 0:
             return "nothing fits"
-        parts = [f"epsilon {downward(self.epsilon, 4)}"]
+        parts = [f"epsilon {Figure(self.epsilon, 'epsilon', REMAINDER).text(4)}"]
         if self.rounds:
             parts.append(f"{many(self.rounds, 'round')} of the same noise")
         if self.noise is not None and self.noise > 1:
-            parts.append(f"{upward(self.noise, 4)} times the noise")
+            parts.append(f"{Figure(self.noise, 'factor').text(4)} times the noise")
         return "would fit: " + ", or ".join(parts)
 
 

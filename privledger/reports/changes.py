@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privledger.graph import Node
 from privledger.ledger import State
@@ -15,6 +15,9 @@ from privledger.ledger.view_charges import UNNAMED, Charge
 from privledger.ledger.view_plans import plan_or_none
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
+
+MOST_CHANGES = 12
+"""Lines of a kind that are shown one by one."""
 
 
 @frozen
@@ -77,6 +80,38 @@ def leaf_counts(line: Outline) -> Counter[str]:
     for child in line.children:
         total.update(leaf_counts(child))
     return total
+
+
+def briefly(changes: Changes) -> Changes:
+    """The same for a screen: many grants of one learner on one table are one line, and so are
+    many mechanisms of one kind. Sums stay what they were."""
+    return evolve(changes, grants=_few(changes.grants, _told_alike),
+                  nodes=_few(changes.nodes, lambda one: one.what.partition("(")[0]))
+
+
+def _few(changes: tuple[Change, ...], kind: Callable[[Change], str]) -> tuple[Change, ...]:
+    if len(changes) <= MOST_CHANGES:
+        return changes
+    groups: dict[str, list[Change]] = {}
+    for one in changes:
+        groups.setdefault(kind(one), []).append(one)
+    return tuple(group[0] if len(group) == 1 else _together(name, group)
+                 for name, group in groups.items())
+
+
+def _told_alike(one: Change) -> str:
+    """A grant without its numbers, and on which sides it is."""
+    return "; ".join("-" if side is None else str(side).partition(", epsilon ")[0]
+                     for side in (one.before, one.after))
+
+
+def _together(name: str, group: Sequence[Change]) -> Change:
+    if all(isinstance(side, int | None) for one in group for side in (one.before, one.after)):
+        return Change(f"{name} ({len(group)} kinds)", sum(one.before or 0 for one in group) or None,
+                      sum(one.after or 0 for one in group) or None)
+    before, _, after = name.partition("; ")
+    return Change(many(len(group), "grant"), None if before == "-" else before,
+                  None if after == "-" else after)
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -49,6 +49,7 @@ class Copies:
                 "goes on with it spends the same budget again")
 
     def finding(self) -> Finding:
+        """As `verify` and `check` say it."""
         return Finding(RULE, self.position, self.text)
 
 

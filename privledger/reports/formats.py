@@ -2,79 +2,64 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from privledger.graph import Node, graphml, to_dp_event, view
+from privledger.graph import Node, every_dp_event, graphml, to_dp_event, view
+from privledger.graph.as_dp_events import Saying
 from privledger.ledger import Entry, State
 from privledger.ledger.codec import encode
 from privledger.ledger.view import view_of
-from privledger.ledger.view_timeline import timeline
 from privledger.reports.plain import clean, plain
+from privledger.reports.spreadsheet import as_csv
 
 FORMATS = ("jsonl", "json", "csv", "graphml", "dot", "dp-event")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_COLUMNS = ("position", "kind", "time", "grant", "learner", "data", "epsilon", "status",
-            "releases", "text", "hash")
 
 
-def written(kind: str, entries: list[Entry], state: State) -> str:
+def written(kind: str, entries: list[Entry], state: State, *,
+            exact: bool = False) -> tuple[str, Saying | None]:
     """The ledger as `kind`, one of `FORMATS` but jsonl.
 
+    Args:
+        exact: for dp-event: refuse what no event says exactly.
+
+    Returns:
+        the text; and for dp-event what was said weakly or not at all.
+
     Raises:
-        UnsupportedNode: a plan that the format cannot say (dp-event only).
+        UnsupportedNode: a plan that no event says exactly, if only exact ones will do; or
+            dp_accounting is not installed.
     """
     if kind == "json":
         return json.dumps([plain(one) for one in entries_as_json(entries)], indent=1,
-                          allow_nan=False) + "\n"
+                          allow_nan=False) + "\n", None
+    view = view_of(state, entries)
     if kind == "csv":
-        return as_csv(entries, state)
-    node = view_of(state).whole()
+        return as_csv(view, entries), None
+    node = view.whole()
     if kind == "graphml":
-        return graphml(node) + "\n"
+        return graphml(node) + "\n", None
     if kind == "dot":
-        return as_dot(node)
-    event = event_value(to_dp_event(node, state.relation))  # type: ignore[arg-type]
-    return json.dumps(event, indent=1) + "\n"
+        return as_dot(node), None
+    event, said = every_dp_event(node, state.relation)  # type: ignore[arg-type]
+    if exact:
+        event = to_dp_event(node, state.relation)  # type: ignore[arg-type]
+    return json.dumps(event_value(event) | _owed(said), indent=1) + "\n", said
+
+
+def _owed(said: Saying) -> dict[str, Any]:
+    """What the events do not say, for whoever gets the file alone; nothing where all is said."""
+    return {name: dict(found) for name, found in (("inexact", said.weaker),
+                                                  ("unsaid", said.unsaid)) if found}
 
 
 def entries_as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """For JSON: position, kind, body and both hashes of each entry, as `export` writes them."""
     return [{"position": entry.position, "kind": entry.event.kind, "body": encode(entry.event),
              "previous": entry.previous, "hash": entry.hash} for entry in entries]
-
-
-def inert(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula, and that holds no control character.
-
-    >>> inert('=cmd()'), inert('-1+2'), inert(-1.5), inert(' @x')
-    ("'=cmd()", "'-1+2", -1.5, "' @x")
-    """
-    if isinstance(value, int | float):
-        return value
-    text = str(value)
-    safe = clean(text, limit=4000)
-    return f"'{safe}" if text.lstrip(" \u00a0\ufeff").startswith(_FORMULA) else safe
-
-
-def as_csv(entries: list[Entry], state: State) -> str:
-    """One row for each entry; what a grant cost stands in its `granted` row."""
-    out = io.StringIO()
-    table = csv.writer(out, quoting=csv.QUOTE_MINIMAL, lineterminator="\r\n")
-    table.writerow(_COLUMNS)
-    granted = {one.name: one for one in view_of(state).charges}
-    for moment in timeline(entries):
-        cells: tuple[object, ...] = ("", "", "", "", "")
-        one = granted.get(moment.grant) if moment.kind == "granted" else None
-        if one is not None:
-            cells = (one.learner, one.table, one.amount.epsilon.value, one.status, one.releases)
-        table.writerow([inert(cell) for cell in (moment.position, moment.kind, moment.time,
-                                                 moment.grant, *cells, moment.text, moment.hash)])
-    return out.getvalue()
 
 
 def as_dot(node: Node) -> str:

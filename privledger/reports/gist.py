@@ -85,7 +85,7 @@ def reserved_line(line: Outline) -> str:
     >>> from privledger.graph import Repeat, Sequential
     >>> from privledger.mechanisms import Gaussian, Laplace
     >>> reserved_line(outline(Sequential([Laplace(2.0), Repeat(Gaussian(9.0), 20)])))
-    '20 x Gaussian, 1 x Laplace'
+    '20 x Gaussian, Laplace'
     """
     counts: Counter[str] = Counter()
     _count(line, counts)
@@ -111,5 +111,5 @@ def released_line(lines: Sequence[ReleaseLine]) -> str:
 
 
 def _listed(found: Sequence[tuple[str, int]]) -> str:
-    parts = [f"{number} x {name}" for name, number in found[:_MOST]]
+    parts = [f"{number} x {name}" if number > 1 else name for name, number in found[:_MOST]]
     return ", ".join(parts) + (f", and {len(found) - _MOST} more" if len(found) > _MOST else "")

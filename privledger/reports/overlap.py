@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from privledger.ledger import State
-from privledger.ledger.view_figures import Amount
+from privledger.ledger.view_charges import total_of
 from privledger.rounding import add_up
 
 
@@ -49,7 +49,7 @@ def overlaps(states: Mapping[str, State]) -> list[Overlap]:
     """
     seen: dict[str, dict[str, Use]] = {}
     for place, state in states.items():
-        total = Amount(state.units, state.delta_units, state.rule)
+        total = total_of(state)
         for name, table in state.tables.items():
             mark = table.fingerprint
             if isinstance(mark, str):

@@ -16,6 +16,7 @@ from privledger.ledger import (
     decide,
     fixed_filter,
 )
+from privledger.ledger.view_figures import Amount, summed
 from privledger.rounding import from_units
 
 
@@ -59,6 +60,7 @@ class Price:
 
     @property
     def fits(self) -> bool:
+        """Whether the ledger would grant the plan now."""
         return self.refusal is None
 
     @property
@@ -108,19 +110,17 @@ def price_plan(
     # Which caps a run will fall under is known when it asks.
     decision = decide(known, rule, cost_of(node, checked), delta, {"grant": ""})
     error = None if isinstance(decision, Charge) else decision.error()
-    basic = rule.kind == "basic"
+    alone = Amount(units, delta_units, rule)
+    before = Amount(known.units, known.delta_units, rule)
+    after = summed((before, alone), rule)
     return Price(
         epsilon=certificate.epsilon, delta=delta, relation=checked,
         theorem=certificate.theorem, accountant=certificate.accountant,
         order=certificate.order, filter=rule.kind, filter_theorem=rule.theorem,
-        unit=rule.unit, amount=from_units(units), cap=from_units(rule.cap_units),
-        charged=rule.epsilon_of(units),
-        charged_delta=rule.delta_of(delta_units) if basic else budget.delta,
-        spent=rule.epsilon_of(known.units),
-        left=rule.left_of(known.units),
-        total=rule.epsilon_of(known.units + units),
-        total_delta=(rule.delta_of(known.delta_units + delta_units) if basic
-                     else budget.delta),
+        unit=rule.unit, amount=alone.own.value, cap=from_units(rule.cap_units),
+        charged=alone.epsilon.value, charged_delta=alone.delta.value,
+        spent=before.epsilon.value, left=before.left.value, total=after.epsilon.value,
+        total_delta=after.delta.value,
         refusal=None if error is None else str(error), error=error,
         charge=Charge(units, delta_units),
     )

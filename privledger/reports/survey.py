@@ -31,6 +31,7 @@ from privledger.ledger.view_charges import (
     kinds_of,
     table_spends,
     tallied,
+    total_of,
 )
 from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
@@ -106,7 +107,7 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
     if state is None or state.budget is None:
         return Survey(tuple(findings), seen.past)
     charges = seen.charges(state)
-    total = Amount(state.units, state.delta_units, state.rule)
+    total = total_of(state)
     plans = [kind for one in charges for kind in one.mechanisms or ()]
     vouched = [f"{kind} in the plan of {name}" for name, kinds in seen.vouched.items()
                for kind in kinds]

@@ -61,6 +61,7 @@ class Book:
     # --- entries -----------------------------------------------------------------------------
 
     def fault(self, text: str) -> None:
+        """Note a fault at the entry that is read now, up to a number of them."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append((len(self.hashes) - 1, text))
 
@@ -72,6 +73,7 @@ class Book:
         return True
 
     def note(self, text: str) -> None:
+        """Note once what could not be checked, with the entry where it first was so."""
         self.notes.setdefault(text, len(self.hashes) - 1)
 
     def take(self, raw: bytes) -> None:
@@ -153,6 +155,7 @@ class Book:
     # --- the promise -------------------------------------------------------------------------
 
     def on_created(self, body: Any) -> None:
+        """The promise: format, relation, mode, budget, caps, policy."""
         self.created, self.format = body, body["format"]
         self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
         self.epsilon = float(body["budget"]["epsilon"])
@@ -163,6 +166,7 @@ class Book:
             self.policy.creation(body)
 
     def on_filter(self, body: Any) -> None:
+        """The filter and its cap, which must be what the budget allows."""
         if self.filter or self.grants or self.scopes:
             raise Bad("the filter is fixed once, before anything is granted")
         self.filter, self.order, self.filter_body = body["kind"], float(body["order"]), body
@@ -188,6 +192,7 @@ class Book:
                     self.check_cap(cap, total, window)
 
     def check_cap(self, cap: Cap, total: Any, window: str | None) -> None:
+        """Note a fault if `total` is over `cap`, in the filter's units."""
         if self.allowed is None:
             raise Bad("counted before the filter was fixed")
         units, delta_units = self.allowed.of(cap.epsilon, cap.delta)
@@ -213,6 +218,7 @@ class Book:
         return plan
 
     def check_price(self, plan: Node, units: int, delta_units: int, delta: float) -> None:
+        """Note a fault if a plan was charged less than it costs; one without a price is a note."""
         try:
             found = due(plan, self.relation, self.filter, self.order, (self.epsilon, self.delta),
                         delta, delta_units != 0)
@@ -233,9 +239,11 @@ class Book:
             self.policy.protected(body)
 
     def on_refused(self, body: Any) -> None:
+        """Count a refusal: nothing was charged."""
         self.refusals += 1
 
     def on_window(self, body: Any) -> None:
+        """A new period begins: its name is fresh, and caps of each window start at zero."""
         if body["window"] in self.window_names:
             raise Bad("a window is opened once, and never again")
         self.window_names.add(body["window"])
@@ -245,10 +253,12 @@ class Book:
             self.policy.allows("windows", body["window"])
 
     def in_window(self, body: Any) -> None:
+        """Refuse a charge that names another window than the open one."""
         if body.get("window") != self.windows[-1]:
             raise Bad("charged to another window than the open one")
 
     def on_scope(self, body: Any) -> None:
+        """A filter scope is paid, once, under every cap."""
         if body["scope"] in self.scopes:
             raise Bad("a scope is paid once")
         self.in_window(body)
@@ -258,6 +268,7 @@ class Book:
                                       "position": len(self.hashes) - 1}
 
     def on_granted(self, body: Any) -> None:
+        """A plan is paid: within the caps, the policy, and the scope it draws on."""
         if body["grant"] in self.grants:
             raise Bad("granted twice")
         self.in_window(body)
@@ -275,6 +286,7 @@ class Book:
             self.draws(scope, plan, body["data"])
 
     def draws(self, name: str, plan: Node | None, data: str) -> None:
+        """Refuse a grant on a scope that nobody paid for, with another filter, or of two tables."""
         scope = self.scopes.get(name)
         paid = None if scope is None else scope["plan"]
         if paid is None or plan is None or {paid.name, plan.name} != {"IndividualFilter"} or (
@@ -286,6 +298,11 @@ class Book:
             scope["data"] = data
 
     def open_grant(self, body: Any) -> dict[str, Any]:
+        """The grant that an entry is about.
+
+        Raises:
+            Bad: there is none, or it is over.
+        """
         grant = self.grants.get(body["grant"])
         if grant is None or grant["status"] not in ("granted", "crashed"):
             raise Bad("no such grant, or it is over already")
@@ -297,6 +314,7 @@ class Book:
         grant["status"], grant["crashed"] = "crashed", body
 
     def on_released(self, body: Any) -> None:
+        """Releases, in order, each of which the grant's meter must admit."""
         grant = self.open_grant(body)
         if body["first"] != grant["releases"]:
             self.fault("releases are missing or repeated")
@@ -311,11 +329,13 @@ class Book:
 
     @staticmethod
     def listed(node: Any) -> list[Any]:
+        """The steps that a released node says it happened under, as a list."""
         if type(node["under"]) is not list:
             raise Bad("contexts that are no list")
         return list(node["under"])
 
     def over(self, body: Any, status: str) -> dict[str, Any]:
+        """Close the grant of the entry with `status`; its meter is not needed any more."""
         grant = self.open_grant(body)
         grant["status"], grant["settled"] = status, body
         if grant["body"].get("scope") is None:
@@ -327,10 +347,12 @@ class Book:
         return grant
 
     def on_settled(self, body: Any) -> None:
+        """A grant ends with releases; its per-record vector is wanted from now on."""
         grant = self.over(body, "settled")
         self.vectors.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
 
     def on_aborted(self, body: Any) -> None:
+        """A grant is handed back: only what touched nothing may be."""
         grant = self.over(body, "aborted")
         grant["touched"] = body["touched"]
         if body["touched"] or grant["releases"]:
@@ -338,6 +360,7 @@ class Book:
         self.add(-grant["body"]["units"], -grant["body"]["delta_units"], grant["body"])
 
     def on_corrected(self, body: Any) -> None:
+        """A charge is raised; what was handed back or drawn from a scope cannot be."""
         grant = self.grants.get(body["grant"])
         if grant is None or grant["body"].get("scope") is not None or (
                 grant["status"] == "aborted"):

@@ -27,9 +27,11 @@ class Cap:
             carried.get(key) == value for key, value in self.labels.items())
 
     def spent(self, window: str | None) -> Total:
+        """Units and delta units charged to it, in `window` if it is a cap for each."""
         return self.totals.get(window if self.each else None, (0, 0))
 
     def add(self, window: str | None, units: int, delta_units: int) -> Total:
+        """Charge it; returns what is spent then."""
         before = self.spent(window)
         after = before[0] + units, before[1] + delta_units
         self.totals[window if self.each else None] = after

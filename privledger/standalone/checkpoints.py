@@ -56,5 +56,6 @@ def state_of(book: Any) -> dict[str, Any]:
 
 
 def kept_grant(grant: Any) -> dict[str, Any]:
+    """What a checkpoint keeps of a grant, to compare it with the entries."""
     return {"grant": grant["name"], "position": grant["position"], "body": grant["body"],
             **{field: grant[field] for field in GRANT}}

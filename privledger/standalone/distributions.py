@@ -30,10 +30,12 @@ class Pair:
 
 
 def normal(x: float) -> float:
+    """Probability that a standard normal is at most x."""
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
 def gaussian_pair(squared: float) -> Pair:
+    """Losses of Gaussian DP with this mu squared, out to nine deviations."""
     mu = math.sqrt(squared)
     reach = 9 * mu
     return Pair(squared / 2 - reach, squared / 2 + reach, (),
@@ -55,6 +57,11 @@ def sampled_pair(rate: float, squared: float) -> Pair:
 
 
 def pair_of(node: Node, relation: str) -> Pair:
+    """The pair of distributions that dominates a leaf.
+
+    Raises:
+        NoPrice: none is known here.
+    """
     found = leaf_price(node, relation)
     epsilon = found.pure
     if found.exact is not None:
@@ -76,6 +83,7 @@ def pair_of(node: Node, relation: str) -> Pair:
 
 
 def collect(node: Node, relation: str, times: int, found: dict[Node, int]) -> None:
+    """Add to `found` how often each leaf of a plan runs, `times` over."""
     if node.name in ("Sequential", "Repeat"):
         for inner in node.inside:
             collect(inner, relation, times * int(node.fields.get("count", 1)), found)

@@ -34,6 +34,7 @@ class Efforts:
 
 
 def effort_of(plan: Node, curves: bool, whole: bool) -> float:
+    """How much work a plan's price is, in the units of the limits; a node met again is little."""
     total, seen, waiting = 0.0, set(), [(plan, 0.0)]
     while waiting:
         node, within = waiting.pop()

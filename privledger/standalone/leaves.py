@@ -39,6 +39,7 @@ class Price:
 
 
 def nothing() -> Price:
+    """The price of what releases nothing."""
     return Price(lambda order: 0.0, 0.0, 0.0)
 
 
@@ -155,16 +156,19 @@ def log_share(x: float) -> float:
 
 
 def pure_price(epsilon: float, curve: Curve | None = None, failure: float = 0.0) -> Price:
+    """The price of an epsilon; `curve` if more is known than pure DP says."""
     return Price(curve or pure_curve(epsilon), epsilon, failure=failure)
 
 
 def bounded_price(eta: float) -> Price:
+    """The price of a bounded range eta: at most eta squared over 8 of zCDP."""
     usual = pure_price(eta, bounded_curve(eta))
     usual.zcdp = min(usual.zcdp, eta * eta / 8)
     return usual
 
 
 def rho_price(rho: float) -> Price:
+    """The price of zCDP with this rho; no pure epsilon follows."""
     return Price(lambda order: order * rho, gdp=math.inf, zcdp=rho)
 
 

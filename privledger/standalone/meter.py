@@ -35,6 +35,7 @@ class Step:
         self.meaning = (self.kind, rate, found["parts"], found["certificate"], found["caps"])
 
     def opens(self, unit: Node) -> bool:
+        """Whether this step leads into `unit`: same kind, rate, parts, certificate and caps."""
         _, rate, parts, certificate, caps = self.meaning
         if self.kind == "poisson":
             return unit.name == "PoissonSample" and unit["rate"] == rate
@@ -68,6 +69,11 @@ class Meter:
         self.places: dict[str, Any] = {}  # what a sample was drawn from
 
     def release(self, chain: list[Step], leaf: Node) -> None:
+        """Take one release off the plan.
+
+        Raises:
+            Bad: the plan has no such node left there, or a sample is used at two places.
+        """
         above: dict[str, Any] = {}
         for place, step in enumerate(chain):
             if step.kind == "poisson":
@@ -81,6 +87,7 @@ class Meter:
         self.places.update(above)
 
     def take(self, chain: list[Step], leaf: Node, really: bool) -> bool:
+        """Whether the plan has `leaf` left under `chain`; taken off it if `really`."""
         if self.any_leaf:
             return True
         if not chain:
@@ -129,8 +136,10 @@ class Meter:
         return False
 
     def knows(self, token: str) -> bool:
+        """Whether a sample, partition or filter with this token was opened here."""
         return token in self.opened or any(run[0].knows(token) for run in self.choices)
 
 
 def below(meters: list[Meter], step: Step) -> Meter:
+    """The meter of what is under a step: of its own part, or the only one."""
     return meters[step.part] if step.kind == "part" else meters[0]

@@ -28,6 +28,7 @@ def number(value: Any) -> float:
 
 
 def moderate(value: Any) -> float:
+    """A positive number whose square is neither 0 nor infinite."""
     found = number(value)
     if not 1e-140 <= found <= 1e140:
         raise Bad("not a number from 1e-140 to 1e140")
@@ -35,10 +36,12 @@ def moderate(value: Any) -> float:
 
 
 def zero_or_more(value: Any) -> float:
+    """0, or a number that `real` takes."""
     return real(value, zero=True)
 
 
 def chance(zero: bool = False, one: bool = False) -> Callable[[Any], float]:
+    """A check for probabilities; whether 0 and 1 themselves pass is said beforehand."""
     def check(value: Any) -> float:
         found = number(value)
         if not (0 < found < 1 or (zero and found == 0) or (one and found == 1)):
@@ -48,6 +51,7 @@ def chance(zero: bool = False, one: bool = False) -> Callable[[Any], float]:
 
 
 def counted(least: int = 1) -> Callable[[Any], int]:
+    """A check for whole numbers from `least` to the largest count."""
     def check(value: Any) -> int:
         if whole(value, least) > MOST_COUNT:
             raise Bad(f"a count above {MOST_COUNT}")
@@ -56,6 +60,7 @@ def counted(least: int = 1) -> Callable[[Any], int]:
 
 
 def among(*words: str) -> Callable[[Any], str]:
+    """A check for a text that is one of `words`."""
     def check(value: Any) -> str:
         if type(value) is not str or value not in words:
             raise Bad(f"not one of {', '.join(words)}")
@@ -64,24 +69,28 @@ def among(*words: str) -> Callable[[Any], str]:
 
 
 def flag(value: Any) -> bool:
+    """True or false, and no number in their place."""
     if type(value) is not bool:
         raise Bad("not true or false")
     return value
 
 
 def note(value: Any) -> str:
+    """A text, maybe an empty one."""
     if type(value) is not str:
         raise Bad("not a text")
     return value
 
 
 def sentence(value: Any) -> str:
+    """A text that says something."""
     if type(value) is not str or not value.strip():
         raise Bad("not a sentence")
     return value
 
 
 def shares(value: Any) -> tuple[float, ...]:
+    """Positive shares of a Gaussian, together at most one."""
     if type(value) is not list:
         raise Bad("not a list of shares")
     found = tuple(moderate(share) for share in value)
@@ -91,6 +100,7 @@ def shares(value: Any) -> tuple[float, ...]:
 
 
 def ends(value: Any) -> tuple[float, ...]:
+    """Two rising numbers from -1 to 1: how far a score may change."""
     if type(value) is not list or len(value) != 2:
         raise Bad("not two numbers")
     low, high = number(value[0]), number(value[1])
@@ -162,6 +172,7 @@ class Node:
 
     @property
     def inner(self) -> Node:
+        """The only node inside, of a node that has one."""
         return self.inside[0]
 
 
@@ -172,6 +183,11 @@ class Table:
         self.known: dict[Any, Node] = {}
 
     def node(self, value: Any, deep: int = 1) -> Node:
+        """A node from its JSON; equal ones are one object, and are priced once.
+
+        Raises:
+            Bad: an unknown node or field, a bad parameter, or too deep a nesting.
+        """
         name = value.get("node") if type(value) is dict else None
         if type(name) is not str or name not in NODES:
             raise Bad(f"no node that is known: {name}")

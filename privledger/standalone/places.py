@@ -51,11 +51,13 @@ def check_regular(path: str) -> None:
 
 
 def open_file(path: str) -> Any:
+    """Open a regular file for bytes; a pipe or a device is refused, not waited for."""
     check_regular(path)
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 
 def is_database(path: str) -> bool:
+    """Whether a file begins as SQLite files do."""
     with open_file(path) as file:
         return bool(file.read(16) == MAGIC)
 
@@ -108,6 +110,7 @@ class Database:
         self.connection.setlimit(0, length)  # SQLITE_LIMIT_LENGTH
 
     def close(self) -> None:
+        """Close it, and remove the copy that was made of it, if one was."""
         self.connection.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -155,6 +158,7 @@ class Database:
             after = found[-1][0]
 
     def one(self, columns: str, tail: str, after: int) -> list[tuple[Any, ...]]:
+        """The next row behind `after`; without its body where that is too large."""
         for body in ("body", "NULL"):
             try:
                 return self.connection.execute(columns.format(body) + tail, (after, 1)).fetchall()
@@ -209,6 +213,7 @@ class Database:
 
 
 def text_of(value: Any) -> str:
+    """Bytes of the database as text, damaged characters marked; refused if they are none."""
     if not isinstance(value, bytes):
         raise Bad("a damaged page: a text is none")
     return value.decode("utf-8", "replace")

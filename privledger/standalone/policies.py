@@ -12,12 +12,14 @@ LIMIT = record({"max_epsilon": (real, True), "max_delta": (chance(zero=True), Tr
 
 
 def relations(value: Any) -> Any:
+    """A relation, or a list of them."""
     for one in value if type(value) is list else [value]:
         among(*RELATIONS)(one)
     return value
 
 
 def limits(value: Any) -> Any:
+    """Limits of single tables: each an epsilon and a delta."""
     labels(dict.fromkeys(value, "") if type(value) is dict else value)
     for one in value.values():
         if set(LIMIT(one)) != {"max_epsilon", "max_delta"}:
@@ -51,11 +53,13 @@ class Policy:
         self.rows: dict[str, Any] = {}
 
     def allows(self, rule: str, found: str) -> None:
+        """Refuse a word that a list of the policy does not have; no list allows all."""
         allowed = self.value.get(rule)
         if allowed is not None and found not in allowed:
             raise Bad(f"against the ledger's policy, {rule}: {found}")
 
     def creation(self, body: Any) -> None:
+        """Hold the first entry against the policy: relation, delta, mode."""
         relation = self.value.get("relation")
         right = relation if type(relation) is list else [relation]
         delta = body["budget"]["delta"]
@@ -68,9 +72,11 @@ class Policy:
             raise Bad("against the ledger's policy, allow_simulation")
 
     def protected(self, body: Any) -> None:
+        """Note the rows of a table, if they are public."""
         self.rows[body["data"]] = body.get("rows")
 
     def planned(self, plan: Node | None) -> None:
+        """Hold a plan against the policy: mechanisms, and what is asserted."""
         if plan is None:
             return
         for kind in sorted(spending(plan)):
@@ -79,6 +85,7 @@ class Policy:
                 raise Bad(f"against the ledger's policy, allow_asserted: {kind}")
 
     def granted(self, body: Any) -> None:
+        """Hold a grant against the policy: learner, isolation, rows of the table."""
         self.allows("learners", body["learner"])
         self.allows("isolation", body.get("isolation", "guarded"))
         rows, least = self.rows.get(body["data"]), self.value.get("min_rows")
@@ -86,6 +93,7 @@ class Policy:
             raise Bad("against the ledger's policy, min_rows")
 
     def released(self, body: Any) -> None:
+        """Refuse an asserted sensitivity where the policy does."""
         if not self.value.get("allow_asserted") and any(
                 question.startswith("asserted:") for question in body["questions"]):
             raise Bad("against the ledger's policy, allow_asserted: a sensitivity")

@@ -20,6 +20,7 @@ MOST_STEPS = 64
 
 
 def price(node: Node, relation: str) -> Price:
+    """What a node costs under a relation; kept at the node, and computed once."""
     found = node.prices.get(relation)
     if found is None:
         make = RULES[node.name] if node.name in COMPOSITES else leaf_price
@@ -28,11 +29,13 @@ def price(node: Node, relation: str) -> Price:
 
 
 def only(relation: str, right: str, what: str) -> None:
+    """Refuse another relation than the `right` one, by name."""
     if relation != right:
         raise Bad(f"{what} has a price under {right} only")
 
 
 def in_sequence(parts: list[Price]) -> Price:
+    """The price of parts that follow each other: every currency adds up."""
     if len(parts) == 1:
         return parts[0]
     exact = None if any(one.exact is None for one in parts) else math.fsum(
@@ -44,6 +47,7 @@ def in_sequence(parts: list[Price]) -> Price:
 
 
 def dearest(parts: list[Price]) -> Price:
+    """The price of one part, whichever: the largest in every currency."""
     exact = None if any(one.exact is None for one in parts) else max(
         one.exact or 0 for one in parts)
     return Price(lambda order: max(one.renyi(order) for one in parts),
@@ -52,14 +56,17 @@ def dearest(parts: list[Price]) -> Price:
 
 
 def once(node: Node) -> list[Node]:
+    """The nodes inside, equal ones once."""
     return list(dict.fromkeys(node.inside))
 
 
 def sequential(node: Node, relation: str) -> Price:
+    """A `Sequential`: sums; an empty one costs nothing."""
     return in_sequence([price(one, relation) for one in node.inside]) if node.inside else nothing()
 
 
 def repeat(node: Node, relation: str) -> Price:
+    """A `Repeat`: `count` times the inner price."""
     one, times = price(node.inner, relation), node["count"]
     return Price(lambda order: times * one.renyi(order), times * one.pure if one.pure else 0.0,
                  None if one.exact is None else times * one.exact,
@@ -95,10 +102,12 @@ def parallel(node: Node, relation: str) -> Price:
 
 
 def one_of(node: Node, relation: str) -> Price:
+    """A `OneOf`: the dearest alternative."""
     return dearest([price(one, relation) for one in once(node)])
 
 
 def individual(node: Node, relation: str) -> Price:
+    """An `IndividualFilter`: its cap, whatever runs under it."""
     only(relation, "add_remove", "an individual filter")
     cap, order = node["cap"], node["order"]
     if node["kind"] == "gdp":
@@ -119,11 +128,13 @@ def amplified(rate: float, inner: Price) -> Price:
 
 
 def check_sampled(node: Node) -> None:
+    """Refuse what has no price under a sample."""
     if node.inner.kinds & {"IndividualFilter", "Group"}:
         raise Bad(f"an individual filter or a group inside a {node.name}")
 
 
 def poisson(node: Node, relation: str) -> Price:
+    """A `PoissonSample`: amplified, except at rate one."""
     only(relation, "add_remove", "a Poisson sample")
     check_sampled(node)
     inner, rate = price(node.inner, relation), node["rate"]
@@ -133,6 +144,7 @@ def poisson(node: Node, relation: str) -> Price:
 
 
 def sample(node: Node, rate: float, inner: Price) -> Price:
+    """A Poisson sample of this rate: exact for one Gaussian, else by moments of the inner curve."""
     found = amplified(rate, inner)
     known: dict[float, float] = {}
 
@@ -184,6 +196,7 @@ def several(child: Node, stated: str, steps: int) -> Price:
 
 
 def triangles(inner: Price, steps: int, order: float) -> float:
+    """A Renyi bound for `steps` neighbours in a row, by the triangle inequality."""
     total = inner.renyi(order * steps)
     for j in range(steps, 1, -1):
         at = order * steps / j
@@ -193,16 +206,19 @@ def triangles(inner: Price, steps: int, order: float) -> float:
 
 
 def group(node: Node, relation: str) -> Price:
+    """A `Group`: several rows of one person."""
     return price(node.inner, relation) if node["rows"] == 1 else several(
         node.inner, relation, node["rows"])
 
 
 def as_replace_one(node: Node, relation: str) -> Price:
+    """An `AsReplaceOne`: one removal and one addition."""
     only(relation, "replace_one", "AsReplaceOne")
     return several(node.inner, "add_remove", 2)
 
 
 def label_only(node: Node, relation: str) -> Price:
+    """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
     if "FixedSizeSample" in node.inner.kinds:
         raise Bad("a sample of fixed size inside LabelOnly")
@@ -234,6 +250,7 @@ def tuning(node: Node, relation: str) -> Price:
 
 
 def mean_runs(shape: float, success: float) -> float:
+    """Mean number of trials of a `Tuning` with this law."""
     if shape == 0:
         return (1 / success - 1) / math.log(1 / success)
     falling = -math.expm1(shape * math.log(success))
@@ -294,6 +311,7 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
 
 
 def node_failing(plan: Node) -> bool:
+    """Whether a plan is nothing but an asserted node that may fail."""
     return plan.name == "Asserted" and plan["delta"] > 0 and plan["epsilon"] < 300
 
 

@@ -26,12 +26,14 @@ class NoPrice(Exception):
 
 
 def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, refused if a key is there twice."""
     if len(dict(pairs)) != len(pairs):
         raise Bad("the same key twice in one object")
     return dict(pairs)
 
 
 def finite(text: str) -> float:
+    """A number of JSON, refused if it is none of size."""
     if not math.isfinite(float(text)):
         raise Bad("a number that is not finite")
     return float(text)
@@ -63,6 +65,7 @@ def chain_hash(position: int, kind: str, text: str, previous: str) -> str:
 
 
 def whole(value: Any, least: int = 0) -> int:
+    """A whole number of at least `least`; no true, no 1.0."""
     if type(value) is not int or value < least:
         raise Bad(f"not a whole number of at least {least}")
     return value

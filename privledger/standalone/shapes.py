@@ -15,24 +15,28 @@ ISOLATIONS = ("guarded", "brokered")
 
 
 def renyi_order(value: Any) -> float:
+    """An order of a filter: 0, where it has none, up to the largest."""
     if zero_or_more(value) > MOST_ORDER:
         raise Bad(f"an order above {MOST_ORDER}")
     return float(value)
 
 
 def text(value: Any) -> str:
+    """A text, maybe an empty one."""
     if type(value) is not str:
         raise Bad("not a text")
     return value
 
 
 def name(value: Any) -> str:
+    """A text that is not empty."""
     if not text(value):
         raise Bad("an empty name")
     return str(value)
 
 
 def period(value: Any) -> str:
+    """The name of a window: printable, at most 200 characters."""
     if not text(value).strip() or len(value) > 200 or not value.isprintable():
         raise Bad("not the name of a window")
     return str(value)
@@ -53,12 +57,14 @@ def maybe(rule: Rule) -> Rule:
 
 
 def plan(value: Any) -> Any:
+    """An object; what is in it is read by the table of nodes."""
     if type(value) is not dict:
         raise Bad("not a plan")
     return value
 
 
 def labels(value: Any) -> Any:
+    """Labels: short texts by short names."""
     if type(value) is not dict or not all(
             type(one) is str and key and len(key) <= 200 and len(one) <= 200
             for key, one in value.items()):
@@ -84,6 +90,7 @@ def record(shape: dict[str, tuple[Rule, bool]]) -> Rule:
 
 
 def item(value: Any) -> Any:
+    """A release: places of its node and question, and how many cells were asked."""
     if type(value) is not list or len(value) != 3:
         raise Bad("not a node, a question and a number of cells")
     return [whole(one) for one in value]
@@ -155,6 +162,7 @@ def check_shape(kind: Any, body: Any, format_: int) -> None:
 
 
 def check_created(body: Any) -> None:
+    """Refuse fields that the creation's format did not have, or that exclude each other."""
     caps = body.get("caps") or []
     if (caps and body["format"] < 2) or (body["format"] < 3 and (
             body.get("policy") is not None

@@ -29,6 +29,7 @@ class Vectors:
         self.given = False
 
     def settled(self, entry: int, body: Any, scope: str | None) -> None:
+        """Note the vector that a settlement names, to be looked at in the end."""
         vector = body.get("vector")
         if vector:
             self.wanted.append((entry, vector["name"], vector["sha256"],
@@ -54,6 +55,7 @@ class Vectors:
         return found
 
     def one(self, data: bytes | None, digest: str, scope: str) -> None:
+        """Look at one vector: its digest, its length, and what each record has spent by then."""
         if data is None or hashlib.sha256(data).hexdigest() != digest:
             raise Bad("the per-record vector is missing or was edited")
         head = opened(data, 8)[:8]

@@ -33,6 +33,7 @@ NEVER = (
 
 
 def many(count: int, one: str, more: str) -> str:
+    """A number with its noun, singular or plural."""
     return f"{count} {one if count == 1 else more}"
 
 
@@ -49,6 +50,7 @@ def compared(receipt: Any) -> str:
 
 
 def read_receipt(path: str) -> dict[str, Any]:
+    """A receipt from a file, or from what `privledger run --format json` prints."""
     with open_file(path) as file:
         raw = file.read(MOST_RECEIPT + 1)
     if len(raw) > MOST_RECEIPT:
@@ -93,6 +95,7 @@ def read_history(path: str) -> Book:
 
 
 def read_database(path: str, book: Book) -> None:
+    """Read a ledger's own file into `book`, after looking for faults of the file itself."""
     try:
         file = Database(path)
     except sqlite3.Error as error:
@@ -120,6 +123,7 @@ def read_database(path: str, book: Book) -> None:
 
 
 def spent(book: Book) -> str:
+    """Epsilon that is spent, in twelve digits, rounded up; words where it has no formula here."""
     try:
         value = epsilon_of(book.filter or "basic", Fraction(book.units, UNIT), book.order,
                            book.delta)
@@ -130,6 +134,7 @@ def spent(book: Book) -> str:
 
 
 def report(book: Book, receipt: Any = None) -> None:
+    """Print the verdict, the first faults, the promise and the totals."""
     print(compared(receipt))
     print(f"NOT TRUSTED: {many(len(book.faults), 'finding', 'findings')}" if book.faults
           else f"clean: {many(len(book.hashes), 'entry', 'entries')} re-read")
@@ -150,6 +155,7 @@ def report(book: Book, receipt: Any = None) -> None:
 
 
 def main() -> int:
+    """Read the arguments and the history; 0 if nothing is wrong with it."""
     parser = argparse.ArgumentParser(description="Check the history of a privacy-budget ledger.")
     parser.add_argument("history", help="a ledger's file, or what `privledger export` wrote")
     parser.add_argument("--receipt", help="a receipt that was kept elsewhere")

@@ -66,12 +66,14 @@ class NoPrice(Exception):
 
 
 def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, refused if a key is there twice."""
     if len(dict(pairs)) != len(pairs):
         raise Bad("the same key twice in one object")
     return dict(pairs)
 
 
 def finite(text: str) -> float:
+    """A number of JSON, refused if it is none of size."""
     if not math.isfinite(float(text)):
         raise Bad("a number that is not finite")
     return float(text)
@@ -103,6 +105,7 @@ def chain_hash(position: int, kind: str, text: str, previous: str) -> str:
 
 
 def whole(value: Any, least: int = 0) -> int:
+    """A whole number of at least `least`; no true, no 1.0."""
     if type(value) is not int or value < least:
         raise Bad(f"not a whole number of at least {least}")
     return value
@@ -170,11 +173,13 @@ def check_regular(path: str) -> None:
 
 
 def open_file(path: str) -> Any:
+    """Open a regular file for bytes; a pipe or a device is refused, not waited for."""
     check_regular(path)
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 
 def is_database(path: str) -> bool:
+    """Whether a file begins as SQLite files do."""
     with open_file(path) as file:
         return bool(file.read(16) == MAGIC)
 
@@ -227,6 +232,7 @@ class Database:
         self.connection.setlimit(0, length)  # SQLITE_LIMIT_LENGTH
 
     def close(self) -> None:
+        """Close it, and remove the copy that was made of it, if one was."""
         self.connection.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -274,6 +280,7 @@ class Database:
             after = found[-1][0]
 
     def one(self, columns: str, tail: str, after: int) -> list[tuple[Any, ...]]:
+        """The next row behind `after`; without its body where that is too large."""
         for body in ("body", "NULL"):
             try:
                 return self.connection.execute(columns.format(body) + tail, (after, 1)).fetchall()
@@ -328,6 +335,7 @@ class Database:
 
 
 def text_of(value: Any) -> str:
+    """Bytes of the database as text, damaged characters marked; refused if they are none."""
     if not isinstance(value, bytes):
         raise Bad("a damaged page: a text is none")
     return value.decode("utf-8", "replace")
@@ -358,6 +366,7 @@ def number(value: Any) -> float:
 
 
 def moderate(value: Any) -> float:
+    """A positive number whose square is neither 0 nor infinite."""
     found = number(value)
     if not 1e-140 <= found <= 1e140:
         raise Bad("not a number from 1e-140 to 1e140")
@@ -365,10 +374,12 @@ def moderate(value: Any) -> float:
 
 
 def zero_or_more(value: Any) -> float:
+    """0, or a number that `real` takes."""
     return real(value, zero=True)
 
 
 def chance(zero: bool = False, one: bool = False) -> Callable[[Any], float]:
+    """A check for probabilities; whether 0 and 1 themselves pass is said beforehand."""
     def check(value: Any) -> float:
         found = number(value)
         if not (0 < found < 1 or (zero and found == 0) or (one and found == 1)):
@@ -378,6 +389,7 @@ def chance(zero: bool = False, one: bool = False) -> Callable[[Any], float]:
 
 
 def counted(least: int = 1) -> Callable[[Any], int]:
+    """A check for whole numbers from `least` to the largest count."""
     def check(value: Any) -> int:
         if whole(value, least) > MOST_COUNT:
             raise Bad(f"a count above {MOST_COUNT}")
@@ -386,6 +398,7 @@ def counted(least: int = 1) -> Callable[[Any], int]:
 
 
 def among(*words: str) -> Callable[[Any], str]:
+    """A check for a text that is one of `words`."""
     def check(value: Any) -> str:
         if type(value) is not str or value not in words:
             raise Bad(f"not one of {', '.join(words)}")
@@ -394,24 +407,28 @@ def among(*words: str) -> Callable[[Any], str]:
 
 
 def flag(value: Any) -> bool:
+    """True or false, and no number in their place."""
     if type(value) is not bool:
         raise Bad("not true or false")
     return value
 
 
 def note(value: Any) -> str:
+    """A text, maybe an empty one."""
     if type(value) is not str:
         raise Bad("not a text")
     return value
 
 
 def sentence(value: Any) -> str:
+    """A text that says something."""
     if type(value) is not str or not value.strip():
         raise Bad("not a sentence")
     return value
 
 
 def shares(value: Any) -> tuple[float, ...]:
+    """Positive shares of a Gaussian, together at most one."""
     if type(value) is not list:
         raise Bad("not a list of shares")
     found = tuple(moderate(share) for share in value)
@@ -421,6 +438,7 @@ def shares(value: Any) -> tuple[float, ...]:
 
 
 def ends(value: Any) -> tuple[float, ...]:
+    """Two rising numbers from -1 to 1: how far a score may change."""
     if type(value) is not list or len(value) != 2:
         raise Bad("not two numbers")
     low, high = number(value[0]), number(value[1])
@@ -492,6 +510,7 @@ class Node:
 
     @property
     def inner(self) -> Node:
+        """The only node inside, of a node that has one."""
         return self.inside[0]
 
 
@@ -502,6 +521,11 @@ class Table:
         self.known: dict[Any, Node] = {}
 
     def node(self, value: Any, deep: int = 1) -> Node:
+        """A node from its JSON; equal ones are one object, and are priced once.
+
+        Raises:
+            Bad: an unknown node or field, a bad parameter, or too deep a nesting.
+        """
         name = value.get("node") if type(value) is dict else None
         if type(name) is not str or name not in NODES:
             raise Bad(f"no node that is known: {name}")
@@ -571,24 +595,28 @@ ISOLATIONS = ("guarded", "brokered")
 
 
 def renyi_order(value: Any) -> float:
+    """An order of a filter: 0, where it has none, up to the largest."""
     if zero_or_more(value) > MOST_ORDER:
         raise Bad(f"an order above {MOST_ORDER}")
     return float(value)
 
 
 def text(value: Any) -> str:
+    """A text, maybe an empty one."""
     if type(value) is not str:
         raise Bad("not a text")
     return value
 
 
 def name(value: Any) -> str:
+    """A text that is not empty."""
     if not text(value):
         raise Bad("an empty name")
     return str(value)
 
 
 def period(value: Any) -> str:
+    """The name of a window: printable, at most 200 characters."""
     if not text(value).strip() or len(value) > 200 or not value.isprintable():
         raise Bad("not the name of a window")
     return str(value)
@@ -609,12 +637,14 @@ def maybe(rule: Rule) -> Rule:
 
 
 def plan(value: Any) -> Any:
+    """An object; what is in it is read by the table of nodes."""
     if type(value) is not dict:
         raise Bad("not a plan")
     return value
 
 
 def labels(value: Any) -> Any:
+    """Labels: short texts by short names."""
     if type(value) is not dict or not all(
             type(one) is str and key and len(key) <= 200 and len(one) <= 200
             for key, one in value.items()):
@@ -640,6 +670,7 @@ def record(shape: dict[str, tuple[Rule, bool]]) -> Rule:
 
 
 def item(value: Any) -> Any:
+    """A release: places of its node and question, and how many cells were asked."""
     if type(value) is not list or len(value) != 3:
         raise Bad("not a node, a question and a number of cells")
     return [whole(one) for one in value]
@@ -711,6 +742,7 @@ def check_shape(kind: Any, body: Any, format_: int) -> None:
 
 
 def check_created(body: Any) -> None:
+    """Refuse fields that the creation's format did not have, or that exclude each other."""
     caps = body.get("caps") or []
     if (caps and body["format"] < 2) or (body["format"] < 3 and (
             body.get("policy") is not None
@@ -758,6 +790,7 @@ class Price:
 
 
 def nothing() -> Price:
+    """The price of what releases nothing."""
     return Price(lambda order: 0.0, 0.0, 0.0)
 
 
@@ -874,16 +907,19 @@ def log_share(x: float) -> float:
 
 
 def pure_price(epsilon: float, curve: Curve | None = None, failure: float = 0.0) -> Price:
+    """The price of an epsilon; `curve` if more is known than pure DP says."""
     return Price(curve or pure_curve(epsilon), epsilon, failure=failure)
 
 
 def bounded_price(eta: float) -> Price:
+    """The price of a bounded range eta: at most eta squared over 8 of zCDP."""
     usual = pure_price(eta, bounded_curve(eta))
     usual.zcdp = min(usual.zcdp, eta * eta / 8)
     return usual
 
 
 def rho_price(rho: float) -> Price:
+    """The price of zCDP with this rho; no pure epsilon follows."""
     return Price(lambda order: order * rho, gdp=math.inf, zcdp=rho)
 
 
@@ -1047,10 +1083,12 @@ class Pair:
 
 
 def normal(x: float) -> float:
+    """Probability that a standard normal is at most x."""
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
 def gaussian_pair(squared: float) -> Pair:
+    """Losses of Gaussian DP with this mu squared, out to nine deviations."""
     mu = math.sqrt(squared)
     reach = 9 * mu
     return Pair(squared / 2 - reach, squared / 2 + reach, (),
@@ -1072,6 +1110,11 @@ def sampled_pair(rate: float, squared: float) -> Pair:
 
 
 def pair_of(node: Node, relation: str) -> Pair:
+    """The pair of distributions that dominates a leaf.
+
+    Raises:
+        NoPrice: none is known here.
+    """
     found = leaf_price(node, relation)
     epsilon = found.pure
     if found.exact is not None:
@@ -1093,6 +1136,7 @@ def pair_of(node: Node, relation: str) -> Pair:
 
 
 def collect(node: Node, relation: str, times: int, found: dict[Node, int]) -> None:
+    """Add to `found` how often each leaf of a plan runs, `times` over."""
     if node.name in ("Sequential", "Repeat"):
         for inner in node.inside:
             collect(inner, relation, times * int(node.fields.get("count", 1)), found)
@@ -1333,6 +1377,7 @@ MOST_STEPS = 64
 
 
 def price(node: Node, relation: str) -> Price:
+    """What a node costs under a relation; kept at the node, and computed once."""
     found = node.prices.get(relation)
     if found is None:
         make = RULES[node.name] if node.name in COMPOSITES else leaf_price
@@ -1341,11 +1386,13 @@ def price(node: Node, relation: str) -> Price:
 
 
 def only(relation: str, right: str, what: str) -> None:
+    """Refuse another relation than the `right` one, by name."""
     if relation != right:
         raise Bad(f"{what} has a price under {right} only")
 
 
 def in_sequence(parts: list[Price]) -> Price:
+    """The price of parts that follow each other: every currency adds up."""
     if len(parts) == 1:
         return parts[0]
     exact = None if any(one.exact is None for one in parts) else math.fsum(
@@ -1357,6 +1404,7 @@ def in_sequence(parts: list[Price]) -> Price:
 
 
 def dearest(parts: list[Price]) -> Price:
+    """The price of one part, whichever: the largest in every currency."""
     exact = None if any(one.exact is None for one in parts) else max(
         one.exact or 0 for one in parts)
     return Price(lambda order: max(one.renyi(order) for one in parts),
@@ -1365,14 +1413,17 @@ def dearest(parts: list[Price]) -> Price:
 
 
 def once(node: Node) -> list[Node]:
+    """The nodes inside, equal ones once."""
     return list(dict.fromkeys(node.inside))
 
 
 def sequential(node: Node, relation: str) -> Price:
+    """A `Sequential`: sums; an empty one costs nothing."""
     return in_sequence([price(one, relation) for one in node.inside]) if node.inside else nothing()
 
 
 def repeat(node: Node, relation: str) -> Price:
+    """A `Repeat`: `count` times the inner price."""
     one, times = price(node.inner, relation), node["count"]
     return Price(lambda order: times * one.renyi(order), times * one.pure if one.pure else 0.0,
                  None if one.exact is None else times * one.exact,
@@ -1408,10 +1459,12 @@ def parallel(node: Node, relation: str) -> Price:
 
 
 def one_of(node: Node, relation: str) -> Price:
+    """A `OneOf`: the dearest alternative."""
     return dearest([price(one, relation) for one in once(node)])
 
 
 def individual(node: Node, relation: str) -> Price:
+    """An `IndividualFilter`: its cap, whatever runs under it."""
     only(relation, "add_remove", "an individual filter")
     cap, order = node["cap"], node["order"]
     if node["kind"] == "gdp":
@@ -1432,11 +1485,13 @@ def amplified(rate: float, inner: Price) -> Price:
 
 
 def check_sampled(node: Node) -> None:
+    """Refuse what has no price under a sample."""
     if node.inner.kinds & {"IndividualFilter", "Group"}:
         raise Bad(f"an individual filter or a group inside a {node.name}")
 
 
 def poisson(node: Node, relation: str) -> Price:
+    """A `PoissonSample`: amplified, except at rate one."""
     only(relation, "add_remove", "a Poisson sample")
     check_sampled(node)
     inner, rate = price(node.inner, relation), node["rate"]
@@ -1446,6 +1501,7 @@ def poisson(node: Node, relation: str) -> Price:
 
 
 def sample(node: Node, rate: float, inner: Price) -> Price:
+    """A Poisson sample of this rate: exact for one Gaussian, else by moments of the inner curve."""
     found = amplified(rate, inner)
     known: dict[float, float] = {}
 
@@ -1497,6 +1553,7 @@ def several(child: Node, stated: str, steps: int) -> Price:
 
 
 def triangles(inner: Price, steps: int, order: float) -> float:
+    """A Renyi bound for `steps` neighbours in a row, by the triangle inequality."""
     total = inner.renyi(order * steps)
     for j in range(steps, 1, -1):
         at = order * steps / j
@@ -1506,16 +1563,19 @@ def triangles(inner: Price, steps: int, order: float) -> float:
 
 
 def group(node: Node, relation: str) -> Price:
+    """A `Group`: several rows of one person."""
     return price(node.inner, relation) if node["rows"] == 1 else several(
         node.inner, relation, node["rows"])
 
 
 def as_replace_one(node: Node, relation: str) -> Price:
+    """An `AsReplaceOne`: one removal and one addition."""
     only(relation, "replace_one", "AsReplaceOne")
     return several(node.inner, "add_remove", 2)
 
 
 def label_only(node: Node, relation: str) -> Price:
+    """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
     if "FixedSizeSample" in node.inner.kinds:
         raise Bad("a sample of fixed size inside LabelOnly")
@@ -1547,6 +1607,7 @@ def tuning(node: Node, relation: str) -> Price:
 
 
 def mean_runs(shape: float, success: float) -> float:
+    """Mean number of trials of a `Tuning` with this law."""
     if shape == 0:
         return (1 / success - 1) / math.log(1 / success)
     falling = -math.expm1(shape * math.log(success))
@@ -1607,6 +1668,7 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
 
 
 def node_failing(plan: Node) -> bool:
+    """Whether a plan is nothing but an asserted node that may fail."""
     return plan.name == "Asserted" and plan["delta"] > 0 and plan["epsilon"] < 300
 
 
@@ -1705,6 +1767,7 @@ class Step:
         self.meaning = (self.kind, rate, found["parts"], found["certificate"], found["caps"])
 
     def opens(self, unit: Node) -> bool:
+        """Whether this step leads into `unit`: same kind, rate, parts, certificate and caps."""
         _, rate, parts, certificate, caps = self.meaning
         if self.kind == "poisson":
             return unit.name == "PoissonSample" and unit["rate"] == rate
@@ -1738,6 +1801,11 @@ class Meter:
         self.places: dict[str, Any] = {}  # what a sample was drawn from
 
     def release(self, chain: list[Step], leaf: Node) -> None:
+        """Take one release off the plan.
+
+        Raises:
+            Bad: the plan has no such node left there, or a sample is used at two places.
+        """
         above: dict[str, Any] = {}
         for place, step in enumerate(chain):
             if step.kind == "poisson":
@@ -1751,6 +1819,7 @@ class Meter:
         self.places.update(above)
 
     def take(self, chain: list[Step], leaf: Node, really: bool) -> bool:
+        """Whether the plan has `leaf` left under `chain`; taken off it if `really`."""
         if self.any_leaf:
             return True
         if not chain:
@@ -1799,10 +1868,12 @@ class Meter:
         return False
 
     def knows(self, token: str) -> bool:
+        """Whether a sample, partition or filter with this token was opened here."""
         return token in self.opened or any(run[0].knows(token) for run in self.choices)
 
 
 def below(meters: list[Meter], step: Step) -> Meter:
+    """The meter of what is under a step: of its own part, or the only one."""
     return meters[step.part] if step.kind == "part" else meters[0]
 
 
@@ -1815,12 +1886,14 @@ LIMIT = record({"max_epsilon": (real, True), "max_delta": (chance(zero=True), Tr
 
 
 def relations(value: Any) -> Any:
+    """A relation, or a list of them."""
     for one in value if type(value) is list else [value]:
         among(*RELATIONS)(one)
     return value
 
 
 def limits(value: Any) -> Any:
+    """Limits of single tables: each an epsilon and a delta."""
     labels(dict.fromkeys(value, "") if type(value) is dict else value)
     for one in value.values():
         if set(LIMIT(one)) != {"max_epsilon", "max_delta"}:
@@ -1854,11 +1927,13 @@ class Policy:
         self.rows: dict[str, Any] = {}
 
     def allows(self, rule: str, found: str) -> None:
+        """Refuse a word that a list of the policy does not have; no list allows all."""
         allowed = self.value.get(rule)
         if allowed is not None and found not in allowed:
             raise Bad(f"against the ledger's policy, {rule}: {found}")
 
     def creation(self, body: Any) -> None:
+        """Hold the first entry against the policy: relation, delta, mode."""
         relation = self.value.get("relation")
         right = relation if type(relation) is list else [relation]
         delta = body["budget"]["delta"]
@@ -1871,9 +1946,11 @@ class Policy:
             raise Bad("against the ledger's policy, allow_simulation")
 
     def protected(self, body: Any) -> None:
+        """Note the rows of a table, if they are public."""
         self.rows[body["data"]] = body.get("rows")
 
     def planned(self, plan: Node | None) -> None:
+        """Hold a plan against the policy: mechanisms, and what is asserted."""
         if plan is None:
             return
         for kind in sorted(spending(plan)):
@@ -1882,6 +1959,7 @@ class Policy:
                 raise Bad(f"against the ledger's policy, allow_asserted: {kind}")
 
     def granted(self, body: Any) -> None:
+        """Hold a grant against the policy: learner, isolation, rows of the table."""
         self.allows("learners", body["learner"])
         self.allows("isolation", body.get("isolation", "guarded"))
         rows, least = self.rows.get(body["data"]), self.value.get("min_rows")
@@ -1889,6 +1967,7 @@ class Policy:
             raise Bad("against the ledger's policy, min_rows")
 
     def released(self, body: Any) -> None:
+        """Refuse an asserted sensitivity where the policy does."""
         if not self.value.get("allow_asserted") and any(
                 question.startswith("asserted:") for question in body["questions"]):
             raise Bad("against the ledger's policy, allow_asserted: a sensitivity")
@@ -1940,6 +2019,7 @@ class Efforts:
 
 
 def effort_of(plan: Node, curves: bool, whole: bool) -> float:
+    """How much work a plan's price is, in the units of the limits; a node met again is little."""
     total, seen, waiting = 0.0, set(), [(plan, 0.0)]
     while waiting:
         node, within = waiting.pop()
@@ -1990,9 +2070,11 @@ class Cap:
             carried.get(key) == value for key, value in self.labels.items())
 
     def spent(self, window: str | None) -> Total:
+        """Units and delta units charged to it, in `window` if it is a cap for each."""
         return self.totals.get(window if self.each else None, (0, 0))
 
     def add(self, window: str | None, units: int, delta_units: int) -> Total:
+        """Charge it; returns what is spent then."""
         before = self.spent(window)
         after = before[0] + units, before[1] + delta_units
         self.totals[window if self.each else None] = after
@@ -2028,6 +2110,7 @@ class Vectors:
         self.given = False
 
     def settled(self, entry: int, body: Any, scope: str | None) -> None:
+        """Note the vector that a settlement names, to be looked at in the end."""
         vector = body.get("vector")
         if vector:
             self.wanted.append((entry, vector["name"], vector["sha256"],
@@ -2053,6 +2136,7 @@ class Vectors:
         return found
 
     def one(self, data: bytes | None, digest: str, scope: str) -> None:
+        """Look at one vector: its digest, its length, and what each record has spent by then."""
         if data is None or hashlib.sha256(data).hexdigest() != digest:
             raise Bad("the per-record vector is missing or was edited")
         head = opened(data, 8)[:8]
@@ -2152,6 +2236,7 @@ def state_of(book: Any) -> dict[str, Any]:
 
 
 def kept_grant(grant: Any) -> dict[str, Any]:
+    """What a checkpoint keeps of a grant, to compare it with the entries."""
     return {"grant": grant["name"], "position": grant["position"], "body": grant["body"],
             **{field: grant[field] for field in GRANT}}
 
@@ -2194,6 +2279,7 @@ class Book:
     # --- entries -----------------------------------------------------------------------------
 
     def fault(self, text: str) -> None:
+        """Note a fault at the entry that is read now, up to a number of them."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append((len(self.hashes) - 1, text))
 
@@ -2205,6 +2291,7 @@ class Book:
         return True
 
     def note(self, text: str) -> None:
+        """Note once what could not be checked, with the entry where it first was so."""
         self.notes.setdefault(text, len(self.hashes) - 1)
 
     def take(self, raw: bytes) -> None:
@@ -2286,6 +2373,7 @@ class Book:
     # --- the promise -------------------------------------------------------------------------
 
     def on_created(self, body: Any) -> None:
+        """The promise: format, relation, mode, budget, caps, policy."""
         self.created, self.format = body, body["format"]
         self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
         self.epsilon = float(body["budget"]["epsilon"])
@@ -2296,6 +2384,7 @@ class Book:
             self.policy.creation(body)
 
     def on_filter(self, body: Any) -> None:
+        """The filter and its cap, which must be what the budget allows."""
         if self.filter or self.grants or self.scopes:
             raise Bad("the filter is fixed once, before anything is granted")
         self.filter, self.order, self.filter_body = body["kind"], float(body["order"]), body
@@ -2321,6 +2410,7 @@ class Book:
                     self.check_cap(cap, total, window)
 
     def check_cap(self, cap: Cap, total: Any, window: str | None) -> None:
+        """Note a fault if `total` is over `cap`, in the filter's units."""
         if self.allowed is None:
             raise Bad("counted before the filter was fixed")
         units, delta_units = self.allowed.of(cap.epsilon, cap.delta)
@@ -2346,6 +2436,7 @@ class Book:
         return plan
 
     def check_price(self, plan: Node, units: int, delta_units: int, delta: float) -> None:
+        """Note a fault if a plan was charged less than it costs; one without a price is a note."""
         try:
             found = due(plan, self.relation, self.filter, self.order, (self.epsilon, self.delta),
                         delta, delta_units != 0)
@@ -2366,9 +2457,11 @@ class Book:
             self.policy.protected(body)
 
     def on_refused(self, body: Any) -> None:
+        """Count a refusal: nothing was charged."""
         self.refusals += 1
 
     def on_window(self, body: Any) -> None:
+        """A new period begins: its name is fresh, and caps of each window start at zero."""
         if body["window"] in self.window_names:
             raise Bad("a window is opened once, and never again")
         self.window_names.add(body["window"])
@@ -2378,10 +2471,12 @@ class Book:
             self.policy.allows("windows", body["window"])
 
     def in_window(self, body: Any) -> None:
+        """Refuse a charge that names another window than the open one."""
         if body.get("window") != self.windows[-1]:
             raise Bad("charged to another window than the open one")
 
     def on_scope(self, body: Any) -> None:
+        """A filter scope is paid, once, under every cap."""
         if body["scope"] in self.scopes:
             raise Bad("a scope is paid once")
         self.in_window(body)
@@ -2391,6 +2486,7 @@ class Book:
                                       "position": len(self.hashes) - 1}
 
     def on_granted(self, body: Any) -> None:
+        """A plan is paid: within the caps, the policy, and the scope it draws on."""
         if body["grant"] in self.grants:
             raise Bad("granted twice")
         self.in_window(body)
@@ -2408,6 +2504,7 @@ class Book:
             self.draws(scope, plan, body["data"])
 
     def draws(self, name: str, plan: Node | None, data: str) -> None:
+        """Refuse a grant on a scope that nobody paid for, with another filter, or of two tables."""
         scope = self.scopes.get(name)
         paid = None if scope is None else scope["plan"]
         if paid is None or plan is None or {paid.name, plan.name} != {"IndividualFilter"} or (
@@ -2419,6 +2516,11 @@ class Book:
             scope["data"] = data
 
     def open_grant(self, body: Any) -> dict[str, Any]:
+        """The grant that an entry is about.
+
+        Raises:
+            Bad: there is none, or it is over.
+        """
         grant = self.grants.get(body["grant"])
         if grant is None or grant["status"] not in ("granted", "crashed"):
             raise Bad("no such grant, or it is over already")
@@ -2430,6 +2532,7 @@ class Book:
         grant["status"], grant["crashed"] = "crashed", body
 
     def on_released(self, body: Any) -> None:
+        """Releases, in order, each of which the grant's meter must admit."""
         grant = self.open_grant(body)
         if body["first"] != grant["releases"]:
             self.fault("releases are missing or repeated")
@@ -2444,11 +2547,13 @@ class Book:
 
     @staticmethod
     def listed(node: Any) -> list[Any]:
+        """The steps that a released node says it happened under, as a list."""
         if type(node["under"]) is not list:
             raise Bad("contexts that are no list")
         return list(node["under"])
 
     def over(self, body: Any, status: str) -> dict[str, Any]:
+        """Close the grant of the entry with `status`; its meter is not needed any more."""
         grant = self.open_grant(body)
         grant["status"], grant["settled"] = status, body
         if grant["body"].get("scope") is None:
@@ -2460,10 +2565,12 @@ class Book:
         return grant
 
     def on_settled(self, body: Any) -> None:
+        """A grant ends with releases; its per-record vector is wanted from now on."""
         grant = self.over(body, "settled")
         self.vectors.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
 
     def on_aborted(self, body: Any) -> None:
+        """A grant is handed back: only what touched nothing may be."""
         grant = self.over(body, "aborted")
         grant["touched"] = body["touched"]
         if body["touched"] or grant["releases"]:
@@ -2471,6 +2578,7 @@ class Book:
         self.add(-grant["body"]["units"], -grant["body"]["delta_units"], grant["body"])
 
     def on_corrected(self, body: Any) -> None:
+        """A charge is raised; what was handed back or drawn from a scope cannot be."""
         grant = self.grants.get(body["grant"])
         if grant is None or grant["body"].get("scope") is not None or (
                 grant["status"] == "aborted"):
@@ -2502,6 +2610,7 @@ NEVER = (
 
 
 def many(count: int, one: str, more: str) -> str:
+    """A number with its noun, singular or plural."""
     return f"{count} {one if count == 1 else more}"
 
 
@@ -2518,6 +2627,7 @@ def compared(receipt: Any) -> str:
 
 
 def read_receipt(path: str) -> dict[str, Any]:
+    """A receipt from a file, or from what `privledger run --format json` prints."""
     with open_file(path) as file:
         raw = file.read(MOST_RECEIPT + 1)
     if len(raw) > MOST_RECEIPT:
@@ -2562,6 +2672,7 @@ def read_history(path: str) -> Book:
 
 
 def read_database(path: str, book: Book) -> None:
+    """Read a ledger's own file into `book`, after looking for faults of the file itself."""
     try:
         file = Database(path)
     except sqlite3.Error as error:
@@ -2589,6 +2700,7 @@ def read_database(path: str, book: Book) -> None:
 
 
 def spent(book: Book) -> str:
+    """Epsilon that is spent, in twelve digits, rounded up; words where it has no formula here."""
     try:
         value = epsilon_of(book.filter or "basic", Fraction(book.units, UNIT), book.order,
                            book.delta)
@@ -2599,6 +2711,7 @@ def spent(book: Book) -> str:
 
 
 def report(book: Book, receipt: Any = None) -> None:
+    """Print the verdict, the first faults, the promise and the totals."""
     print(compared(receipt))
     print(f"NOT TRUSTED: {many(len(book.faults), 'finding', 'findings')}" if book.faults
           else f"clean: {many(len(book.hashes), 'entry', 'entries')} re-read")
@@ -2619,6 +2732,7 @@ def report(book: Book, receipt: Any = None) -> None:
 
 
 def main() -> int:
+    """Read the arguments and the history; 0 if nothing is wrong with it."""
     parser = argparse.ArgumentParser(description="Check the history of a privacy-budget ledger.")
     parser.add_argument("history", help="a ledger's file, or what `privledger export` wrote")
     parser.add_argument("--receipt", help="a receipt that was kept elsewhere")

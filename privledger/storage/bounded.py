@@ -36,6 +36,7 @@ def at_most(connection: sqlite3.Connection, length: int) -> Iterator[None]:
 
 
 def is_too_big(error: Exception) -> bool:
+    """Whether SQLite says that a value is larger than the connection's limit."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG
 
 

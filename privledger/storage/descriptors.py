@@ -69,6 +69,7 @@ def open_file(path: str | Path, flags: int = 0) -> int:
 
 
 def key_of(found: os.stat_result) -> Key:
+    """Device and inode: the same for all names of one file."""
     return found.st_dev, found.st_ino
 
 

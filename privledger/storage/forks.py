@@ -42,6 +42,7 @@ class Forking:
         """In a child: close what the parent had open, without a word to the file."""
 
     def refuse_if_torn(self, location: str) -> None:
+        """Raise in a process that was forked in the middle of its parent's transaction."""
         if self._torn:
             raise LedgerError(f"{location}: this process was forked in the middle of a "
                               "transaction of its parent; open the ledger in a process of its "

@@ -28,32 +28,41 @@ class MemoryStore:
         self._pid = threads.process()
 
     def read(self, after: int = -1) -> list[Entry]:
+        """Entries behind `after`, parsed anew: nobody holds the store's own; see `Store.read`."""
         # From the text: what is read from here is the reader's own.
         return entries_of(map(_row, self._entries[after + 1 :]), self.location)
 
     def rows(self, after: int = -1) -> Iterator[Row]:
+        """Entries behind `after` as they are kept; see `Store.rows`."""
         return map(_row, self._entries[after + 1 :])
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
+        """The last checkpoint and its names, or None; see `Store.checkpoint`."""
         return None if self._checkpoint is None else (self._checkpoint, ",".join(self._names))
 
     def vector(self, name: str) -> bytes | None:
+        """A per-record vector, or None; see `Store.vector`."""
         return self._vectors.get(name)
 
     def markable(self, grants: Iterable[str]) -> set[str]:
+        """All of them: only this process has the ledger."""
         return set(grants)
 
     def inspect(self) -> list[Finding]:
+        """No finding: there is no place where a stranger could put anything."""
         return []
 
     def secret(self, grant: str) -> str:
+        """Empty: whoever has the ledger settles its grants."""
         return ""
 
     def hold(self, grant: str, secret: str) -> None:
+        """Nothing to take over: no other process has the ledger."""
         return None
 
     @contextmanager
     def transaction(self) -> Iterator[_MemoryTransaction]:
+        """One writer at a time; a forked child is refused; see `Store.transaction`."""
         if threads.process() != self._pid:
             raise LedgerError("a ledger in memory belongs to the process that made it: a forked "
                               "child would spend the same budget twice")
@@ -71,6 +80,7 @@ class MemoryStore:
                     _checkpoint=checkpoint, _names=before + ([names] if names else []))
 
     def close(self) -> None:
+        """Nothing to let go of."""
         return None
 
 

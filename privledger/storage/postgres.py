@@ -162,9 +162,11 @@ class PostgresStore:
         return {name for (name,) in rows}
 
     def secret(self, grant: str) -> str:
+        """What settles a grant of this process from another one; see `Store.secret`."""
         return self.held.secret(grant)
 
     def hold(self, grant: str, secret: str) -> None:
+        """Take over a grant with the secret that its process had; see `Store.hold`."""
         self.held.take(grant, secret)
 
     def _taken(self) -> LedgerError:
@@ -210,6 +212,7 @@ class PostgresStore:
         return work(self._connect())
 
     def read(self, after: int = -1) -> list[Entry]:
+        """Entries behind `after`, in order, without the lock; see `Store.read`."""
         with self._lock, self._translated():
             return self._outside(lambda connection: self._select(connection, after))
 
@@ -220,6 +223,7 @@ class PostgresStore:
         return entries_of(rows, self.location)
 
     def rows(self, after: int = -1) -> Iterator[Row]:
+        """Entries behind `after`, a batch at a time, the lock free in between; see `Store.rows`."""
         while self._id is not None:
             with self._lock, self._translated():
                 found = self._outside(lambda connection, after=after: connection.execute(  # type: ignore[misc]
@@ -230,9 +234,11 @@ class PostgresStore:
             after = found[-1][0]
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
+        """None: not kept here; a history is folded from its first entry."""
         return None  # not kept here yet
 
     def vector(self, name: str) -> bytes | None:
+        """A per-record vector, or None; see `Store.vector`."""
         if self._id is None:
             return None
         number = self._id
@@ -241,6 +247,7 @@ class PostgresStore:
 
     @contextmanager
     def transaction(self) -> Iterator[_PostgresTransaction]:
+        """Lock the ledger's row in one serial transaction; see `Store.transaction`."""
         if self._read_only:
             raise LedgerError(f"{self.location} was opened to be read")
         with self._lock, self._translated():
@@ -300,6 +307,7 @@ class PostgresStore:
             _leave(connection)
 
     def close(self) -> None:
+        """Give the connection back, but not one that a parent process still uses."""
         self._forget_inherited()
         if self._connection is not None:
             self._connection.close()

@@ -93,6 +93,7 @@ class SQLiteStore(Forking):
         return self._lock
 
     def close_inherited(self) -> None:
+        """Close what a fork left behind; whatever SQLite says of it is no news here."""
         inherited = self._connection
         self._begin_here()
         if inherited is not None:
@@ -154,6 +155,7 @@ class SQLiteStore(Forking):
                                 "the history cannot be read")
 
     def inspect(self) -> list[Finding]:
+        """Foreign tables, entries before the first, and what is wrong with the file's place."""
         with self._reading() as connection:
             assert self._place is not None
             found = differences(self._known)
@@ -198,6 +200,7 @@ class SQLiteStore(Forking):
                 self._let_go()
 
     def read(self, after: int = -1) -> list[Entry]:
+        """Entries behind `after`, in order, as of one moment; see `Store.read`."""
         found: list[Row] = []
         with self._reading("entries") as connection:
             while rows := self._next(connection, after):
@@ -216,6 +219,7 @@ class SQLiteStore(Forking):
         return found
 
     def rows(self, after: int = -1) -> Iterator[Row]:
+        """Entries behind `after`, a batch at a time, the file free in between; see `Store.rows`."""
         while True:
             with self._reading("entries") as connection:
                 found = self._next(connection, after)
@@ -225,6 +229,7 @@ class SQLiteStore(Forking):
             after = found[-1][0]
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
+        """The checkpoint and the names it needs, as of one moment; see `Store.checkpoint`."""
         with self._reading() as connection:  # both tables as of one moment
             kept = self._last_checkpoint(connection)
             if kept is None:
@@ -256,20 +261,25 @@ class SQLiteStore(Forking):
         return None if row is None else Checkpoint(*row)
 
     def vector(self, name: str) -> bytes | None:
+        """A per-record vector, or None; see `Store.vector`."""
         with self._reading("vectors") as connection:
             return _vector(connection, name)
 
     def markable(self, grants: Iterable[str]) -> set[str]:
+        """All of them: whoever may write the file may say that a holder is gone."""
         return set(grants)
 
     def secret(self, grant: str) -> str:
+        """Empty: whoever may write the file settles its grants."""
         return ""
 
     def hold(self, grant: str, secret: str) -> None:
+        """Nothing to take over: no secret is asked for."""
         return None
 
     @contextmanager
     def transaction(self) -> Iterator[_SQLiteTransaction]:
+        """Take SQLite's write lock, then look whether the place is as it was left."""
         if self._read_only:
             raise LedgerError(f"{self.location} was opened to be read")
         with self._held():
@@ -327,6 +337,7 @@ class SQLiteStore(Forking):
                 place.release()
 
     def close(self) -> None:
+        """Close the connection and release what was locked."""
         with self._held():
             self._let_go()
 

@@ -34,6 +34,7 @@ class Rows:
 
     @property
     def n(self) -> int:
+        """How many records: private under add_remove."""
         return self.features.n_rows
 
     def positions(self) -> NDArray[np.int64]:
@@ -50,6 +51,15 @@ class Rows:
         columns = Columns(self.features.schema, arrays, len(members))
         target = None if self.target is None else self.target[members]
         return Rows(columns, target, self.source, parent=(self, members))
+
+    def joined(self, other: Rows) -> Rows:
+        """Both chunks' records as a table of their own."""
+        arrays = tuple(np.concatenate(pair) for pair in zip(
+            self.features.arrays, other.features.arrays, strict=True))
+        target = None
+        if self.target is not None and other.target is not None:
+            target = np.concatenate([self.target, other.target])
+        return Rows(Columns(self.features.schema, arrays, self.n + other.n), target, self.source)
 
     def __repr__(self) -> str:
         return "Rows(private)"

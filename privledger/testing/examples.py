@@ -40,6 +40,7 @@ class Example:
 
     @property
     def n_records(self) -> int:
+        """Rows of the table, labelled or not."""
         return len(self.y)
 
     def take(self, places: Any) -> Example:

@@ -28,7 +28,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Literal
 
 import mpmath as mp  # type: ignore[import-untyped]
@@ -337,16 +337,24 @@ def enumerated_delta(
 ) -> mp.mpf:
     """Exact delta of `count` sampled rounds: a sum over all multinomial outcomes."""
     with mp.workdps(_DIGITS):
+        gain = mp.exp(mp.mpf(epsilon))
+        return mp.fsum(max(mp.mpf(0), one - gain * other)
+                       for one, other in _outcomes(law, rate, direction, count))
+
+
+@lru_cache(maxsize=64)
+def _outcomes(law: FiniteLaw, rate: float, direction: Direction,
+              count: int) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
+    """The probabilities of every outcome of the rounds, in both worlds. No epsilon is in them."""
+    with mp.workdps(_DIGITS):
         q = mp.mpf(rate)
         plain = [mp.mpf(value) for value in law.plain]
         mixed = [value * (1 + q * mp.expm1(mp.mpf(ratio)))
                  for value, ratio in zip(plain, law.log_ratio, strict=True)]
         p, other = (mixed, plain) if direction == "remove" else (plain, mixed)
-        gain = mp.exp(mp.mpf(epsilon))
-        return mp.fsum(
-            ways * max(mp.mpf(0), mp.fprod(a**k for a, k in zip(p, ks, strict=True))
-                       - gain * mp.fprod(b**k for b, k in zip(other, ks, strict=True)))
-            for ks, ways in _multinomials(count, len(plain)))
+        return tuple((ways * mp.fprod(a**k for a, k in zip(p, ks, strict=True)),
+                      ways * mp.fprod(b**k for b, k in zip(other, ks, strict=True)))
+                     for ks, ways in _multinomials(count, len(plain)))
 
 
 def _multinomials(count: int, kinds: int) -> Iterator[tuple[tuple[int, ...], int]]:

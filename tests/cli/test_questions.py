@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
-from privledger.reports.formats import inert
+from privledger.reports.spreadsheet import inert
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from scipy import stats
 
 import privledger as pl
 from privledger.errors import DataError
-from privledger.guard.choosing import rate_of
+from privledger.questions.rates import rate_of
 
 SCHEMA = pl.Schema("few", (
     *(pl.Column(f"x{j}", "numeric", "feature", 0.0, 3.0) for j in range(4)),

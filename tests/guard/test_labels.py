@@ -15,10 +15,10 @@ import privledger as pl
 from privledger.accounting.relation import LABELS_ONLY
 from privledger.cli.app import main
 from privledger.graph import Context
-from privledger.guard.labels import respond
 from privledger.guard.vault import _vault_of
 from privledger.noise.source import SystemSource
 from privledger.questions.derivation import Step
+from privledger.questions.label_query import respond
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),
@@ -446,7 +446,7 @@ def test_show_and_check_say_labels_only(tmp_path):
 
 def test_what_goes_wrong_with_labels_is_not_told(monkeypatch):
     """An error inside may depend on the labels: only that it failed gets out; the charge stands."""
-    import privledger.guard.labels as labels
+    import privledger.questions.label_query as labels
 
     def fails(*_):
         raise KeyError("record 3 has label 1")

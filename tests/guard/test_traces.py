@@ -13,7 +13,7 @@ import pytest
 import privledger as pl
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "traces.py"
-MOST = 19
+MOST = 18
 """Files that a release enters, besides accounting and noise. It may only fall."""
 
 

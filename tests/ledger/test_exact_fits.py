@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.guard.aggregate import LIGHTER
 from privledger.ledger import ScopeSpend
 from privledger.ledger.individual import PARTS, RECORD_UNITS, whole_and_parts
+from privledger.questions.sums import LIGHTER
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 QUICK = settings(max_examples=150, deadline=None)

@@ -69,8 +69,11 @@ def tried(chosen: list[Mutant], jobs: int, near: int, limit: float) -> list[Outc
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         for number in range(jobs):
             copies.put(Copy.of(ROOT, Path(folder) / str(number), near, limit))
-        with ThreadPoolExecutor(jobs) as pool:
+        pool = ThreadPoolExecutor(jobs)
+        try:
             return list(pool.map(one, chosen))
+        finally:  # an interrupt ends with the mutants that are on their way
+            pool.shutdown(cancel_futures=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="PATH",
                         help="only files whose path starts so; may be repeated")
     parser.add_argument("--near", type=int, default=8, help="test files for each (8)")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for each (120)")
+    parser.add_argument("--limit", type=float, default=120.0, help="CPU seconds for each (120)")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (1)")
     options = parser.parse_args(arguments)
     every = mutants(ROOT, options.changed, options.only)

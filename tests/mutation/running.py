@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -46,7 +48,7 @@ class Copy:
 
     root: Path
     near: int  # test files for each mutant
-    limit: float  # seconds for each mutant
+    limit: float  # CPU seconds for each mutant; ten times as many by the clock
     _honest: dict[str, bool] = field(factory=dict)  # test -> whether it passes without a mutant
     _nearest: Nearest = field(init=False)
 
@@ -77,7 +79,7 @@ class Copy:
     def _judged(self, mutant: Mutant, tests: tuple[Path, ...], answer: str | None) -> Outcome:
         if answer is None:  # a mutant that hangs is noticed; tests that are only long are not
             hangs = self._pytest([str(test) for test in tests]) is not None
-            return Outcome(mutant, hangs, f"no answer in {self.limit:g} s", tests)
+            return Outcome(mutant, hangs, f"no answer in {self.limit:g} CPU s", tests)
         for test in FAILED.findall(answer):
             if test not in self._honest:
                 alone = self._pytest([test])
@@ -100,8 +102,11 @@ class Copy:
              "-p", "no:cacheprovider", *tests],
             cwd=self.root, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "400"}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        most = math.ceil(self.limit)
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (most, most))
         try:
-            return process.communicate(timeout=self.limit)[0]
+            said = process.communicate(timeout=10 * self.limit)[0]
+            return said if process.returncode >= 0 else None
         except subprocess.TimeoutExpired:
             return None
         finally:

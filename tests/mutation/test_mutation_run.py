@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import __main__ as command
-from tests.mutation.equivalent import Equivalent
+from tests.mutation.equivalent import EQUIVALENT, Equivalent
 from tests.mutation.nearest import Nearest
+from tests.mutation.operators import places
 
 SOURCE = """
 def larger(a, b):
@@ -73,8 +74,8 @@ def test_survivors_are_listed_and_the_tree_is_left_alone(tree, capsys):
 def test_a_mutant_that_never_ends_is_noticed(tree):
     chosen = [mutant for mutant in command.mutants(tree, None, [])
               if mutant.place.what == "arithmetic: Sub= -> Add="]
-    [outcome] = command.tried(chosen, 1, 8, 10.0)
-    assert outcome.killed and outcome.by == "no answer in 10 s"
+    [outcome] = command.tried(chosen, 1, 8, 5.0)
+    assert outcome.killed and outcome.by == "no answer in 5 CPU s"
 
 
 def test_changed_lines_only(tree):
@@ -93,6 +94,16 @@ def test_equivalent_mutants_are_left_out(tree, monkeypatch):
     monkeypatch.setattr(command, "EQUIVALENT", (one,))
     assert [mutant for mutant in every if mutant not in command.mutants(tree, None, [])] == [
         mutant for mutant in every if one.is_of(str(mutant.path), mutant.line, mutant.place.what)]
+
+
+@pytest.mark.parametrize("one", EQUIVALENT, ids=str)
+def test_what_is_listed_as_equivalent_is_still_there_and_has_a_reason(one):
+    assert len(one.reason.split()) > 3
+    assert any(one.is_of(str(path), line, place.what)
+               for path in (command.ROOT / "privledger").rglob("*.py")
+               if str(path).endswith(one.file)
+               for source in [path.read_text(encoding="utf-8")]
+               for place in places(source) for line in [source.split("\n")[place.line - 1]])
 
 
 def test_hunks_of_a_diff():

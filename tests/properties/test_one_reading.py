@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import math
 import re
 import tempfile
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,7 +31,10 @@ from privledger.reports.page import page_of, render_page
 from privledger.reports.page.render import tree_values
 from privledger.reports.pages import grants_page, totals_page
 from privledger.rounding import UNIT, down
+from privledger.testing.examples import examples_for
+from privledger.testing.fitting import fresh, ledger_for, protect
 from tests.properties.lives import FILTERS, Life, lives
+from tests.standalone.histories import SMALL
 
 VERIFIER = Path(pl.__file__).parent / "standalone" / "verify_history.py"
 QUIET = list(HealthCheck)
@@ -91,7 +96,7 @@ def python_api(ledger, state, view):
     assert dict(spend_properties(ledger))["privledger_epsilon"] == view.spent.text()
     assert burn_down_points(ledger)[-1][1] == view.left.value
     assert ledger.verify() == []
-    if state.rule is not None:
+    if state.rule is not None and view.relation != "replace_label":  # whole records have a price
         price = price_plan(pl.Laplace(40.0) if view.filter == "basic" else pl.Gaussian(40.0),
                            0.0 if view.filter == "basic" else 1e-7, budget=ledger.budget,
                            state=state)
@@ -191,12 +196,37 @@ def test_every_reader_says_the_same_of_many(kind):
     law()
 
 
+SLOWEST = "diprime-forest-classifier"
+LEARNERS = {entry.name: entry
+            for entry in importlib.metadata.entry_points(group="privledger.learners")}
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if name == SLOWEST else [])
+    for name in sorted(LEARNERS)])
+def test_every_reader_says_the_same_of_a_fit(name):
+    kind = LEARNERS[name].load()
+    small = {key: value for key, value in SMALL.items() if key in kind().get_params()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        learner = kind(**small)
+        given, *_ = examples_for(learner)
+        model = fresh(learner, schema=given.schema)
+        ledger = ledger_for(model, 1.3)
+        model.fit(protect(ledger, given))
+    same(ledger)
+
+
 def holds(kind, happening):
     ledger = Life(kind).run(happening)
+    records(ledger, view_of(ledger.state))
+    same(ledger)
+
+
+def same(ledger):
     store, state, view = reading(ledger)
     python_api(ledger, state, view)
     reports(ledger, store, state, view)
-    records(ledger, view)
     with tempfile.TemporaryDirectory() as folder:
         alone(store, view, Path(folder) / "history.jsonl")
 

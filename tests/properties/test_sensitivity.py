@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.guard.aggregate import cell_sums, recipes
-from privledger.questions.blocks import clipped
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_target
 
@@ -41,12 +39,8 @@ def as_rows(X, y, schema):
 def integer_sums(query, mechanism, relation, X, y, schema):
     """What noise is added to: one integer array per block, by the functions a release uses."""
     rows = as_rows(X, y, schema)
-    norm = 1 if isinstance(mechanism, pl.Laplace) else 2
-    made = recipes(mechanism, query, relation)
-    cells = None if query.cells is None else query.cells.index(rows)
-    return made, [cell_sums(clipped(block, rows, norm), recipe.grid, cells, query.cell_count,
-                            rows.n, block.width, math.ceil(block.clip / recipe.grid))
-                  for block, recipe in zip(query.blocks, made, strict=True)]
+    state = query.prepare(mechanism, relation)
+    return state.recipes, list(query.sketch(rows, state))
 
 
 def queries(data, rng):
@@ -155,9 +149,9 @@ def test_a_declared_sensitivity_below_the_derived_one_is_refused(guarded):
     for query, bound in ((data.count(), 1.0), (data.sum("size"), 1.0),
                          (data.query((pl.questions.Ones(),
                                       pl.questions.ColumnValue("size", 0.5, 0.5))), 2.0)):
-        recipes(pl.Laplace(1.0, l1_sensitivity=bound), query, "add_remove")
+        query.prepare(pl.Laplace(1.0, l1_sensitivity=bound), "add_remove")
         with pytest.raises(pl.errors.UnsupportedNode, match="sensitivity"):
-            recipes(pl.Laplace(1.0, l1_sensitivity=bound * (1 - 1e-9)), query, "add_remove")
+            query.prepare(pl.Laplace(1.0, l1_sensitivity=bound * (1 - 1e-9)), "add_remove")
 
 
 def test_no_sampler_means_refused(guarded):
@@ -166,13 +160,13 @@ def test_no_sampler_means_refused(guarded):
                       pl.Asserted(1.0, "x"), pl.nodes.Public("x"), pl.Repeat(pl.Gaussian(1.0), 2),
                       None):
         with pytest.raises(pl.errors.UnsupportedNode):
-            recipes(mechanism, data.count(), "add_remove")
+            data.count().prepare(mechanism, "add_remove")
     for shares in ((0.5, 0.5), (0.2, 0.2, 0.2)):
         with pytest.raises(pl.errors.UnsupportedNode, match="shares"):
-            recipes(pl.Gaussian(1.0, shares), data.count(), "add_remove")
+            data.count().prepare(pl.Gaussian(1.0, shares), "add_remove")
     with pytest.raises(pl.errors.UnsupportedNode, match="shares"):
-        recipes(pl.Gaussian(1.0), data.query((pl.questions.Ones(), pl.questions.Ones())),
-                "add_remove")
+        data.query((pl.questions.Ones(), pl.questions.Ones())).prepare(pl.Gaussian(1.0),
+                                                                       "add_remove")
 
 
 @pytest.mark.parametrize(("relation", "norm", "signed", "width", "cells", "expected"), [

@@ -60,7 +60,7 @@ def grown(data, bins=8):
 
 def expanded(choice, rows) -> dict[tuple[int, int, int], tuple[float, int]]:
     """(leaf, feature, cut) -> score and weight, one entry per cut."""
-    found = options_of(choice, rows)
+    found = options_of(choice, choice.sketch(rows, 1.0))
     result = {}
     for place, leaf in enumerate(found.leaf):
         for spot in range(found.starts[place], found.starts[place + 1]):
@@ -208,7 +208,7 @@ def test_every_leaf_may_ask_about_its_own_feature(data):
 def test_leaves_that_ask_nothing_and_boxes_that_are_empty(data):
     tree = data.root(data.bins(8)).grow([0], [1])
     choice = data.choose(tree, "rank", features=[0, -1])
-    found = options_of(choice, rows_of(data.schema, [(0, 0, 0.0, 0)]))
+    found = options_of(choice, choice.sketch(rows_of(data.schema, [(0, 0, 0.0, 0)]), 1.0))
     assert len(found.leaf) == 0  # a < 1 leaves one bin; the other leaf asks nothing
 
 
@@ -268,13 +268,13 @@ def test_only_allowed_features_compete(data):
 @given(table=tables)
 @pytest.mark.parametrize("score", ["rank", "squared_error"])
 def test_runs_are_the_same_by_sorting_and_by_counting(data, table, score):
-    from privledger.questions import options
+    from privledger.questions import tallies
 
     labels = CategoryCells("", 3) if score == "squared_error" else None
     choice = data.choose(grown(data), score, among="both", labels=labels)
     found = []
     for size in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(options, "_TABLE", size)
+            patch.setattr(tallies, "_TABLE", size)
             found.append(expanded(choice, rows_of(data.schema, table)))
     assert found[0] == found[1]

@@ -14,7 +14,6 @@ from privledger.errors import InvalidValue, SchemaError
 from privledger.facts.columns import Columns
 from privledger.noise.seeded import SeededSource
 from privledger.questions import feature_choice as features_module
-from privledger.questions.feature_scores import feature_scores
 from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
 
@@ -29,6 +28,10 @@ def schema_of(classes: int) -> pl.Schema:
         pl.Column("b", "numeric", "feature", -1.0, 4.0),
         pl.Column("c", "categorical", "feature", categories=("x", "y", "z"), missing=True),
         target))
+
+
+def feature_scores(choice, rows):
+    return choice.scores(choice.sketch(rows, 1.0))
 
 
 def scores_of(score, schema, table, source=None) -> np.ndarray:
@@ -125,16 +128,6 @@ def test_rank_bound_is_nearly_reached(classes):
     assert moved > 0.95 if classes == 2 else -bound <= moved <= -0.95 * bound
 
 
-class Coins:
-    """The same coin for the same place, as neighbours share them."""
-
-    def __init__(self, coins) -> None:
-        self.coins = coins
-
-    def integers64(self, n):
-        return np.array(self.coins[:n], dtype=np.uint64)
-
-
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_one_record_changes_each_features_votes_by_one(data):
@@ -143,11 +136,11 @@ def test_one_record_changes_each_features_votes_by_one(data):
     table, target = rng.normal(size=(6, n)), rng.integers(0, 2, n).astype(float)
     coins = rng.integers(0, 3, n)
     votes = pl.questions.Votes(3, 2, 0.05)
-    whole = votes_of(votes, table, target, Coins(coins))
-    less = votes_of(votes, table[:, :-1], target[:-1], Coins(coins))
+    whole = votes_of(votes, table, target, coins)
+    less = votes_of(votes, table[:, :-1], target[:-1], coins[:-1])
     swapped = table.copy()
     swapped[:, -1] = 9.0
-    other = votes_of(votes, swapped, target, Coins(coins))
+    other = votes_of(votes, swapped, target, coins)
     assert np.abs(whole - less).max() <= 1
     assert np.abs(whole - other).max() <= 1
     assert whole.sum() <= 6

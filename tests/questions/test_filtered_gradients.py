@@ -52,7 +52,7 @@ def asked(schema, clip, filtered):
 
 
 def scores(choice, rows):
-    found = options_of(choice, rows)
+    found = options_of(choice, choice.sketch(rows, 1.0))
     result = {}
     for place, leaf in enumerate(found.leaf):
         for spot in range(found.starts[place], found.starts[place + 1]):

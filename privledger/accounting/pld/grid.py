@@ -41,15 +41,18 @@ class GridPair:
 
     @property
     def top(self) -> float:
+        """The last grid point, in nats; an infinite loss is no finite one."""
         return (self.first + len(self.p) - 1) * self.step
 
     def _loss(self) -> Array:
         return self.step * (self.first + np.arange(len(self.p), dtype=np.float64))
 
     def bands(self, edges: Array) -> Bands:
+        """No mass: a grid has atoms only."""
         return no_bands(edges)
 
     def atoms(self) -> Atoms:
+        """One atom a grid point, with the mass that was rounded up to it; see `Pair.atoms`."""
         loss = self._loss()
         with np.errstate(over="ignore"):
             known = float(np.sum(self.p * np.exp(np.minimum(-loss, 700.0))))
@@ -58,6 +61,7 @@ class GridPair:
         return Atoms(loss, self.p, self.infinite, max(0.0, 1 - known + hidden), self.blur)
 
     def probe(self) -> tuple[Array, Array]:
+        """At most some 256 places: neighbours are put together; see `Pair.probe`."""
         loss, p = self._loss(), self.p
         width = max(1, len(p) // 256)
         stop = len(p) // width * width
@@ -68,6 +72,7 @@ class GridPair:
         return place, mass
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity from the last grid point on, unknown below it."""
         return bounded_tail(self, edge)
 
 

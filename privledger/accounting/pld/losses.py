@@ -65,10 +65,12 @@ class Losses:
 
     @property
     def symmetric(self) -> bool:
+        """Whether adding and removing a record have one and the same lane."""
         return self.remove is self.add
 
 
 def both_ways(lane: Lane) -> Losses:
+    """Losses of something that costs as much when a record is added as when it is removed."""
     return Losses(lane, lane)
 
 
@@ -113,10 +115,12 @@ def moved(replaced: Sequence[Losses], parts: Sequence[Losses]) -> Losses:
 
 
 def poisson(rate: float, inner: Losses) -> Losses:
+    """Losses of `inner` on a Poisson sample of this rate; the two lanes differ."""
     return Losses(Sampled("remove", rate, inner.remove), Sampled("add", rate, inner.add))
 
 
 def fixed_size(rate: float, inner: Losses) -> Losses:
+    """Losses of `inner` on a sample of fixed size, `rate` its share; under replace-one only."""
     return both_ways(Sampled("fixed", rate, inner.remove))
 
 

@@ -76,6 +76,7 @@ class GaussianPair:
     tight: bool = field(default=True, init=False)
 
     def bands(self, edges: Array) -> Bands:
+        """Differences of normal tails, each from the side where it is small; see `Pair.bands`."""
         from scipy.special import ndtr
 
         with np.errstate(invalid="ignore"):
@@ -94,9 +95,11 @@ class GaussianPair:
                      ends[0][0], ends[1][0], ends[0][1], ends[1][1], blur)
 
     def atoms(self) -> Atoms:
+        """None: the loss of a normal pair is continuous."""
         return NO_ATOMS
 
     def probe(self) -> tuple[Array, Array]:
+        """161 places out to 17 deviations, further down for a large `mu`; see `Pair.probe`."""
         # Down to where Q has its mass, so that a sampled pair can be probed through this one.
         z = np.linspace(-17.0 - min(self.mu, 20.0), 17.0, 161)
         weight = np.exp(-0.5 * z * z)
@@ -161,21 +164,26 @@ class LaplacePair:
 
     @property
     def top(self) -> float:
+        """Epsilon: half of the mass lies exactly there."""
         return self.epsilon
 
     def bands(self, edges: Array) -> Bands:
+        """Masses between the two atoms, where the loss moves with the output; see `Pair.bands`."""
         return _exponential_bands(edges, self.epsilon, 0.5, math.exp(-self.epsilon))
 
     def atoms(self) -> Atoms:
+        """The losses plus and minus epsilon, which outputs beyond both centres have."""
         rare = 0.5 * math.exp(-self.epsilon)
         return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([rare, 0.5]))
 
     def probe(self) -> tuple[Array, Array]:
+        """Places between the atoms, and the two atoms; see `Pair.probe`."""
         x, p = _spread_probe(self.epsilon, 0.5)
         atoms = self.atoms()
         return np.append(x, atoms.loss), np.append(p, atoms.p)
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity from epsilon on, unknown below it."""
         return bounded_tail(self, edge)
 
 
@@ -193,19 +201,24 @@ class BoundedRangePair:
 
     @property
     def top(self) -> float:
+        """The range `eta`: the worst pair has an offset for every epsilon up to it."""
         return self.eta
 
     def bands(self, edges: Array) -> Bands:
+        """Masses of a density that falls exponentially over the range; see `Pair.bands`."""
         return _exponential_bands(edges, self.eta, -1 / math.expm1(-self.eta),
                                   math.exp(-self.eta))
 
     def atoms(self) -> Atoms:
+        """None: the loss of the pair is continuous."""
         return NO_ATOMS
 
     def probe(self) -> tuple[Array, Array]:
+        """Places over the whole range; see `Pair.probe`."""
         return _spread_probe(self.eta, -1 / math.expm1(-self.eta))
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity from the end of the range on, unknown below it."""
         return bounded_tail(self, edge)
 
 
@@ -227,19 +240,24 @@ class AtomPair:
 
     @property
     def top(self) -> float:
+        """The largest finite loss; minus infinity where there is none."""
         return max(self.loss, default=-math.inf)
 
     def bands(self, edges: Array) -> Bands:
+        """No mass: all of it is in atoms."""
         return no_bands(edges)
 
     def atoms(self) -> Atoms:
+        """The losses and masses as they were given."""
         return Atoms(np.array(self.loss), np.array(self.p), self.infinite, self.q_only, 0.0,
                      self.raised)
 
     def probe(self) -> tuple[Array, Array]:
+        """The atoms themselves; see `Pair.probe`."""
         return np.array(self.loss), np.array(self.p)
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity from the largest atom on, unknown below it."""
         return bounded_tail(self, edge)
 
 

@@ -32,6 +32,7 @@ class Probe:
 
     @classmethod
     def of(cls, items: Sequence[tuple[Pair, int]]) -> Probe:
+        """The probes of all (pair, count), end to end; masses that are zero count as exp(-1e6)."""
         parts = [pair.probe() for pair, _ in items]
         sizes = [len(loss) for loss, _ in parts]
         with np.errstate(divide="ignore"):

@@ -75,6 +75,7 @@ class RemovePair:
         object.__setattr__(self, "tight", self.inner.tight)
 
     def bands(self, edges: Array) -> Bands:
+        """Inner masses between the edges that the mixture moves to these; see `Pair.bands`."""
         rate, inner = self.rate, self.inner.bands(_unmix(edges, self.rate))
         return Bands(
             _blend(inner.q, inner.p, rate), inner.q,
@@ -85,6 +86,7 @@ class RemovePair:
         )
 
     def atoms(self) -> Atoms:
+        """Inner atoms with mixed losses; Q mass that no P mass covers has the lowest of all."""
         inner, rate = self.inner.atoms(), self.rate
         loss = log_mix(inner.loss, rate)
         p = inner.p * ((1 - rate) * _likelihood(inner.loss) + rate)
@@ -98,6 +100,7 @@ class RemovePair:
                      inner.blur, inner.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
+        """The inner probe, its losses mixed and its masses reweighted; see `Pair.probe`."""
         x, p = self.inner.probe()
         weight = p * ((1 - self.rate) * np.exp(np.minimum(-x, 600.0)) + self.rate)
         return log_mix(x, self.rate), weight
@@ -127,12 +130,14 @@ class AddPair:
 
     @property
     def top(self) -> float:
+        """-log(1 - rate) at most: with that probability the added record is not in the sample."""
         inner = self.inner.top
         if inner == math.inf or self.inner.atoms().infinite > 0:
             return -math.log1p(-self.rate)
         return -float(log_mix(np.array([-inner]), self.rate)[0])
 
     def bands(self, edges: Array) -> Bands:
+        """Inner masses between the edges that the mixture moves to these, mirrored."""
         rate, inner = self.rate, self.inner.bands(-_unmix(-edges, self.rate))
         return Bands(
             inner.p, _blend(inner.p, inner.q, rate),
@@ -143,6 +148,7 @@ class AddPair:
         )
 
     def atoms(self) -> Atoms:
+        """Inner atoms with mixed losses; an infinite loss becomes -log(1 - rate)."""
         inner, rate = self.inner.atoms(), self.rate
         loss, p = -log_mix(-inner.loss, rate), inner.p
         if inner.infinite > 0:
@@ -152,6 +158,7 @@ class AddPair:
                      inner.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
+        """The inner probe with mixed losses; its masses stay; see `Pair.probe`."""
         x, p = self.inner.probe()
         return -log_mix(-x, self.rate), p
 
@@ -179,6 +186,7 @@ class FixedSizePair:
 
     @property
     def top(self) -> float:
+        """Largest gain of the pair that it is folded from, and never below zero."""
         return max(0.0, self._gains.top)
 
     @property
@@ -186,6 +194,7 @@ class FixedSizePair:
         return RemovePair(self.rate, self.inner)
 
     def bands(self, edges: Array) -> Bands:
+        """Masses of the gains, and their mirror image at negative losses; see `Pair.bands`."""
         positive = self._gains.bands(np.append(np.maximum(edges, 0.0), math.inf))
         negative = self._gains.bands(np.append(np.maximum(-edges[::-1], 0.0), math.inf))
 
@@ -220,6 +229,7 @@ class FixedSizePair:
         return inner_p + outer_p + inner_q, inner_q + outer_q + inner_p
 
     def atoms(self) -> Atoms:
+        """Atoms of the gains and their mirror image; what is left of the mass has loss zero."""
         gains, beyond = self._gains.atoms(), self._gains.bands(np.array([0.0, math.inf]))
         up = gains.loss > 0
         loss, p = gains.loss[up], gains.p[up]
@@ -231,6 +241,7 @@ class FixedSizePair:
                      gains.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
+        """The probe of the gains and its mirror image, the rest at zero; see `Pair.probe`."""
         x, p = self._gains.probe()
         x, p = x[x > 0], p[x > 0]
         q = p * np.exp(-x)
@@ -238,6 +249,7 @@ class FixedSizePair:
         return np.concatenate([-x, [0.0], x]), np.concatenate([q, [rest], p])
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
+        """That of the gains above zero; unknown at zero and below."""
         if edge >= self.top:
             return -math.inf
         return self._gains.log_tail_moment(edge, beta) if edge > 0 else math.inf

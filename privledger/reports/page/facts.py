@@ -72,6 +72,7 @@ class Page:
 
     @property
     def confidential(self) -> bool:
+        """Whether single records are on the page: then it is not for everybody."""
         return bool(self.people)
 
 

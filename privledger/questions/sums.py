@@ -7,6 +7,7 @@ them are exact in any order. Proof: docs/proofs/gaussian.md and docs/proofs/exac
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,6 @@ from numpy.typing import NDArray
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
-from privledger.questions.blocks import ClassIs
-from privledger.questions.query import Query
 from privledger.rounding import moderate
 
 _MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed
@@ -50,28 +49,33 @@ def _grid(sensitivity: float, noise: float) -> float:
     return 2.0 ** math.ceil(math.log2(max(sensitivity * 2.0**-20, noise * 2.0**-26)))
 
 
-def recipes(mechanism: Any, query: Query, relation: str) -> tuple[Recipe, ...]:
+def recipes(mechanism: Any, bounds: Callable[[int], list[float]], hint: str) -> tuple[Recipe, ...]:
     """Grid and noise of every block.
 
+    Args:
+        bounds: the blocks' sensitivities in the L1 (1) or L2 (2) norm.
+        hint: what to do instead where the mechanism does not fit.
+
     Raises:
-        UnsupportedNode: no exact sampler here for this mechanism, or the query's derived
-            sensitivity is larger than the mechanism says.
+        UnsupportedNode: no exact sampler here for this mechanism, or the derived sensitivity
+            is larger than the mechanism says.
     """
-    if isinstance(mechanism, Gaussian):
-        return _gaussian(mechanism, query, relation)
-    if isinstance(mechanism, Laplace):
-        return _laplace(mechanism, query, relation)
-    raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this version")
+    # Exact types: a stranger may say that it equals a reserved node and be quieter.
+    if type(mechanism) is Gaussian:
+        return _gaussian(mechanism, bounds(2), hint)
+    if type(mechanism) is Laplace:
+        return _laplace(mechanism, bounds(1), hint)
+    raise UnsupportedNode(f"no exact sampler for {type(mechanism).__name__} in this version; "
+                          "nothing was read")
 
 
-def _gaussian(mechanism: Gaussian, query: Query, relation: str) -> tuple[Recipe, ...]:
+def _gaussian(mechanism: Gaussian, bounds: list[float], hint: str) -> tuple[Recipe, ...]:
     shares = mechanism.shares or (1.0,)
-    if len(shares) != len(query.blocks):
-        raise UnsupportedNode(f"the query has {len(query.blocks)} blocks, the mechanism "
-                              f"{len(shares)} shares{per_class(query)}")
+    if len(shares) != len(bounds):
+        raise UnsupportedNode(f"the query has {len(bounds)} blocks, the mechanism "
+                              f"{len(shares)} shares{hint}")
     made = []
-    for block, share in zip(query.blocks, shares, strict=True):
-        bound = query.sensitivity(block, relation, 2)
+    for bound, share in zip(bounds, shares, strict=True):
         moderate("sensitivity", bound)
         deviation = bound * mechanism.noise_multiplier / math.sqrt(share) * _MORE
         moderate("noise", deviation)
@@ -81,20 +85,11 @@ def _gaussian(mechanism: Gaussian, query: Query, relation: str) -> tuple[Recipe,
     return tuple(made)
 
 
-def per_class(query: Query) -> str:
-    """What to do instead where somebody asks for counts of several classes, block by block."""
-    if len(query.blocks) < 2 or not any(type(block) is ClassIs for block in query.blocks):
-        return ""
-    return ("; counts per class are one count per cell, of sensitivity 1: "
-            "CrossCells(cells, data.cells(TARGET)), or data.histogram(TARGET) without cells")
-
-
-def _laplace(mechanism: Laplace, query: Query, relation: str) -> tuple[Recipe, ...]:
-    bounds = [query.sensitivity(block, relation, 1) for block in query.blocks]
+def _laplace(mechanism: Laplace, bounds: list[float], hint: str) -> tuple[Recipe, ...]:
     if not math.fsum(bounds) <= mechanism.l1_sensitivity * _MORE:
         raise UnsupportedNode(
             f"the query has L1 sensitivity {math.fsum(bounds):.6g}, the mechanism says "
-            f"{mechanism.l1_sensitivity:.6g}{per_class(query)}"
+            f"{mechanism.l1_sensitivity:.6g}{hint}"
         )
     scale = mechanism.scale * _MORE * _MORE
     for bound in (*bounds, scale):
@@ -145,7 +140,7 @@ def cell_sums(
 
 def add_noise(
     mechanism: Any,
-    sums: list[NDArray[np.int64]],
+    sums: Sequence[NDArray[np.int64]],
     made: tuple[Recipe, ...],
     source: NoiseSource,
 ) -> list[NDArray[np.float64]]:

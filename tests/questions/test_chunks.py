@@ -1,0 +1,191 @@
+"""The law of sketches: the same whole numbers before noise for every chunking and order."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privledger as pl
+from privledger.noise.seeded import SeededSource
+from privledger.questions import closed_set
+from privledger.questions.cells import CoinCells, LabelledCells
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_target
+
+N = 37
+NUMBERS = pl.Schema("n", (
+    pl.Column("x", "numeric", "feature", -1.0, 2.0, missing=True),
+    pl.Column("z", "numeric", "feature", 0.0, 100.0, integer=True),
+    pl.Column("c", "categorical", "feature", categories=("a", "b", "d"), missing=True),
+    pl.Column("y", "numeric", "target", 0.0, 10.0)))
+CLASSES = pl.Schema("k", (*NUMBERS.columns[:3],
+                          pl.Column("y", "categorical", "target", categories=(0, 1, 2))))
+Q = pl.questions
+
+
+def rows_of(schema, seed=0):
+    rng = np.random.default_rng(seed)
+    X = {"x": rng.choice([-1.0, 2.0, np.nan, *rng.uniform(-1, 2, 9)], N),
+         "z": rng.integers(0, 101, N),
+         "c": rng.choice(np.array(["a", "b", "d", None], dtype=object), N)}
+    y = rng.integers(0, 3, N) if schema is CLASSES else rng.uniform(0, 10, N)
+    return Rows(pl.encode_features(X, schema), encode_target(y, schema), SeededSource(seed))
+
+
+def moved(data, loss, width):
+    """A score with updates on public cells and on coins."""
+    score = data.score(loss, np.linspace(0.1, 0.3, width))
+    shape = (3, width) if width > 1 else (3,)
+    score.add(CoinCells(3), np.sin(np.arange(3 * width)).reshape(shape))
+    return score
+
+
+def sums():
+    """Queries with every kind of block and cells."""
+    number, classes = pl.Dataset(NUMBERS, None), pl.Dataset(CLASSES, None)
+    squared, softmax = moved(number, "squared", 1), moved(classes, "softmax", 3)
+    tree = number.root(number.bins(8)).grow([0], [3]).grow([1, 2], [5, 1])
+    table = np.array([0, 1] * 4 + [0], dtype=np.uint8)
+    for data, blocks in (
+            (number, (Q.Ones(), Q.ColumnValue("x", 0.5, 1.5), Q.TargetShares(),
+                      squared.gradient(0.7), squared.hessian(0.5))),
+            (classes, (Q.Ones(), Q.ClassIs(1), softmax.gradient(0.4, filtered=True),
+                       softmax.hessian(), Q.CustomValue(lambda t: t["z"] / 3, 9.0, "a row")))):
+        for cells in (None, Q.CategoryCells("c", 4), Q.IntervalCells("x", (0.0, 1.0)), tree,
+                      Q.TreeCells(tree.bins, (Q.Test(0, table),), 2), LabelledCells(),
+                      Q.IndexCells(np.arange(N) % 5, 5), CoinCells(3, (1, 2, 3)),
+                      Q.ResidualCells(squared if data is number else softmax, (0.1, 0.5)),
+                      Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,)))):
+            yield data.query(blocks, cells), pl.Gaussian(3.0, (0.2,) * 5)
+
+
+def choices():
+    """Choices of cuts, features and labels by every score."""
+    number, classes = pl.Dataset(NUMBERS, None), pl.Dataset(CLASSES, None)
+    labels = Q.CategoryCells("", 3)
+    for bins in (8, 1000):  # counted in a table, and sorted
+        tree = classes.root(classes.bins(bins)).grow([1], [5])
+        other = number.root(number.bins(bins)).grow([2], [1])
+        gradient = moved(number, "squared", 1).gradient(0.3, filtered=True)
+        yield classes.choose(tree, "rank", features=[0, 1]), pl.Exponential(1.0)
+        yield classes.choose(tree, "rank", features=[-1, 2]), pl.Exponential(1.0)
+        for score in ("squared_error", "gini", "entropy"):
+            for among in ("features", "both"):
+                yield (classes.choose(tree, score, among=among, labels=labels),
+                       pl.Exponential(1.0))
+        yield other_choice(number, other), pl.Exponential(1.0)
+        yield (number.choose(other, "gain", among="both", gradient=gradient, penalty=1.0),
+               pl.Exponential(1.0))
+        yield classes.choose_label(tree, labels), pl.Exponential(1.0)
+
+
+def other_choice(data, tree):
+    return data.choose(tree, "squared_error", among="features",
+                       allowed=np.array([[True, False, True], [True, True, False]]))
+
+
+def features():
+    """Choices of features by every score."""
+    classes = pl.Dataset(CLASSES, None)
+    custom = Q.CustomScores(lambda X, y: np.nansum(X > 1, axis=0), 1.0, "a count")
+    for score in ("agreement", "rank", "correlation", Q.Votes(3, 2, 0.05), custom):
+        yield classes.features_by(score), pl.Exponential(1.0)
+
+
+def chunks_of(rows, part):
+    """Tables of the records with the same number, with their rows' own coins."""
+    return [rows.subset(np.flatnonzero(part == one)) for one in range(int(part.max()) + 1)]
+
+
+def numbers_in(sketch):
+    """Every array of a sketch, in a fixed order."""
+    if isinstance(sketch, np.ndarray):
+        return [sketch]
+    if isinstance(sketch, tuple):
+        return [array for one in sketch for array in numbers_in(one)]
+    return [array for one in attrs.fields(type(sketch))
+            if isinstance(array := getattr(sketch, one.name), np.ndarray)]
+
+
+def merged(question, sketches, order):
+    """Pairwise, in an order that need not be that of the rows."""
+    waiting = [sketches[place] for place in order]
+    while len(waiting) > 1:
+        waiting.append(question.merge(waiting.pop(0), waiting.pop(0)))
+    return waiting[0]
+
+
+SUMMED = [*sums(), *choices()]
+PARTS = st.lists(st.integers(0, 4), min_size=N, max_size=N).map(np.array)
+
+
+@pytest.mark.parametrize("place", range(len(SUMMED)))
+@settings(max_examples=8, deadline=None)
+@given(part=PARTS, seed=st.integers(0, 3), order=st.randoms(use_true_random=False))
+def test_sums_are_the_same_for_every_chunking_and_order(place, part, seed, order):
+    question, mechanism = SUMMED[place]
+    rows = rows_of(question.data.schema, seed)
+    state = question.prepare(mechanism, "replace_one")
+    whole = question.sketch(rows, state)
+    chunks = chunks_of(rows, part)
+    shuffled = list(range(len(chunks)))
+    order.shuffle(shuffled)
+    found = merged(question, [question.sketch(chunk, state) for chunk in chunks], shuffled)
+    assert len(numbers_in(whole)) == len(numbers_in(found)) > 0
+    for one, other in zip(numbers_in(whole), numbers_in(found), strict=True):
+        assert one.dtype.kind in "iu"
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("place", range(4))
+@settings(max_examples=8, deadline=None)
+@given(part=PARTS, seed=st.integers(0, 3), order=st.randoms(use_true_random=False))
+def test_feature_scores_are_the_same_for_every_chunking_and_order(place, part, seed, order):
+    question, mechanism = [one for one in features() if not one[0].votes][place]
+    rows = rows_of(question.data.schema, seed)
+    state = question.prepare(mechanism, "replace_one")
+    chunks = chunks_of(rows, part)
+    shuffled = list(range(len(chunks)))
+    order.shuffle(shuffled)
+    found = merged(question, [question.sketch(chunk, state) for chunk in chunks], shuffled)
+    np.testing.assert_array_equal(question.scores(question.sketch(rows, state)),
+                                  question.scores(found))
+
+
+def test_votes_keep_every_records_coin_with_it():
+    """Their scores are whole numbers of floating-point fits, so the law is about the bag."""
+    (question, mechanism), = [one for one in features() if one[0].votes]
+    rows = rows_of(CLASSES)
+    state = question.prepare(mechanism, "replace_one")
+    chunks = [question.sketch(chunk, state) for chunk in chunks_of(rows, np.arange(N) % 3)]
+    both = merged(question, chunks, [2, 0, 1])
+    alone = {(tuple(array[i] for array in bag.rows.features.arrays[1:]), int(bag.rows.target[i]),
+              int(bag.known.coins[i])) for bag in chunks for i in range(bag.rows.n)}
+    together = {(tuple(array[i] for array in both.rows.features.arrays[1:]),
+                 int(both.rows.target[i]), int(both.known.coins[i])) for i in range(both.rows.n)}
+    assert alone == together and both.rows.n == N
+
+
+@settings(max_examples=20, deadline=None)
+@given(part=PARTS, order=st.randoms(use_true_random=False))
+def test_single_labels_are_the_same_for_every_chunking_and_order(part, order):
+    question = Q.LabelQuery(pl.Dataset(CLASSES, None))
+    rows = rows_of(CLASSES)
+    asked = np.random.default_rng(1).permutation(N)[:20]
+    chunks = chunks_of(rows, part)
+    shuffled = list(range(len(chunks)))
+    order.shuffle(shuffled)
+    found = merged(question, [question.sketch(chunk, asked) for chunk in chunks], shuffled)
+    np.testing.assert_array_equal(found, question.sketch(rows, asked))
+
+
+def test_the_law_is_tried_on_every_kind():
+    kinds = {type(question) for question, _ in (*SUMMED, *features())} | {Q.LabelQuery}
+    assert kinds == set(closed_set.QUESTIONS)
+    asked = [question for question, _ in SUMMED if type(question) is Q.Query]
+    assert {type(block) for question in asked for block in question.blocks} == set(
+        closed_set.BLOCKS)
+    assert {type(question.cells) for question in asked} - {type(None)} == set(closed_set.CELLS)
