@@ -74,7 +74,7 @@ def _sums(inside: Inside, query: Query, noise: Noise, rows: Rows,
     whole = not steps or (follows_records(query.cells) and all(
         step.context.kind == "part" for step in steps))
     if whole:  # a part is a table of its own, so that only its records cost
-        return query.sketch(inside.members.of(query.data, rows), state)
+        return query.sketch(inside.members.of(query.data, rows) if steps else rows, state)
     values = query.contributions(rows, state)
     mask = _mask(inside, query, noise, rows, rollover, values)
     return query.sketch(rows, evolve(state, values=values, mask=mask))

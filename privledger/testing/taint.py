@@ -236,20 +236,25 @@ def _nothing_planted(way: Way, table: Example, planted: Planted) -> None:
         if not always:
             return
     # In a tree, the child of a position is often the next one: so it is on other tables, too,
-    # where a count would be another.
+    # where a count would be another. A tree of fewer records may not reach that far; one of
+    # more does.
     for _ in range(TURNS):
-        always = (always or set()) - found_counts(way.fit(_thinned(table)), planted)
-        if not always:
-            return
+        for shares in ((3, 5), (8, 5)):
+            other = _resized(table, *shares)
+            own = planted_in(other, relation_of(way.learner)).counts
+            always = {one for one in always or () if one[1] in own} | (
+                (always or set()) - found_counts(way.fit(other), planted))
+            if not always:
+                return
     fail(MODEL, f"{way.name}, {type(way.learner).__name__}{min(always or ())[0]} holds an exact "
                 "count")
 
 
-def _thinned(table: Example) -> Example:
-    """Three records of five: every count is another."""
-    kept = np.arange(table.n_records) % 5 < 3
-    return evolve(table, X={name: column[kept] for name, column in table.X.items()},
-                  y=table.y[kept])
+def _resized(table: Example, share: int, of: int) -> Example:
+    """`share` records for every `of`, some of them twice if that is more: all counts differ."""
+    rows = np.arange(table.n_records * share // of) * of // share % table.n_records
+    return evolve(table, X={name: column[rows] for name, column in table.X.items()},
+                  y=table.y[rows])
 
 
 def _plain_table(learner: Any, given: Example) -> None:

@@ -104,7 +104,8 @@ def test_an_answer_that_no_message_carries_is_not_worked_out(tiny):
         server.answer({"ask": "release", "session": 0, "mechanism": pl.nodes.to_json(plan),
                        "rollover": 0,
                        "define": [*coins, {"id": 3, "is": "CrossCells", "first": 1, "second": 2}],
-                       "query": {"data": 0, "blocks": [{"is": "Ones"}], "cells": 3, "what": "q"}})
+                       "query": {"is": "Query", "data": 0, "blocks": [{"is": "Ones"}], "cells": 3,
+                                 "what": "q"}})
     assert caught.value.limit == "message_mb"
     assert data._vault.opened == 0
 
