@@ -16,6 +16,7 @@ from privledger.cli.printing import text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
+from privledger.ledger.codec import encode
 from privledger.ledger.events import Settled
 from privledger.numerals import many
 from privledger.reports.formats import FORMATS, written
@@ -102,8 +103,9 @@ def _written(kind: str, entries: list[Entry], exact: bool) -> str:
 
 def entry_line(entry: Entry) -> str:
     """One entry as canonical JSON. Its body is the text that was hashed."""
-    return canonical({"position": entry.position, "kind": entry.kind, "body": entry.body,
-                      "previous": entry.previous, "hash": entry.hash}) + "\n"
+    return canonical({"position": entry.position, "kind": entry.event.kind,
+                      "body": encode(entry.event), "previous": entry.previous,
+                      "hash": entry.hash}) + "\n"
 
 
 def vector_lines(store: Store, entries: list[Entry]) -> list[str]:

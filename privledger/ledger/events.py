@@ -314,6 +314,13 @@ Event: TypeAlias = (
     Created | FilterFixed | Protected | ScopeOpened | Granted | Refused | Released | Settled
     | Aborted | Crashed | Corrected | WindowOpened | Unknown
 )
+
+
+def is_readable(event: Event) -> bool:
+    """Whether every field of an event was there and could be read."""
+    return all(name in event.__dict__ for name in fields_dict(type(event)))
+
+
 EVENTS: dict[str, type[Any]] = {one.kind: one for one in (
     Created, FilterFixed, Protected, ScopeOpened, Granted, Refused, Released, Settled, Aborted,
     Crashed, Corrected, WindowOpened)}

@@ -11,7 +11,7 @@ What single records spent is in `view_records`; the moments of a history in `vie
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from attrs import field, frozen
 
@@ -20,7 +20,7 @@ from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import Node, Sequential
 from privledger.ledger.budget import Budget
 from privledger.ledger.entries import Entry
-from privledger.ledger.events import Refused, Released
+from privledger.ledger.events import Refused, Released, is_readable
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
@@ -238,11 +238,8 @@ def view_of(state: State, entries: Iterable[Entry] = (), *,
 def readable(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:
     """Events of one kind. What cannot be read is left out: the audit has a finding for it."""
     for entry in entries:
-        if entry.kind == kind.kind:
-            try:
-                yield cast(E, entry.event)
-            except (PrivledgerError, KeyError, TypeError, ValueError, AttributeError):
-                continue
+        if type(entry.event) is kind and is_readable(entry.event):
+            yield entry.event
 
 
 def _lines(releases: list[Released]) -> tuple[ReleaseLine, ...]:

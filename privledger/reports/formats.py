@@ -11,6 +11,7 @@ import attrs
 from privledger.graph import Node, every_dp_event, graphml, to_dp_event, view
 from privledger.graph.as_dp_events import Saying
 from privledger.ledger import Entry, State
+from privledger.ledger.codec import encode
 from privledger.ledger.view import view_of
 from privledger.reports.plain import clean, plain
 from privledger.reports.spreadsheet import as_csv
@@ -57,7 +58,7 @@ def _owed(said: Saying) -> dict[str, Any]:
 
 def entries_as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """For JSON: position, kind, body and both hashes of each entry, as `export` writes them."""
-    return [{"position": entry.position, "kind": entry.kind, "body": entry.body,
+    return [{"position": entry.position, "kind": entry.event.kind, "body": encode(entry.event),
              "previous": entry.previous, "hash": entry.hash} for entry in entries]
 
 

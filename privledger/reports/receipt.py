@@ -68,7 +68,7 @@ class Past:
             self.has_head = True
 
     def created(self, event: Event) -> None:
-        """Take note of the ledger's identity, if the first entry says any."""
+        """Take note of whose history it is, if the entry noted last is the first."""
         if self.entries == 1:
             self.uuid = getattr(event, "uuid", None)
 
