@@ -338,29 +338,29 @@ def _start(config: Json, limits: Limits) -> tuple[subprocess.Popen[bytes], Chann
                             limits.traffic_mb, Watch(process.pid, limits))
 
 
-def _info(body: Json) -> LearnerInfo:
-    words = {name: text(body, name, _MOST_TEXT) for name in ("name", "summary", "paper")}
-    lists = {name: tuple(str(item)[:100] for item in items(body, name, 20))
+def _info(wire: Json) -> LearnerInfo:
+    words = {name: text(wire, name, _MOST_TEXT) for name in ("name", "summary", "paper")}
+    lists = {name: tuple(str(item)[:100] for item in items(wire, name, 20))
              for name in ("relations", "tasks")}
     return LearnerInfo(**words, **lists)  # type: ignore[arg-type]
 
 
-def _claim(body: Json) -> ClaimStep:
-    numbers = {key: number_in(body, key) for key in ("sound", "delta")}
-    claimed = None if body.get("claimed") is None else number_in(body, "claimed")
-    words = {key: text(body, key, _MOST_TEXT) for key in ("step", "reference", "note")}
+def _claim(wire: Json) -> ClaimStep:
+    numbers = {key: number_in(wire, key) for key in ("sound", "delta")}
+    claimed = None if wire.get("claimed") is None else number_in(wire, "claimed")
+    words = {key: text(wire, key, _MOST_TEXT) for key in ("step", "reference", "note")}
     return ClaimStep(**words, claimed=claimed, **numbers)  # type: ignore[arg-type]
 
 
-def _failure(body: Json, server: Server | None, limits: Limits) -> PrivledgerError:
+def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerError:
     """The error to raise: the owner's own if it is the one that ended the fit."""
-    if not body.get("error"):
-        if text(body, "type", 100) in _NO_MEMORY or any(
-                words in text(body, "text", _MOST_TEXT) for words in NO_MEMORY):
+    if not wire.get("error"):
+        if text(wire, "type", 100) in _NO_MEMORY or any(
+                words in text(wire, "text", _MOST_TEXT) for words in NO_MEMORY):
             return IsolationLimit("memory_mb", limits.memory_mb)
-        return IsolationError(f"the learner failed: {text(body, 'type', 100)}: "
-                              f"{text(body, 'text', _MOST_TEXT)}")
-    told = error_in(body)
+        return IsolationError(f"the learner failed: {text(wire, 'type', 100)}: "
+                              f"{text(wire, 'text', _MOST_TEXT)}")
+    told = error_in(wire)
     if isinstance(told, ModelError):
         return told
     if server is None:

@@ -65,9 +65,9 @@ class Describer:
         if known is None:
             if type(what) not in closed_set.NUMBERED:
                 _refuse(what)
-            body = what.to_wire(self)
+            wire = what.to_wire(self)
             known = self.fresh(what), what
-            self._new.append({"id": known[0], "is": type(what).__name__} | body)
+            self._new.append({"id": known[0], "is": type(what).__name__} | wire)
         if isinstance(what, Score):
             self._update(what, known[0])
         for inner in getattr(what, "below", ()):
@@ -110,18 +110,18 @@ class Describer:
     def _step(self, of: int, step: Any) -> int:
         context = step.context
         if context.kind == "poisson":
-            body: Json = {"is": "sample", "of": of, "rate": float(context.rate)}
+            wire: Json = {"is": "sample", "of": of, "rate": float(context.rate)}
         elif context.kind == "part" and step.cells is not None:
             if context.token not in self._parts:
                 cells = self.object(step.cells)
                 self._parts[context.token] = self.fresh(context.token)
                 self._new.append({"id": self._parts[context.token], "is": "parts", "of": of,
                                   "cells": cells})
-            body = {"is": "part", "parts": self._parts[context.token], "part": int(context.part)}
+            wire = {"is": "part", "parts": self._parts[context.token], "part": int(context.part)}
         else:
             raise NotGranted("the handle is behind another grant's filter; nothing was read")
         place = self.fresh(step)
-        self._new.append({"id": place} | body)
+        self._new.append({"id": place} | wire)
         return place
 
     def query(self, query: Any) -> Json:
@@ -183,25 +183,25 @@ class Reader:
         if failed is not None:
             raise failed
 
-    def _one(self, body: Json) -> None:
-        name = text(body, "is")
+    def _one(self, wire: Json) -> None:
+        name = text(wire, "is")
         if name == "update":
-            score = self.object(body.get("score"), Score)
-            score.add(self.cells(body.get("cells")), array_in(body.get("values")))
+            score = self.object(wire.get("score"), Score)
+            score.add(self.cells(wire.get("cells")), array_in(wire.get("values")))
         elif name in _DERIVATIONS:
-            self.keep(body.get("id"), _DERIVATIONS[name](body, self))
+            self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
         else:
             kind = closed_set.named(name, closed_set.NUMBERED)
             if kind is None:
                 raise UnsupportedNode("a description of an unknown kind. Nothing was read")
-            self.keep(body.get("id"), kind.from_wire(body, self))
+            self.keep(wire.get("id"), kind.from_wire(wire, self))
 
-    def block(self, body: Any) -> Any:
+    def block(self, wire: Any) -> Any:
         """A block of a known kind."""
-        kind = closed_set.named(text(table(body), "is"), closed_set.BLOCKS)
+        kind = closed_set.named(text(table(wire), "is"), closed_set.BLOCKS)
         if kind is None:
             raise UnsupportedNode("a block of an unknown kind. Nothing was read")
-        return kind.from_wire(body, self)
+        return kind.from_wire(wire, self)
 
     def handle(self, place: Any) -> Dataset:
         """One of the handles that were derived here."""
@@ -209,25 +209,25 @@ class Reader:
 
     def query(self, value: Any) -> Any:
         """A question on one of the known handles, built as a learner in this process would."""
-        body = table(value)
-        kind = closed_set.named(text(body, "is"), closed_set.QUESTIONS)
+        wire = table(value)
+        kind = closed_set.named(text(wire, "is"), closed_set.QUESTIONS)
         if kind is None:
             raise UnsupportedNode("a question of an unknown kind. Nothing was read")
-        return kind.from_wire(body, self)
+        return kind.from_wire(wire, self)
 
 
-def _part(body: Json, reader: Reader) -> Dataset:
-    parts = reader.object(body.get("parts"), Partition)
-    part = whole(body, "part")
+def _part(wire: Json, reader: Reader) -> Dataset:
+    parts = reader.object(wire.get("parts"), Partition)
+    part = whole(wire, "part")
     if part >= len(parts):
         raise NotGranted("there is no such part; nothing was read")
     return parts[part]
 
 
 _DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
-    "sample": lambda body, reader: reader.object(body.get("of"), Dataset).poisson(
-        number("rate", body.get("rate"))),
-    "parts": lambda body, reader: Partition(reader.object(body.get("of"), Dataset),
-                                            reader.cells(body.get("cells"))),
+    "sample": lambda wire, reader: reader.object(wire.get("of"), Dataset).poisson(
+        number("rate", wire.get("rate"))),
+    "parts": lambda wire, reader: Partition(reader.object(wire.get("of"), Dataset),
+                                            reader.cells(wire.get("cells"))),
     "part": _part,
 }

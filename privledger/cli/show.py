@@ -202,9 +202,9 @@ def claim(grant: GrantReport) -> Text:
 
 def render_refusals(out: Console, report: LedgerReport) -> None:
     """The last refusals; none of them read anything."""
-    rows = [(body.get("time", ""), body.get("learner", ""), _figure(body.get("asked"), charge),
-             _figure(body.get("left"), remainder), body.get("unit", ""))
-            for body in report.refused[-MOST_REFUSALS:]]
+    rows = [(one.time or "", one.learner, _figure(one.asked, charge),
+             _figure(one.left, remainder), one.unit)
+            for one in report.view.refusals[-MOST_REFUSALS:]]
     out.print(grid(("when", "who", "asked", "left", "unit"), rows,
                    title=f"{report.refusals} refused, nothing was read"))
 

@@ -62,14 +62,14 @@ class Bins:
                 "numeric_bins": self.numeric_bins}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Bins:
+    def from_wire(cls, wire: Json, reader: Reader) -> Bins:
         """The inverse of `to_wire`, on the columns of this side."""
         known = {column.name: column for column in reader.schema.features}
-        names = [str(name) for name in items(body, "features")]
+        names = [str(name) for name in items(wire, "features")]
         if not set(names) <= set(known):
             raise SchemaError(_STRANGE)
         return cls(Schema(reader.schema.name, tuple(known[name] for name in names)),
-                   count("numeric_bins", body.get("numeric_bins")))
+                   count("numeric_bins", wire.get("numeric_bins")))
 
     def sizes(self) -> tuple[int, ...]:
         """Bins of each feature, the missing bin included as the last."""

@@ -23,10 +23,10 @@ def bytes_out(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def bytes_in(body: Json, key: str) -> bytes:
+def bytes_in(wire: Json, key: str) -> bytes:
     """The inverse of `bytes_out`."""
     try:
-        return base64.b64decode(text(body, key), validate=True)
+        return base64.b64decode(text(wire, key), validate=True)
     except (binascii.Error, ValueError):
         raise IsolationError(f"{key} must be bytes in base64") from None
 
@@ -42,13 +42,13 @@ def array_out(array: Any) -> Json:
 
 def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
     """The inverse of `array_out`; a private copy of exactly the bytes that were sent."""
-    body = table(value)
-    dtype = _DTYPES.get(text(body, "dtype"))
-    shape = tuple(count("shape", size, least=0) for size in items(body, "shape"))
+    wire = table(value)
+    dtype = _DTYPES.get(text(wire, "dtype"))
+    shape = tuple(count("shape", size, least=0) for size in items(wire, "shape"))
     if dtype is None or dtype.kind not in kinds or len(shape) > 2:
         raise IsolationError("an array of another kind or with too many dimensions")
     try:
-        data = base64.b64decode(text(body, "data"), validate=True)
+        data = base64.b64decode(text(wire, "data"), validate=True)
     except (binascii.Error, ValueError):
         raise IsolationError("an array whose bytes are not base64") from None
     if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
@@ -65,22 +65,22 @@ def table(value: Any) -> Json:
     return value
 
 
-def text(body: Json, key: str, limit: int | None = None) -> str:
+def text(wire: Json, key: str, limit: int | None = None) -> str:
     """A text of a message, cut to `limit` characters. Raises `IsolationError` if it is none."""
-    value = body.get(key)
+    value = wire.get(key)
     if not isinstance(value, str):
         raise IsolationError(f"{key} must be a text")
     return value[:limit]
 
 
-def items(body: Json, key: str, most: int = 100_000) -> list[Any]:
+def items(wire: Json, key: str, most: int = 100_000) -> list[Any]:
     """A list of at most `most` items. Raises `IsolationError` if it is none, or longer."""
-    value = body.get(key)
+    value = wire.get(key)
     if not isinstance(value, list) or len(value) > most:
         raise IsolationError(f"{key} must be a list of at most {most}")
     return value
 
 
-def whole(body: Json, key: str, most: int = MOST_CELLS) -> int:
+def whole(wire: Json, key: str, most: int = MOST_CELLS) -> int:
     """A whole number from 0 to `most`. Raises `InvalidValue` for anything else."""
-    return count(key, body.get(key), least=0, most=most)
+    return count(key, wire.get(key), least=0, most=most)

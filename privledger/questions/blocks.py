@@ -63,7 +63,7 @@ class Block(Protocol):
         """Its fields as plain values."""
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Self:
+    def from_wire(cls, wire: Json, reader: Reader) -> Self:
         """The inverse of `to_wire`."""
 
 
@@ -92,7 +92,7 @@ class Ones:
         return {}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Ones:
+    def from_wire(cls, wire: Json, reader: Reader) -> Ones:
         """As `Block.from_wire`."""
         return cls()
 
@@ -137,9 +137,9 @@ class ColumnValue:
                 "clip": float(self.clip)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> ColumnValue:
+    def from_wire(cls, wire: Json, reader: Reader) -> ColumnValue:
         """As `Block.from_wire`."""
-        return cls(text(body, "name"), *(number(key, body.get(key))
+        return cls(text(wire, "name"), *(number(key, wire.get(key))
                                          for key in ("center", "scale", "clip")))
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
@@ -179,7 +179,7 @@ class TargetShares:
         return {}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> TargetShares:
+    def from_wire(cls, wire: Json, reader: Reader) -> TargetShares:
         """As `Block.from_wire`."""
         return cls()
 
@@ -220,9 +220,9 @@ class ClassIs:
         return {"position": int(self.position)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> ClassIs:
+    def from_wire(cls, wire: Json, reader: Reader) -> ClassIs:
         """As `Block.from_wire`."""
-        return cls(whole(body, "position"))
+        return cls(whole(wire, "position"))
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """One or zero per record."""
@@ -266,7 +266,7 @@ class CustomValue:
         refuse_code()
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> CustomValue:
+    def from_wire(cls, wire: Json, reader: Reader) -> CustomValue:
         """Refused, as `to_wire`."""
         refuse_code()
 

@@ -71,7 +71,7 @@ class Cells(Protocol):
         """Its fields as plain values."""
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Self:
+    def from_wire(cls, wire: Json, reader: Reader) -> Self:
         """The inverse of `to_wire`."""
 
 
@@ -108,9 +108,9 @@ def check_edges(edges: tuple[float, ...]) -> None:
         raise InvalidValue("edges", edges, "finite and increasing")
 
 
-def edges_in(body: Json) -> list[float]:
+def edges_in(wire: Json) -> list[float]:
     """Edges of a message."""
-    return [number("edge", edge) for edge in items(body, "edges")]
+    return [number("edge", edge) for edge in items(wire, "edges")]
 
 
 @frozen(eq=False)
@@ -150,9 +150,9 @@ class CategoryCells:
         return {"name": self.name, "count": int(self.count)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> CategoryCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> CategoryCells:
         """As `Cells.from_wire`."""
-        return cls(text(body, "name"), whole(body, "count"))
+        return cls(text(wire, "name"), whole(wire, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`."""
@@ -201,9 +201,9 @@ class IntervalCells:
         return {"name": self.name, "edges": list(self.edges)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> IntervalCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> IntervalCells:
         """As `Cells.from_wire`."""
-        return cls(text(body, "name"), edges_in(body))
+        return cls(text(wire, "name"), edges_in(wire))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`."""
@@ -243,7 +243,7 @@ class LabelledCells:
         return {}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> LabelledCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> LabelledCells:
         """As `Cells.from_wire`."""
         return cls()
 
@@ -298,9 +298,9 @@ class IndexCells:
         return {"places": array_out(self.places), "count": int(self.count)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> IndexCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> IndexCells:
         """As `Cells.from_wire`."""
-        return cls(array_in(body.get("places"), "i"), whole(body, "count"))
+        return cls(array_in(wire.get("places"), "i"), whole(wire, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`."""
@@ -343,10 +343,10 @@ class CoinCells:
         return {"count": int(self.count), "weights": list(self.weights)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> CoinCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> CoinCells:
         """As `Cells.from_wire`."""
-        return cls(limited("count", body.get("count"), least=2, most=MOST_CELLS),
-                   tuple(items(body, "weights")))
+        return cls(limited("count", wire.get("count"), least=2, most=MOST_CELLS),
+                   tuple(items(wire, "weights")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`."""

@@ -219,19 +219,19 @@ class Choice:
         }
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Choice:
+    def from_wire(cls, wire: Json, reader: Reader) -> Choice:
         """As `Question.from_wire`."""
-        features, labels, gradient = (body.get(key) for key in ("features", "labels", "gradient"))
-        allowed = body.get("allowed")
+        features, labels, gradient = (wire.get(key) for key in ("features", "labels", "gradient"))
+        allowed = wire.get("allowed")
         return cls(
-            reader.handle(body.get("data")), reader.object(body.get("cells"), GrownCells),
-            text(body, "score"), text(body, "among"),
+            reader.handle(wire.get("data")), reader.object(wire.get("cells"), GrownCells),
+            text(wire, "score"), text(wire, "among"),
             None if features is None else array_in(features, "i"),
             None if labels is None else reader.cells(labels),
             None if gradient is None else Gradient.from_wire(table(gradient), reader),
-            number("penalty", body.get("penalty")),
+            number("penalty", wire.get("penalty")),
             None if allowed is None else array_in(allowed, "i").astype(np.bool_),
-            text(body, "what", 200))
+            text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"Choice({self.what!r}, {self.cell_count} leaves)"
@@ -343,10 +343,10 @@ class LabelChoice:
                 "what": str(self.what)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> LabelChoice:
+    def from_wire(cls, wire: Json, reader: Reader) -> LabelChoice:
         """As `Question.from_wire`."""
-        return cls(reader.handle(body.get("data")), reader.object(body.get("cells"), GrownCells),
-                   reader.cells(body.get("labels")), text(body, "what", 200))
+        return cls(reader.handle(wire.get("data")), reader.object(wire.get("cells"), GrownCells),
+                   reader.cells(wire.get("labels")), text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"LabelChoice({self.what!r}, {self.cell_count} leaves)"

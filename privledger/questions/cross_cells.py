@@ -69,9 +69,9 @@ class CrossCells:
         return {"first": to.object(self.first), "second": to.object(self.second)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> CrossCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> CrossCells:
         """As `Cells.from_wire`."""
-        return cls(reader.cells(body.get("first")), reader.cells(body.get("second")))
+        return cls(reader.cells(wire.get("first")), reader.cells(wire.get("second")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`."""

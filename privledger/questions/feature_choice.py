@@ -211,14 +211,14 @@ class FeatureChoice:
                     "penalty": float(votes.penalty)}}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> FeatureChoice:
+    def from_wire(cls, wire: Json, reader: Reader) -> FeatureChoice:
         """As `Question.from_wire`."""
-        votes = body.get("votes")
+        votes = wire.get("votes")
         if votes is not None:
             votes = Votes(whole(table(votes), "blocks"), whole(votes, "most"),
                           number("penalty", votes.get("penalty")))
-        return cls(reader.handle(body.get("data")), text(body, "score"),
-                   tuple(items(body, "excluded")), votes, what=text(body, "what", 200))
+        return cls(reader.handle(wire.get("data")), text(wire, "score"),
+                   tuple(items(wire, "excluded")), votes, what=text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"

@@ -150,12 +150,12 @@ class GrownCells:
                 "cut": array_out(self.cut)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> GrownCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> GrownCells:
         """As `Cells.from_wire`."""
-        if "parent" not in body:
-            return cls(reader.object(body.get("bins"), Bins))
-        parent: GrownCells = reader.object(body["parent"], GrownCells)
-        return parent.grow(array_in(body.get("feature"), "i"), array_in(body.get("cut"), "i"))
+        if "parent" not in wire:
+            return cls(reader.object(wire.get("bins"), Bins))
+        parent: GrownCells = reader.object(wire["parent"], GrownCells)
+        return parent.grow(array_in(wire.get("feature"), "i"), array_in(wire.get("cut"), "i"))
 
     @property
     def depth(self) -> int:

@@ -120,11 +120,11 @@ class LabelQuery:
                 "candidates": None if self.candidates is None else array_out(self.candidates)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> LabelQuery:
+    def from_wire(cls, wire: Json, reader: Reader) -> LabelQuery:
         """As `Question.from_wire`."""
-        rows, candidates = (None if body.get(key) is None else array_in(body[key], "i")
+        rows, candidates = (None if wire.get(key) is None else array_in(wire[key], "i")
                             for key in ("rows", "candidates"))
-        return cls(reader.handle(body.get("data")), rows, candidates, text(body, "what", 200))
+        return cls(reader.handle(wire.get("data")), rows, candidates, text(wire, "what", 200))
 
     def among(self, positions: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
         """The positions that are asked, out of those of the handle's records.

@@ -179,11 +179,11 @@ class Query:
                 "cells": None if self.cells is None else to.object(self.cells)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Query:
+    def from_wire(cls, wire: Json, reader: Reader) -> Query:
         """As `Question.from_wire`."""
-        blocks = tuple(reader.block(item) for item in items(body, "blocks", 1000))
-        cells = None if body.get("cells") is None else reader.cells(body["cells"])
-        return cls(reader.handle(body.get("data")), blocks, cells, text(body, "what", 200))
+        blocks = tuple(reader.block(item) for item in items(wire, "blocks", 1000))
+        cells = None if wire.get("cells") is None else reader.cells(wire["cells"])
+        return cls(reader.handle(wire.get("data")), blocks, cells, text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"Query({self.label!r}, {self.cell_count} cells)"

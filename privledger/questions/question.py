@@ -83,5 +83,5 @@ class Question(Protocol):
         """Plain values that say everything but the handle."""
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Self:
+    def from_wire(cls, wire: Json, reader: Reader) -> Self:
         """The inverse, by the package's own constructor, on a handle of this side."""

@@ -111,10 +111,10 @@ class Score:
                 "scale": float(self.scale)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Score:
+    def from_wire(cls, wire: Json, reader: Reader) -> Score:
         """The inverse of `to_wire`."""
-        return cls(text(body, "loss"), array_in(body.get("start")),
-                   number("center", body.get("center")), number("scale", body.get("scale")))
+        return cls(text(wire, "loss"), array_in(wire.get("start")),
+                   number("center", wire.get("center")), number("scale", wire.get("scale")))
 
     def gradient(self, clip: float, *, filtered: bool = False,
                  coordinate: int | None = None) -> Gradient:
@@ -233,14 +233,14 @@ class Gradient:
                 "filtered": self.filtered, "coordinate": self.coordinate}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Gradient:
+    def from_wire(cls, wire: Json, reader: Reader) -> Gradient:
         """As `Block.from_wire`."""
-        filtered, coordinate = body.get("filtered"), body.get("coordinate")
+        filtered, coordinate = wire.get("filtered"), wire.get("coordinate")
         if not isinstance(filtered, bool):
             raise UnsupportedNode("a gradient says whether it is filtered. Nothing was read")
-        score: Score = reader.object(body.get("score"), Score)
+        score: Score = reader.object(wire.get("score"), Score)
         return score.gradient(
-            number("clip", body.get("clip")), filtered=filtered,
+            number("clip", wire.get("clip")), filtered=filtered,
             coordinate=None if coordinate is None else count("coordinate", coordinate, least=0))
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
@@ -303,11 +303,11 @@ class Hessian:
                 "within": None if self.within is None else float(self.within)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> Hessian:
+    def from_wire(cls, wire: Json, reader: Reader) -> Hessian:
         """As `Block.from_wire`."""
-        score: Score = reader.object(body.get("score"), Score)
+        score: Score = reader.object(wire.get("score"), Score)
         return score.hessian(
-            None if body.get("within") is None else number("within", body["within"]))
+            None if wire.get("within") is None else number("within", wire["within"]))
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Scaled second derivatives, shape (n,); None where every record counts one."""
@@ -368,9 +368,9 @@ class ResidualCells:
         return {"score": to.object(self.score), "edges": list(self.edges)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> ResidualCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> ResidualCells:
         """As `Cells.from_wire`."""
-        return cls(reader.object(body.get("score"), Score), edges_in(body))
+        return cls(reader.object(wire.get("score"), Score), edges_in(wire))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`, under the score as it stands now."""

@@ -90,11 +90,11 @@ class TreeCells:
         return {"bins": to.object(self.bins), "tests": tests, "count": int(self.count)}
 
     @classmethod
-    def from_wire(cls, body: Json, reader: Reader) -> TreeCells:
+    def from_wire(cls, wire: Json, reader: Reader) -> TreeCells:
         """As `Cells.from_wire`."""
         tests: Any = tuple(Test(whole(table(item), "feature"), array_in(item.get("table"), "u"))
-                           for item in items(body, "tests"))
-        return cls(reader.object(body.get("bins"), Bins), tests, whole(body, "count"))
+                           for item in items(wire, "tests"))
+        return cls(reader.object(wire.get("bins"), Bins), tests, whole(wire, "count"))
 
     def assign(self, codes: tuple[NDArray[Any], ...]) -> NDArray[Any]:
         """Cell of every record from its bin codes, shape (n_records,)."""
