@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from privledger.ledger.events import (
     Aborted,
@@ -197,12 +197,6 @@ def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -
     """A plan that is not granted yet, as the charge it would be."""
     amount = Amount(units, delta_units, rule)
     return Charge("", -1, "grant", "granted", amount, amount, table)
-
-
-def tallied(one: Charge, many: int) -> Charge:
-    """So many grants that are like one of them, and not kept by name."""
-    amount = Amount(one.amount.units * many, one.amount.delta_units * many, one.amount.rule)
-    return evolve(one, name="", position=-1, amount=amount, grants=many)
 
 
 def _grant(grant: GrantState, event: Granted, rule: FilterRule | None) -> Charge:

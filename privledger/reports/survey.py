@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from privledger.findings import Finding
-from privledger.ledger import Policy, State, Store, asserted_kinds
+from privledger.ledger import FilterRule, Policy, State, Store, asserted_kinds
 from privledger.ledger.audit import audit_along
 from privledger.ledger.codec_lines import Asked, LineOf, asked
 from privledger.ledger.events import (
@@ -30,7 +30,6 @@ from privledger.ledger.view_charges import (
     charges_of,
     kinds_of,
     table_spends,
-    tallied,
     total_of,
 )
 from privledger.ledger.view_compared import Comparison
@@ -179,10 +178,12 @@ class _Watch:
                     self._vouch(one.name, one.asserted)
         likes = list(self._likes)
         found = []
-        for alike, many in grants.items():
-            one = _charge(alike[0], likes[alike[1]], state)
-            found += [tallied(one, many - back[alike])] if many > back[alike] else []
-            found += [_handed_back(one, back[alike])] if back[alike] else []
+        for (table, place), many in grants.items():
+            handed = back.get((table, place), 0)
+            if many > handed:
+                found.append(_tally(table, likes[place], state.rule, many - handed))
+            if handed:
+                found.append(_tally(table, likes[place], state.rule, handed, back=True))
         return (*found, *kept)
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
@@ -275,12 +276,13 @@ def _like(event: Granted) -> _Like:
                  kinds_of(event.plan) or (), event.units, event.delta_units)
 
 
-def _charge(table: str, like: _Like, state: State) -> Charge:
-    amount = Amount(like.units, like.delta_units, state.rule)
-    return Charge("", -1, "grant", "settled", amount, amount, table,
-                  (like.learner,) if like.learner else (), like.kinds, like.labels, like.window,
-                  delta=like.delta)
-
-
-def _handed_back(one: Charge, many: int) -> Charge:
-    return tallied(evolve(one, status="aborted", amount=Amount(0, 0, one.amount.rule)), many)
+def _tally(table: str, like: _Like, rule: FilterRule | None, many: int, *,
+           back: bool = False) -> Charge:
+    """So many grants that are alike, and not kept by name; `back` if they were handed back."""
+    counted = 0 if back else many
+    return Charge(
+        "", -1, "grant", "aborted" if back else "settled",
+        Amount(like.units * counted, like.delta_units * counted, rule),
+        Amount(like.units, like.delta_units, rule), table,
+        (like.learner,) if like.learner else (), like.kinds, like.labels, like.window,
+        delta=like.delta, grants=many)
