@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cheats.others import CountsLabels, NoisyScores, PublicCells
+from cheats.others import CountsLabels, NoisyScores, PublicCells, SomeLabels
 
 import privledger as pl
 from privledger.testing import (
@@ -55,25 +55,6 @@ def test_neighbours_differ_in_one_record(relation):
     if relation == "replace_label":
         (table,) = neighbours_of(base, relation).values()
         assert table.X is base.X and (table.y != base.y).sum() == 1
-
-
-class SomeLabels(PublicCells):
-    """For tables where some labels are missing: asks the labelled part alone."""
-
-    unlabelled = True
-
-    def plan(self, schema):
-        return pl.nodes.LabelOnly(pl.Parallel([self._leaf(schema)] * 2, certificate="index"))
-
-    def fit(self, X, y=None):
-        leaf = self._leaf(X.schema)
-        labelled = X.partition(pl.questions.LabelledCells())[1]
-        with X.ledger.request(self.plan(X.schema), X, learner="some") as session:
-            noisy = session.release(leaf, labelled.labels())
-        everybody = np.zeros(X.public_rows, dtype=int)
-        everybody[X.public_labelled] = noisy
-        self._count(X, everybody)
-        return self
 
 
 def test_tables_with_labels_missing():
