@@ -14,6 +14,7 @@ from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.printing import text, verdict_text
 from privledger.cli.progress import counting
+from privledger.cli.witness import Witness, key_option, public_option, receipt_option, witness
 from privledger.errors import LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History, folded
@@ -38,8 +39,12 @@ CONFIDENTIAL = "CONFIDENTIAL: the page tells what records spent, which depends o
               help="Embed what every single record spent. CONFIDENTIAL: for auditors.")
 @click.option("--publishable", is_flag=True, help="Leave out whatever may depend on the rows.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
+@receipt_option
+@key_option
+@public_option
 @format_option
 def report(ledger: str, output: str, include_records: bool, publishable: bool, force: bool,
+           receipt: str | None, key_file: str | None, public_key: str | None,
            format_: str) -> None:
     """Write one HTML page: verdict, history, graph, single records, what would change it.
 
@@ -47,8 +52,9 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     Exit code 3 if it cannot be trusted; the page then says so.
     """
     _check_usage(ledger, output, include_records, publishable, force)
+    known = witness(receipt, None, key_file, public_key)
     with counting(shown=format_ == "text") as steps:
-        page = read_page(ledger, Shown(vectors=include_records), publishable, steps)
+        page = read_page(ledger, Shown(vectors=include_records), publishable, steps, known)
     data = render_page(page).encode("utf-8")
     write(output, data, confidential=not page.publishable)
     if page.confidential:
@@ -66,8 +72,10 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
         click.get_current_context().exit(NOT_TRUSTED)
 
 
-def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = silent) -> Page:
-    """The page's record, from one reading of the store."""
+def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = silent,
+              known: Witness | None = None) -> Page:
+    """The page's record, from one reading of the store, compared with what is known of it."""
+    known = known or Witness()
     with reading_store(ledger) as store:
         entries, findings = audited(store, steps)
         if not entries:
@@ -75,7 +83,8 @@ def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = sil
                                 + "; ".join(found.message for found in findings[:3]))
         # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
         state = History(store, writable=False).full() if findings else folded(entries)
-        found = ledger_report(store, state, (entries, findings))
+        found = ledger_report(store, state, (entries, known.with_findings(entries, findings)),
+                              known.comparison)
         return page_of(store, state, found, entries, shown=records, publishable=publishable,
                        steps=steps)
 

@@ -22,9 +22,10 @@ from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, format_option, note, say_served
 from privledger.errors import PrivledgerError
 from privledger.guard import Ledger
-from privledger.ledger import audit
+from privledger.ledger.view_compared import comparison
 from privledger.ledger.view_records import data_names
-from privledger.reports import pages
+from privledger.reports import pages, survey
+from privledger.reports.verdict import Verdict
 from privledger.storage import shown
 
 HOST = "127.0.0.1"
@@ -45,16 +46,27 @@ MOST_ASKED = 16384  # bytes of a request, headers included
 _WRITTEN = 1 << 16
 
 
+def _verdict(ledger: Ledger) -> Verdict:
+    """Of the ledger as it is now, compared with nothing."""
+    seen = survey(ledger._history.store)
+    return seen.verdict(seen.findings, comparison())
+
+
 class Site:
     """What is served: one ledger, folded once and again when it grew."""
 
     def __init__(self, ledger: Ledger, token: str, *, verify: bool) -> None:
         self._ledger, self._token = ledger, token
         self._state = ledger.state  # before it is verified: nothing is called so that was not
-        self.findings = len(audit(ledger._history.store)) if verify else None
+        self.verdict = _verdict(ledger) if verify else None
         self._routes: dict[str, Callable[[Mapping[str, str]], str | None]] = {
             "/": self._totals, "/grants": self._grants, "/grant": self._grant,
             "/record": self._record}
+
+    @property
+    def findings(self) -> int | None:
+        """How many an audit found; None if what is shown was not verified."""
+        return None if self.verdict is None else len(self.verdict.findings)
 
     def answer(self, path: str, query: Mapping[str, str]) -> str | None:
         """The page at `path`, one of a fixed table; None if there is none."""
@@ -62,11 +74,11 @@ class Site:
         if route is None:
             return None
         if self._state.position != self._ledger._history.refresh().position:
-            self._state, self.findings = self._ledger.state, None  # the rest was not verified
+            self._state, self.verdict = self._ledger.state, None  # the rest was not verified
         return route(query)
 
     def _totals(self, query: Mapping[str, str]) -> str:
-        return pages.totals_page(self._state, shown(self._ledger.path), self.findings,
+        return pages.totals_page(self._state, shown(self._ledger.path), self.verdict,
                                  self._token)
 
     def _grants(self, query: Mapping[str, str]) -> str | None:

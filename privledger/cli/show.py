@@ -25,9 +25,10 @@ from privledger.cli.printing import (
     text,
     verdict_text,
 )
+from privledger.cli.witness import key_option, public_option, receipt_option, witness
 from privledger.gate import NOT_TRUSTED
 from privledger.numerals import many
-from privledger.reports import GrantReport, LedgerReport, Outline, ledger_report
+from privledger.reports import GrantReport, LedgerReport, Outline, audited, ledger_report
 from privledger.reports.brief import brief_report, is_long
 from privledger.reports.gist import gist, released_line, reserved_line
 from privledger.rounding import exact
@@ -49,19 +50,27 @@ MOST_REFUSALS = 5
 @click.option("--all", "whole", is_flag=True,
               help="Read and price everything again, list every grant, however many there are, and "
                    "fold no plan.")
+@receipt_option
+@key_option
+@public_option
 @format_option
-def show(ledger: str, whole: bool, format_: str) -> None:
+def show(ledger: str, whole: bool, receipt: str | None, key_file: str | None,
+         public_key: str | None, format_: str) -> None:
     """Totals, what is left, and the tree of what was granted and released.
 
     Opens the ledger read-only. Exit code 3 if the history cannot be trusted. Of a history of more
     than 100,000 entries every hash is checked, the totals are the ledger's own, and the last grants
-    are listed: the first line says so.
+    are listed: the first line says so. Where it is compared with a receipt, all of it is read.
     """
+    known = witness(receipt, None, key_file, public_key)
+    whole_is_read = whole or known.present
     with reading_store(ledger) as store:
-        report = brief_report(store) if not whole and is_long(store) else None
+        report = brief_report(store) if not whole_is_read and is_long(store) else None
     if report is None:
         with reading_state(ledger) as (store, state):
-            report = ledger_report(store, state)
+            entries, findings = audited(store)
+            report = ledger_report(store, state, (entries, known.with_findings(entries, findings)),
+                                   known.comparison)
     emit(format_, report.as_dict(), lambda out: render_ledger(out, report, whole=whole))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)

@@ -9,7 +9,7 @@ import click
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, findings_table, text, verdict_text
-from privledger.cli.witness import key_option, public_option, witness
+from privledger.cli.witness import key_option, public_option, receipt_option, witness
 from privledger.gate import NOT_TRUSTED
 from privledger.numerals import many
 from privledger.reports.verdict import GOOD
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Guarded)
 @ledger_argument
-@click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
-              help="A receipt that was released with a model: finds a cut tail or an old copy.")
+@receipt_option
 @key_option
 @public_option
 @format_option

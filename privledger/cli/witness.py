@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,9 +11,10 @@ from attrs import frozen
 
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
-from privledger.ledger import Store
+from privledger.ledger import Entry, Store
 from privledger.ledger.view_compared import Comparison, comparison
 from privledger.reports import Past, Survey, load_receipt, survey
+from privledger.reports.receipt import past_of
 from privledger.reports.signing import (
     check_signature,
     check_signed_with,
@@ -20,6 +22,9 @@ from privledger.reports.signing import (
     read_public_key,
 )
 
+receipt_option = click.option(
+    "--receipt", type=click.Path(exists=True, dir_okay=False),
+    help="A receipt that was released with a model: finds a cut tail or an old copy.")
 key_option = click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
                            help="The receipt must be signed with the secret in this file.")
 public_option = click.option(
@@ -51,12 +56,21 @@ class Witness:
         """Audit `store`, and take down what `compare` needs."""
         return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
 
+    def past_of(self, entries: Sequence[Entry]) -> Past:
+        """What `compare` needs, of entries that were read already."""
+        return past_of(entries, 0 if self.receipt is None else self.receipt["entries"], self.head)
+
     def compare(self, past: Past) -> list[Finding]:
         """Everything about a history that the witness contradicts."""
         found = []
         if self.receipt is not None:
             found += [*self._signature(self.receipt), *past.receipt_is_there(self.receipt)]
         return [*found, *past.head_is_there()]
+
+    def with_findings(self, entries: Sequence[Entry], findings: Sequence[Finding]) -> list[Finding]:
+        """Those of an audit of `entries`, after what the witness contradicts."""
+        found = self.compare(self.past_of(entries)) if self.present and entries else []
+        return [*found, *findings]
 
     def _signature(self, receipt: dict[str, Any]) -> list[Finding]:
         """A receipt that should be signed, and is not, by this key."""

@@ -14,13 +14,14 @@ from privledger.ledger.view_records import RecordSpend, data_names
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
 from privledger.reports.plain import clean
+from privledger.reports.verdict import Verdict
 
 PER_PAGE = 100
 MOST_NODES = 500
 STYLE = ("body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
          "table{border-collapse:collapse}td,th{border-bottom:1px solid #ccc;padding:.2rem .7rem;"
          "text-align:left;vertical-align:top}.bad{color:#b00020;font-weight:bold}"
-         ".good{color:#1b6e2c}form{margin:1rem 0}")
+         ".good{color:#1b6e2c}.open{color:#8a5a00}form{margin:1rem 0}")
 
 
 def text(value: object) -> str:
@@ -42,8 +43,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
 
 
-def totals_page(state: State, location: str, findings: int | None, token: str) -> str:
-    """The promise and what was spent; links to the grants, and a form for one record."""
+def totals_page(state: State, location: str, verdict: Verdict | None, token: str) -> str:
+    """The promise and what was spent; links to the grants, and a form for one record.
+
+    Args:
+        verdict: None if what is shown was not verified.
+    """
     view = view_of(state)
     epsilon, delta = view.promised
     rows = [
@@ -57,18 +62,15 @@ def totals_page(state: State, location: str, findings: int | None, token: str) -
         ("grants", str(len(state.grants))), ("refused", str(view.refused)),
         ("history", f"{many(view.entries, 'entry', 'entries')}, head {text(view.head[:16])}"),
     ]
-    verdict = {None: "<p>not verified here: run privledger verify</p>",
-               0: '<p class="good">every entry re-read and re-priced</p>'
-                  f"<p>{text(view.compared.text)}</p>"}.get(
-        findings, f'<p class="bad">NOT TRUSTED: {many(findings or 0, "finding")}; nothing here is '
-                  "certain</p>")
+    line = ("<p>not verified here: run privledger verify</p>" if verdict is None else
+            f'<p class="{verdict.level}">{text(verdict.text)}</p>')
     form = (f'<form action="/record" method="get"><input type="hidden" name="token" '
             f'value="{text(token)}"><label>record (CONFIDENTIAL) <input name="row" size="9" '
             f'inputmode="numeric"></label> <label>of table <select name="data">'
             + "".join(f'<option value="{number}">{text(name)}</option>'
                       for number, name in enumerate(data_names(state)))
             + "</select></label> <button>what it lost</button></form>")
-    return page("privledger", verdict + table(("", ""), rows)
+    return page("privledger", line + table(("", ""), rows)
                 + f'<p><a href="/grants?token={text(token)}&amp;page=0">grants</a></p>' + form)
 
 

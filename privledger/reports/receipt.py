@@ -103,9 +103,9 @@ class Past:
                                              "the receipt was edited")
 
 
-def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> Iterator[Finding]:
-    """As `Past.receipt_is_there`, for entries in memory."""
-    past = Past(receipt["entries"])
+def past_of(entries: Sequence[Entry], at: int = 0, head: str | None = None) -> Past:
+    """What entries in memory have to say to a receipt that saw `at` of them, or to a head."""
+    past = Past(at, head)
     for index, entry in enumerate(entries):
         past.row(index, entry.hash)
         if not index:
@@ -114,4 +114,9 @@ def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> 
         if isinstance(event, ScopeOpened | Granted | Corrected) or (
                 isinstance(event, Aborted) and getattr(event, "touched", None) is False):
             past.moved()
-    yield from past.receipt_is_there(receipt)
+    return past
+
+
+def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> Iterator[Finding]:
+    """As `Past.receipt_is_there`, for entries in memory."""
+    yield from past_of(entries, receipt["entries"]).receipt_is_there(receipt)

@@ -95,6 +95,25 @@ def test_every_surface_says_the_same_line(call, as_json, tmp_path):
     assert all(part.text.replace("'", "&#39;") in html for part in verdict(path).clauses)
 
 
+def test_every_surface_takes_a_receipt_and_says_which(call, as_json, tmp_path):
+    path = book(tmp_path / "a", pl.Gaussian(20.0))
+    kept = tmp_path / "r.json"
+    kept.write_text(call("receipt", path, "--format", "json").stdout)
+    lines = [call("show", path, "--receipt", kept).stdout,
+             call("verify", path, "--receipt", kept).stdout,
+             call("report", path, "-o", tmp_path / "a.html", "--receipt", kept).stdout]
+    assert len({one.splitlines()[0] for one in lines}) == 1
+    assert "compared with no receipt" not in lines[0]
+    assert as_json("show", path, "--receipt", kept)["judgement"]["comparison"]["with"] == "receipt"
+    assert "compared with no receipt" not in (tmp_path / "a.html").read_text()
+    other = book(tmp_path / "b", pl.Gaussian(20.0))
+    for words in (("show", other), ("verify", other),
+                  ("report", other, "-o", tmp_path / "b.html")):
+        ended = call(*words, "--receipt", kept)
+        assert ended.exit_code == 3
+        assert ended.stdout.startswith("NOT TRUSTED")
+
+
 def test_a_publishable_line_does_not_count_answers(tmp_path):
     from attrs import evolve
 

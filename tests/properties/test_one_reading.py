@@ -142,7 +142,7 @@ def pages(store, state, view, report, entries):
         assert float(shown[9]) == float(one.amount.epsilon.text(4)) >= one.amount.epsilon.value
     assert f"<dt>spent</dt><dd>epsilon {view.spent.text(4)} at delta" in render_page(made)
     assert f"epsilon {view.spent.text()}, delta {view.spent_delta.text()}" in (
-        totals_page(state, "here", 0, "t"))
+        totals_page(state, "here", None, "t"))
     served = grants_page(state, 0, "t")
     for one in view.charges:
         if one.kind == "grant":
