@@ -15,7 +15,7 @@ from privledger.graph import Node
 from privledger.graph.nodes import check_node
 from privledger.reports.outline import Outline, outline
 from privledger.reports.pages import plan_list
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 
 
 class Plan:

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from privledger.accounting import check_relation
-from privledger.broker.limits import DEFAULTS, Limits
+from privledger.broker.allowance import DEFAULTS, Limits
 from privledger.errors import InvalidPlan
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS

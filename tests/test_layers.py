@@ -35,8 +35,6 @@ SAME_THING = {
     # The stand-alone verifier's reading of what the package does: it shares no code with it.
     "caps", "convert", "meter", "nodes", "reading", "vectors",
 }
-# Two senses still. Nothing may be added.
-TWO_SENSES = {"audit", "limits", "places", "plain"}
 
 
 def name_of(path: Path) -> str:
@@ -179,4 +177,4 @@ def test_a_module_name_has_one_sense():
             stems.setdefault(path.stem, []).append(name)
     twice = {stem: names for stem, names in stems.items() if len(names) > 1}
     assert not {stem: names for stem, names in twice.items()
-                if stem not in SAME_THING | TWO_SENSES}
+                if stem not in SAME_THING}

@@ -3,7 +3,7 @@
 What it protects against, and how: docs/isolation.md.
 """
 
-from privledger.broker.limits import DEFAULTS, Limits
+from privledger.broker.allowance import DEFAULTS, Limits
 from privledger.broker.remote import PATIENCE, RemoteLearner
 from privledger.broker.server import ISOLATION
 

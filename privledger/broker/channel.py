@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from attrs import define, field
 
-from privledger.broker.limits import Watch
+from privledger.broker.allowance import Watch
 from privledger.errors import IsolationError, IsolationLimit
 
 MIB = 2**20

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
+from privledger.broker.allowance import DEFAULTS, Limits, Purse, Watch
 from privledger.broker.boot import NO_MEMORY
 from privledger.broker.channel import MIB, Channel
 from privledger.broker.failures import error_in, number_in, number_out
-from privledger.broker.limits import DEFAULTS, Limits, Purse, Watch
-from privledger.broker.places import find_places
+from privledger.broker.readable import find_places
 from privledger.broker.server import Server
 from privledger.errors import (
     InvalidPlan,

@@ -10,9 +10,9 @@ import numpy as np
 from attrs import define, field
 
 from privledger.accounting import check_relation
+from privledger.broker.allowance import DEFAULTS, Purse
 from privledger.broker.channel import MIB
 from privledger.broker.failures import error_out, number_out
-from privledger.broker.limits import DEFAULTS, Purse
 from privledger.broker.wire import Reader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.values import Json, array_out, items, text

@@ -1,6 +1,6 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
-from privledger.ledger.audit import audit
+from privledger.ledger.auditing import audit
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, plain_labels, window_name
 from privledger.ledger.correct import Correction, correction

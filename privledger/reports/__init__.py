@@ -2,9 +2,9 @@
 
 from privledger.ledger.view_releases import ReleaseLine
 from privledger.reports.outline import Outline, leaves, outline, release_count
-from privledger.reports.plain import clean, plain
 from privledger.reports.pricing import Price, price_plan
 from privledger.reports.receipt import Past, load_receipt, receipt_is_in_history
+from privledger.reports.safe_text import clean, plain
 from privledger.reports.spend import GrantReport, LedgerReport, audited, ledger_report
 from privledger.reports.survey import Survey, survey
 

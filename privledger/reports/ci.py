@@ -13,7 +13,7 @@ from urllib.parse import quote
 from attrs import frozen
 
 from privledger.findings import Finding
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 
 FORMATS = ("sarif", "junit", "github")
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

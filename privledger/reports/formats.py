@@ -13,7 +13,7 @@ from privledger.graph.as_dp_events import Saying
 from privledger.ledger import Entry, State
 from privledger.ledger.codec import encode
 from privledger.ledger.view import view_of
-from privledger.reports.plain import clean, plain
+from privledger.reports.safe_text import clean, plain
 from privledger.reports.spreadsheet import as_csv
 
 FORMATS = ("jsonl", "json", "csv", "graphml", "dot", "dp-event")

@@ -13,7 +13,7 @@ from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_records import RecordSpend, data_names
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 from privledger.reports.verdict import Verdict
 
 PER_PAGE = 100

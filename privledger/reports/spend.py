@@ -19,7 +19,7 @@ from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import ReleaseLine
 from privledger.reports.outline import Outline, outline
-from privledger.reports.plain import plain
+from privledger.reports.safe_text import plain
 from privledger.reports.steps import Counted, Steps, silent
 from privledger.reports.verdict import Verdict, verdict_of
 from privledger.storage.rows import entries_of

@@ -22,7 +22,7 @@ from privledger.ledger.view import View, readable
 from privledger.ledger.view_charges import Charge
 from privledger.ledger.view_figures import Amount
 from privledger.ledger.view_releases import VOUCHED
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 
 COLUMNS = ("kind", "grant", "time", "learner", "data", "status", "mechanism", "question", "cells",
            "charge", "charge_delta", "share", "epsilon", "releases", "asserted")

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from privledger.findings import Finding
 from privledger.ledger import FilterRule, Policy, State, Store, asserted_kinds
-from privledger.ledger.audit import audit_along
+from privledger.ledger.auditing import audit_along
 from privledger.ledger.codec_lines import Asked, LineOf, asked
 from privledger.ledger.events import (
     Aborted,

@@ -17,7 +17,7 @@ from privledger.reports.page.nodes import NodeRow, NodeTable
 from privledger.reports.page.past import Bar, Move, bars, moves
 from privledger.reports.page.people import People, Shown, people
 from privledger.reports.page.whatif import WhatIf, what_if
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 from privledger.reports.spend import GrantReport, LedgerReport
 from privledger.reports.steps import Steps, silent
 from privledger.rounding import from_units

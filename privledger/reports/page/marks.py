@@ -9,7 +9,7 @@ from attrs import frozen
 
 from privledger.numerals import many
 from privledger.reports.page.past import Move
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 from privledger.rounding import downward_percent, upward
 
 WIDTH, LEFT, RIGHT, TOP = 440, 52, 12, 12

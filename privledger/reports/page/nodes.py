@@ -21,7 +21,7 @@ from privledger.graph import (
     label,
 )
 from privledger.ledger import FilterRule
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 from privledger.reports.steps import Steps, silent
 from privledger.rounding import from_units, upward
 

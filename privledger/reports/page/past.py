@@ -12,7 +12,7 @@ from privledger.ledger.view_charges import Part
 from privledger.ledger.view_figures import summed
 from privledger.ledger.view_timeline import timeline
 from privledger.numerals import many
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 
 MOST_POINTS = 400
 MOST_BARS = 12

@@ -24,7 +24,7 @@ from privledger.reports.page.marks import (
 )
 from privledger.reports.page.nodes import row_values, short
 from privledger.reports.page.people import People
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 from privledger.rounding import downward, downward_percent, exact, upward, upward_percent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from privledger.errors import InvalidValue, PrivledgerError
 from privledger.graph import Node, explain
 from privledger.ledger import Budget, FilterRule
 from privledger.ledger.view import View
-from privledger.reports.plain import clean
+from privledger.reports.safe_text import clean
 
 DELTAS = tuple(10.0**-power for power in range(12, 1, -1))
 MOST_ROWS = 40
