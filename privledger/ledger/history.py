@@ -15,14 +15,13 @@ from attrs import asdict, define, frozen
 from privledger import mutex
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, restore, take
-from privledger.ledger.codec import event_of
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.entries import Entry, is_whole, make_entry
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.folding import fold_rows
 from privledger.ledger.given_back import check_head, check_vectors, read_back
 from privledger.ledger.holder import is_gone, lease_is_over
-from privledger.ledger.queue import CommitQueue, Decision, Line, Ticket
+from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.room import Room
 from privledger.ledger.seals import is_known, remember
 from privledger.ledger.state import GrantIsClosed, State
@@ -352,7 +351,7 @@ class History:
             try:
                 lines = ticket.decide(draft)
                 for one in lines if entries else [*notes, *lines]:
-                    entries.append(make_entry(draft.position + 1, event_of(one), draft.head))
+                    entries.append(make_entry(draft.position + 1, one, draft.head))
                     draft.take(entries[-1])
                 ticket.entries = entries[count:]
                 return draft
@@ -397,13 +396,12 @@ class History:
         transaction.put_checkpoint(checkpoint, text, afresh=first == 0)
         return _Mark(draft.position, names, seal=checkpoint.seal)
 
-    def note(self, event: Event | str, body: dict[str, Any] | None = None) -> None:
+    def note(self, event: Event) -> None:
         """Remember what costs nothing; it is written with the next commit."""
-        kept = event_of((event, body or {})) if isinstance(event, str) else event
         self._check_process()
         with self._lock:
             if self._writable and len(self._pending) < MOST_NOTES:
-                self._pending.append(kept)
+                self._pending.append(event)
 
     def flush(self) -> None:
         """Write what `note` kept."""
@@ -436,7 +434,7 @@ class History:
             return receipt_of(self.state)
 
 
-def first_entries(lines: Sequence[Line]) -> list[Entry]:
+def first_entries(lines: Sequence[Event]) -> list[Entry]:
     """The beginning of a history, from its first lines.
 
     Raises:
@@ -444,7 +442,7 @@ def first_entries(lines: Sequence[Line]) -> list[Entry]:
     """
     state, entries = State(), list[Entry]()
     for one in lines:
-        entries.append(make_entry(state.position + 1, event_of(one), state.head))
+        entries.append(make_entry(state.position + 1, one, state.head))
         state.apply(entries[-1])
     return entries
 
