@@ -15,7 +15,7 @@ from privledger.errors import InvalidPlan, LedgerMissing
 from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.ledger import State
-from privledger.ledger.history import receipt_of
+from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, price_plan, release_count
 from privledger.runs import RunFile

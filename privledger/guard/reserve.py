@@ -22,6 +22,7 @@ from privledger.guard.alone import check_alone, once_alone
 from privledger.guard.policing import learner_of
 from privledger.guard.spends import Scope
 from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
+from privledger.ledger.clock import now
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
     Event,
@@ -31,7 +32,6 @@ from privledger.ledger.events import (
     Refused,
     ScopeOpened,
 )
-from privledger.ledger.history import now
 
 Asked = TypeVar("Asked", Granted, ScopeOpened)
 

@@ -7,10 +7,11 @@ from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
-from privledger.ledger.history import History, Receipt
+from privledger.ledger.history import History
 from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
 from privledger.ledger.policy import DataLimit, Policy
+from privledger.ledger.receipts import Receipt
 from privledger.ledger.state import GrantState, ScopeState, State, folded
 from privledger.ledger.store import Store, Transaction
 

@@ -139,13 +139,3 @@ def written(event: Event) -> str:
 def given(event: Event) -> set[str]:
     """Names of everything that stands in the event's body, known or not."""
     return set(encode(event))
-
-
-def event_of(line: Event | tuple[str, Body]) -> Event:
-    """An event, from one or from its kind and body."""
-    return decode(*line) if isinstance(line, tuple) else line
-
-
-def line(event: Event) -> tuple[str, Body]:
-    """Kind and body."""
-    return event.kind, encode(event)

@@ -58,11 +58,6 @@ class LineOf(Generic[E]):
         self.position, self.event, self.form = position, event, form
         self.kin, self.hash = kin, ""
 
-    @property
-    def body(self) -> Any:
-        """As it is written."""
-        return encode(self.event)
-
 
 Line: TypeAlias = LineOf[Any]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
-
 from attrs import frozen
 
 from privledger.accounting import Cost
 from privledger.errors import BudgetExceeded
-from privledger.ledger.codec import event_of
 from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.state import State
@@ -70,7 +66,7 @@ class Refusal:
 
 def decide(
     state: State, rule: FilterRule, cost: Cost, delta: float,
-    asked: Granted | ScopeOpened | Mapping[str, Any] | None = None,
+    asked: Granted | ScopeOpened | None = None,
 ) -> Charge | Refusal:
     """Grant what fits under the ledger and every cap it matches; integers on both sides.
 
@@ -80,8 +76,6 @@ def decide(
     charge = Charge(*rule.price(cost, delta))
     if not _fits(rule, charge, state.units, state.delta_units):
         return Refusal(rule, charge, state.units, state.delta_units, state.broken)
-    if isinstance(asked, Mapping) and "grant" in asked:
-        asked = cast(Granted, event_of(("granted", dict(asked))))
     request = asked if isinstance(asked, Granted) else None
     for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
         if cap.matches(state.window, request):

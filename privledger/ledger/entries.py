@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
-from privledger.ledger.codec import decode, encode, written
+from privledger.ledger.codec import decode, written
 from privledger.ledger.events import Event
 from privledger.ledger.limits import check_text, check_written
 
@@ -41,16 +41,6 @@ class Entry:
     previous: str
     hash: str
     text: str = field(default="", eq=False, repr=False)
-
-    @property
-    def kind(self) -> str:
-        """Of its event."""
-        return self.event.kind
-
-    @property
-    def body(self) -> Any:
-        """As it is written."""
-        return encode(self.event)
 
 
 def is_whole(entry: Entry) -> bool:

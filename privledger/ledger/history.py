@@ -6,25 +6,23 @@ the first of them decides all in that order, and everybody waits for the one wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from attrs import asdict, define, frozen
+from attrs import frozen
 
 from privledger import mutex
-from privledger.errors import LedgerCorrupt
-from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, restore, take
-from privledger.ledger.codec import event_of
-from privledger.ledger.codec_lines import LineReader
-from privledger.ledger.entries import Entry, is_whole, make_entry
+from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, take
+from privledger.ledger.clock import now
+from privledger.ledger.entries import Entry, make_entry
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
-from privledger.ledger.folding import fold_rows
 from privledger.ledger.given_back import check_head, check_vectors, read_back
 from privledger.ledger.holder import is_gone, lease_is_over
-from privledger.ledger.queue import CommitQueue, Decision, Line, Ticket
+from privledger.ledger.loading import Mark, bring_back, follow, from_the_first, in_full, resumed
+from privledger.ledger.queue import CommitQueue, Decision, Ticket
+from privledger.ledger.receipts import Receipt, receipt_of
 from privledger.ledger.room import Room
-from privledger.ledger.seals import is_known, remember
+from privledger.ledger.seals import remember
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Store, Transaction
 
@@ -32,54 +30,6 @@ T = TypeVar("T")
 Written = list[tuple[Ticket, list[Entry]]]
 
 MOST_NOTES = 1000
-
-
-@frozen
-class Receipt:
-    """Travels with every released model, so that a cut tail or an old copy is found.
-
-    Attributes:
-        uuid: identity of the ledger.
-        entries: how many entries it had.
-        head: hash of the last of them.
-        epsilon, delta: what had been spent or reserved by then.
-        mode: `private`, or `simulation` (NOT PRIVATE).
-        counter: how often the totals moved (charges, refunds, corrections). It never falls in
-            one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
-            the file, so an old copy brings the old counter back: keep the receipt elsewhere.
-    """
-
-    uuid: str
-    entries: int
-    head: str
-    epsilon: float
-    delta: float
-    mode: str
-    counter: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: its seven values by name."""
-        return asdict(self)
-
-
-def now() -> str:
-    """Wall clock, for information only: nothing is decided by it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@define
-class _Mark:
-    """What this process knows of the checkpoint that the store keeps.
-
-    Attributes:
-        broken: it could not be used, so the next one is not built on it.
-        seal: of the one that was written by this process just now, else empty.
-    """
-
-    position: int
-    names: NamesDigest
-    broken: bool = False
-    seal: str = ""
 
 
 @frozen
@@ -110,7 +60,7 @@ class History:
         self.store = store
         self.state = State(compact=True)
         self._draft: State | None = None
-        self._mark = _Mark(-1, NamesDigest())
+        self._mark = Mark(-1, NamesDigest())
         self._pending: list[Event] = []
         self._torn = False  # `state` is being folded on, or an interrupt came while it was
         self.room = Room()
@@ -150,7 +100,7 @@ class History:
         """Fold on the state that everybody sees, under the lock."""
         self._torn = True
         try:
-            self._follow(self.state, entries, before)
+            follow(self.store, self.state, entries, before)
         except Exception:
             self._torn = False  # it would fail again, after reading everything
             raise
@@ -162,7 +112,7 @@ class History:
             torn = self._torn
         if torn:
             state = State(compact=True)
-            self._follow(state, self.store.read())
+            follow(self.store, state, self.store.read())
             with self._lock:
                 if self._torn:
                     self._draft, self.state = None, state
@@ -175,60 +125,25 @@ class History:
     def _load(self) -> None:
         """Begin with the checkpoint, if there is one of this history that we made ourselves."""
         kept = self.store.checkpoint()
-        found = None if kept is None else restore(*kept)
+        found = None if kept is None else resumed(self.store, *kept)
         self._mark.broken = kept is not None
-        if kept is None or found is None:
+        if found is None:
             return self._load_all()
-        state, names = found
-        if not is_known(self.store.location, state.uuid, kept[0].seal):
-            return self._load_all()
-        entries = self.store.read(state.position - 1)
-        if not entries or not _is_head(state, entries[0]):
-            return self._load_all()
-        self._follow(state, entries[1:])
         with self._lock:
             if self.state.position < 0:
                 self._draft = None
-                self.state, self._mark = state, _Mark(entries[0].position, names)
+                self.state, self._mark = found
 
     def _load_all(self) -> None:
         """Fold everything: at once if nothing is wrong, else one by one, which says what is."""
-        state = fold_rows(self.store.rows(), compact=True)
-        if state is None:
-            state = State(compact=True)
-            for entry in self._one_by_one():
-                self._follow(state, [entry])
+        state = from_the_first(self.store)
         with self._lock:
             if self.state.position < 0:
                 self._draft, self.state = None, state
 
-    def _one_by_one(self) -> Iterator[Entry]:
-        """Every entry; never more than one of them in memory, but for its plans."""
-        reader = LineReader()
-        for row in self.store.rows():
-            yield reader.entry(row, self.store.location)
-
-    def _follow(self, state: State, entries: Sequence[Entry],
-                before: Sequence[Entry] = ()) -> None:
-        """Fold entries that `state` does not know yet; `before` may have the whole history."""
-        for entry in entries:
-            if entry.position > state.position:
-                try:
-                    state.apply(entry)
-                except GrantIsClosed as closed:
-                    self._recall(state, closed.grant, before=before)
-                    state.apply(entry)
-
-    def _recall(self, state: State, grant: str, more: Sequence[Entry] = (),
-                before: Sequence[Entry] = ()) -> None:
-        """Bring back a grant that is over, from the whole history and `more` after it."""
-        kept = [entry for entry in before or self.store.read() if entry.position <= state.position]
-        state.grants[grant] = _folded([*kept, *more]).grants[grant]
-
     def full(self) -> State:
         """Every grant, folded afresh from the whole history: a copy of the caller's own."""
-        state = fold_rows(self.store.rows(), compact=False)
-        return _folded(self._one_by_one()) if state is None else state
+        return in_full(self.store)
 
     def look(self, at: Callable[[State], T]) -> T:
         """What `at` says of the newest durable state, which nobody changes meanwhile."""
@@ -271,7 +186,7 @@ class History:
             self._draft, notes = None, list(self._pending)
         with self.store.transaction() as transaction:
             check_head(transaction, draft.position, draft.head, self.store.location)
-            self._follow(draft, transaction.read(draft.position))
+            follow(self.store, draft, transaction.read(draft.position))
             entries: list[Entry] = []
             for ticket in tickets:
                 ticket.entries, ticket.error = [], None
@@ -352,7 +267,7 @@ class History:
             try:
                 lines = ticket.decide(draft)
                 for one in lines if entries else [*notes, *lines]:
-                    entries.append(make_entry(draft.position + 1, event_of(one), draft.head))
+                    entries.append(make_entry(draft.position + 1, one, draft.head))
                     draft.take(entries[-1])
                 ticket.entries = entries[count:]
                 return draft
@@ -365,19 +280,19 @@ class History:
                     draft.grants.pop(recalled, None)
                     return draft
                 recalled = error.grant
-                self._recall(draft, recalled, entries)
+                bring_back(self.store, draft, recalled, entries)
 
     def _without(self, entries: Sequence[Entry]) -> State:
         """A draft that knows what is durable and `entries`, and nothing else."""
         with self._lock:
             draft = self._fork()
         first = entries[0].position if entries else None
-        self._follow(draft, [entry for entry in self.store.read(draft.position)
-                             if first is None or entry.position < first])
-        self._follow(draft, entries)
+        follow(self.store, draft, [entry for entry in self.store.read(draft.position)
+                                   if first is None or entry.position < first])
+        follow(self.store, draft, entries)
         return draft
 
-    def _checkpoint(self, draft: State, transaction: Transaction) -> _Mark | None:
+    def _checkpoint(self, draft: State, transaction: Transaction) -> Mark | None:
         """Keep a checkpoint of the draft if one is due. O(1) for each entry, all in all."""
         if not is_due(draft, self._mark.position):
             return None
@@ -385,7 +300,7 @@ class History:
         # Another process may have been here.
         if kept is not None and covered(kept) and kept.position <= draft.position and (
                 not is_due(draft, kept.position)):
-            return _Mark(kept.position, self._mark.names)
+            return Mark(kept.position, self._mark.names)
         names = self._mark.names.copy()
         there = None if kept is None else covered(kept)
         first = 0
@@ -395,15 +310,14 @@ class History:
         text = names_text(draft.closed[first:])
         checkpoint = take(draft, names.bring(draft.closed, len(draft.closed)))
         transaction.put_checkpoint(checkpoint, text, afresh=first == 0)
-        return _Mark(draft.position, names, seal=checkpoint.seal)
+        return Mark(draft.position, names, seal=checkpoint.seal)
 
-    def note(self, event: Event | str, body: dict[str, Any] | None = None) -> None:
+    def note(self, event: Event) -> None:
         """Remember what costs nothing; it is written with the next commit."""
-        kept = event_of((event, body or {})) if isinstance(event, str) else event
         self._check_process()
         with self._lock:
             if self._writable and len(self._pending) < MOST_NOTES:
-                self._pending.append(kept)
+                self._pending.append(event)
 
     def flush(self) -> None:
         """Write what `note` kept."""
@@ -436,7 +350,7 @@ class History:
             return receipt_of(self.state)
 
 
-def first_entries(lines: Sequence[Line]) -> list[Entry]:
+def first_entries(lines: Sequence[Event]) -> list[Entry]:
     """The beginning of a history, from its first lines.
 
     Raises:
@@ -444,30 +358,9 @@ def first_entries(lines: Sequence[Line]) -> list[Entry]:
     """
     state, entries = State(), list[Entry]()
     for one in lines:
-        entries.append(make_entry(state.position + 1, event_of(one), state.head))
+        entries.append(make_entry(state.position + 1, one, state.head))
         state.apply(entries[-1])
     return entries
-
-
-def receipt_of(state: State) -> Receipt:
-    """The receipt of what `state` was folded from."""
-    if state.budget is None:
-        raise LedgerCorrupt("the history is empty: not a ledger")
-    epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
-    return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
-                   state.mode, state.charges)
-
-
-def _folded(entries: Iterable[Entry]) -> State:
-    state = State()
-    for entry in entries:
-        state.apply(entry)
-    return state
-
-
-def _is_head(state: State, entry: Entry) -> bool:
-    """Whether `entry` is the last that a state from a checkpoint says it knows."""
-    return entry.position == state.position and state.head == entry.hash and is_whole(entry)
 
 
 def _why_gone(granted: Granted, moment: str) -> str:

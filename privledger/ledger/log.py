@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from attrs import asdict
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import Context, Node, canonical, from_json, to_json
-from privledger.ledger.codec import encode
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.limits import MOST_BODY
 
@@ -50,10 +48,6 @@ class ReleaseLog:
         """The releases so far as NumPy columns: `node`, `question` and `cells`, one row each."""
         items = np.array(self._items, dtype=np.int32).reshape(-1, 3)
         return {"node": items[:, 0], "question": items[:, 1], "cells": items[:, 2]}
-
-    def bodies(self, grant: str) -> Iterator[dict[str, Any]]:
-        """As `events`, written."""
-        return map(encode, self.events(grant))
 
     def events(self, grant: str, noise: str | None = None) -> Iterator[Released]:
         """The releases of a grant, each event within the limits of an entry; tables are local

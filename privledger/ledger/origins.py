@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from attrs import frozen
 
@@ -11,7 +11,6 @@ from privledger.accounting import promise
 from privledger.findings import Finding
 from privledger.graph import Node, children
 from privledger.graph.nodes import below
-from privledger.ledger.codec import event_of
 from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.policy import MECHANISMS, Policy
 from privledger.ledger.state import State
@@ -108,11 +107,9 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
                           "replace_one `public_rows`")
 
 
-def request_origins(state: State, asked: Granted | ScopeOpened | Mapping[str, Any], plan: Node,
+def request_origins(state: State, asked: Granted | ScopeOpened, plan: Node,
                     rows: int | None) -> Origins:
     """What one request brings: the grant or scope, its plan, its table's declared rows."""
-    if isinstance(asked, Mapping):
-        asked = cast(Granted, event_of(("granted" if "grant" in asked else "scope", dict(asked))))
     kinds, grant = mechanism_kinds(plan), asked if isinstance(asked, Granted) else None
     return Origins(
         relation=state.relation, mechanisms=kinds, simulated=state.mode != "private",

@@ -11,16 +11,14 @@ import copy
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import Event
 from privledger.ledger.state import State
 from privledger.mutex import Mutex
 
-Line = Event | tuple[str, dict[str, Any]]
-"""What a decision chooses: an event, or still its kind and body."""
-Decision = Callable[[State], Sequence[Line]]
+Decision = Callable[[State], Sequence[Event]]
+"""Chooses the lines of the history, or raises."""
 
 MOST = 256
 """Decisions in one transaction, at most: other processes wait for it."""

@@ -3,19 +3,16 @@ in silence: charges stand, and whoever closes is told where the items are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from privledger import mutex
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, NotSettled
 from privledger.findings import Finding
 from privledger.ledger import spill
-from privledger.ledger.codec import event_of
 from privledger.ledger.events import Event, Settled
 from privledger.ledger.history import History
-from privledger.ledger.queue import Line
 from privledger.ledger.spill import SpillRefused
 from privledger.ledger.state import State
 from privledger.ledger.store import Denied
@@ -24,10 +21,6 @@ PAUSES = (0.05, 0.2, 0.5)
 """Seconds between tries where the ledger is a file."""
 LONG_PAUSES = (*PAUSES, 1.0, 2.0, 4.0)
 """The same where it is a server, which may be starting again."""
-
-
-def _events(lines: Iterable[Line]) -> tuple[Event, ...]:
-    return tuple(map(event_of, lines))
 
 
 @frozen
@@ -42,7 +35,7 @@ class Settlement:
     """
 
     grant: str
-    lines: tuple[Event, ...] = field(converter=_events)
+    lines: tuple[Event, ...]
     vectors: dict[str, bytes]
     releases: int
 

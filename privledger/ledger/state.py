@@ -15,7 +15,6 @@ from attrs import define, evolve, field, frozen
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
-from privledger.ledger.codec import encode
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, is_whole
 from privledger.ledger.events import (
     Aborted,
@@ -71,22 +70,6 @@ class GrantState:
     corrected: list[Corrected] = field(factory=list)
 
     @property
-    def body(self) -> Any:
-        return encode(self.event)
-
-    @property
-    def settled(self) -> dict[str, Any]:
-        return {} if self.end is None else encode(self.end)
-
-    @property
-    def crashed(self) -> dict[str, Any]:
-        return {} if self.crash is None else encode(self.crash)
-
-    @property
-    def corrections(self) -> list[dict[str, Any]]:
-        return [encode(one) for one in self.corrected]
-
-    @property
     def charged(self) -> tuple[int, int]:
         """Units and delta units, with every correction."""
         parts: list[Granted | Corrected] = [self.event, *self.corrected]
@@ -119,10 +102,6 @@ class ScopeState:
     scope: str
     position: int
     event: ScopeOpened
-
-    @property
-    def body(self) -> Any:
-        return encode(self.event)
 
 
 @define
@@ -167,14 +146,6 @@ class State:
         if self._creation is None:
             raise LedgerCorrupt("the history is empty: not a ledger")
         return self._creation
-
-    @property
-    def created(self) -> Any:
-        return encode(self.creation)
-
-    @property
-    def data(self) -> dict[str, dict[str, Any]]:
-        return {name: encode(event) for name, event in self.tables.items()}
 
     @property
     def broken(self) -> str:

@@ -86,7 +86,7 @@ def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
             change, what = running.add(event)
         except _UNREADABLE:
             text, asserted, change, what = MALFORMED, False, 0, ""
-        yield Moment(entry.position, entry.kind, _name(event),
+        yield Moment(entry.position, event.kind, _name(event),
                      str(getattr(event, "time", None) or ""), text, str(entry.hash), asserted,
                      change, running.total(), what)
 

@@ -16,6 +16,7 @@ from privledger.ledger import (
     decide,
     fixed_filter,
 )
+from privledger.ledger.events import Granted
 from privledger.ledger.view_figures import Amount, summed
 from privledger.rounding import from_units
 
@@ -108,7 +109,9 @@ def price_plan(
     certificate = certify(node, delta, checked)
     units, delta_units = rule.price(cost_of(node, checked), delta)
     # Which caps a run will fall under is known when it asks.
-    decision = decide(known, rule, cost_of(node, checked), delta, {"grant": ""})
+    asked = Granted(grant="", learner="", data="", plan={}, delta=delta, units=units,
+                    delta_units=delta_units)
+    decision = decide(known, rule, cost_of(node, checked), delta, asked)
     error = None if isinstance(decision, Charge) else decision.error()
     alone = Amount(units, delta_units, rule)
     before = Amount(known.units, known.delta_units, rule)

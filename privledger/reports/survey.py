@@ -22,7 +22,7 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
-from privledger.ledger.history import receipt_of
+from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
     Charge,

@@ -15,7 +15,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
 from privledger.findings import Finding
@@ -26,17 +26,14 @@ from privledger.ledger.events import Created, FilterFixed
 from privledger.ledger.store import Row
 from privledger.mutex import Mutex
 from privledger.storage import catalog
+from privledger.storage import postgres_sql as sql
 from privledger.storage.address import parse_address
 from privledger.storage.forks import never_close
 from privledger.storage.held import Held
 from privledger.storage.migrate import allow, check_version, migrate
 from privledger.storage.postgres_errors import driver, explain
+from privledger.storage.postgres_sql import Connection
 from privledger.storage.rows import entries_of
-
-if TYPE_CHECKING:
-    import psycopg
-
-    Connection = psycopg.Connection[tuple[Any, ...]]
 
 T = TypeVar("T")
 
@@ -48,21 +45,6 @@ IDLE_SECONDS = 600.0
 # The name of a ledger has no quotes (address.py), so that all of this is one round trip.
 _LOCK = "SELECT * FROM privledger.lock('{}'); EXECUTE " + catalog.LOOK
 _NEW = "SELECT privledger.begin('{}', {}); EXECUTE " + catalog.LOOK
-_ENDS = ("SELECT l.id, l.format, l.position = coalesce(e.position, -1) AND l.head = "
-         "coalesce(e.hash, l.head), pg_catalog.has_table_privilege('privledger.grants', 'INSERT') "
-         "FROM privledger.ledgers l LEFT JOIN LATERAL "
-         "(SELECT position, hash FROM privledger.entries WHERE ledger = l.id "
-         "ORDER BY position DESC LIMIT 1) e ON true WHERE l.name = %s")
-_READ = ("SELECT position, kind, body, previous, hash FROM privledger.entries "
-         "WHERE ledger = %s AND position > %s ORDER BY position")
-_DIGEST = "SELECT hash FROM privledger.entries WHERE ledger = %s AND position = %s"
-_VALUES = "(%s, %s, %s, %s::text[], %s::text[], %s::text[], %b::bytea[]"
-_APPEND = f"SELECT privledger.append{_VALUES})"
-_WRITE = f"SELECT privledger.write{_VALUES}, true)"  # with the rights of the tables' owner
-_KEEP = "SELECT privledger.keep(%s, %s::text[], %b::bytea[])"
-_STORE = ("INSERT INTO privledger.vectors (ledger, name, data) "
-          "SELECT %s, v.* FROM ROWS FROM (pg_catalog.unnest(%s::text[]), "
-          "pg_catalog.unnest(%b::bytea[])) v")
 
 
 class PostgresStore:
@@ -93,11 +75,11 @@ class PostgresStore:
     def _open(self, create: bool) -> None:
         connection = self._connect()
         if not self._read_only:
-            _check_durable(connection, self.location)
+            sql.check_durable(connection, self.location)
             migrate(connection, self.location, BUSY_SECONDS, create=create)
         check_version(connection, self.location)
         self._check_place(connection)
-        row = connection.execute(_ENDS, (self._address.ledger,)).fetchone()
+        row = connection.execute(sql.ENDS, (self._address.ledger,)).fetchone()
         if row is None:
             if not create:
                 raise LedgerMissing(f"{self.location} does not exist")
@@ -191,11 +173,7 @@ class PostgresStore:
     def _connect(self) -> Connection:
         self._forget_inherited()
         if self._connection is None or self._connection.closed:
-            options: dict[str, Any] = {
-                "connect_timeout": "10", "fallback_application_name": "privledger",
-                **self._address.parameters, "client_encoding": "UTF8"}
-            self._connection = driver().connect(**options, autocommit=True,
-                                                prepare_threshold=None)
+            self._connection = sql.connected(self._address.parameters)
             catalog.prepare(self._connection)
             self._looked = None
         return self._connection
@@ -219,7 +197,7 @@ class PostgresStore:
     def _select(self, connection: Connection, after: int) -> list[Entry]:
         if self._id is None:
             return []
-        rows = connection.execute(_READ, (self._id, after)).fetchall()
+        rows = connection.execute(sql.READ, (self._id, after)).fetchall()
         return entries_of(rows, self.location)
 
     def rows(self, after: int = -1) -> Iterator[Row]:
@@ -227,7 +205,7 @@ class PostgresStore:
         while self._id is not None:
             with self._lock, self._translated():
                 found = self._outside(lambda connection, after=after: connection.execute(  # type: ignore[misc]
-                    _READ + " LIMIT %s", (self._id, after, ROWS)).fetchall())
+                    sql.READ + " LIMIT %s", (self._id, after, ROWS)).fetchall())
             if not found:
                 return
             yield from found
@@ -243,7 +221,7 @@ class PostgresStore:
             return None
         number = self._id
         with self._lock, self._translated():
-            return self._outside(lambda connection: _vector(connection, number, name))
+            return self._outside(lambda connection: sql.vector_of(connection, number, name))
 
     @contextmanager
     def transaction(self) -> Iterator[_PostgresTransaction]:
@@ -260,7 +238,7 @@ class PostgresStore:
                 self._commit(connection, transaction)
             finally:
                 if self._connection is not None:
-                    _leave(self._connection)
+                    sql.leave(self._connection)
 
     def _begin(self, connection: Connection) -> tuple[Connection, list[Any]]:
         """Begin, take the lock, and look at the place: one round trip.
@@ -270,7 +248,7 @@ class PostgresStore:
         if connection.info.transaction_status:
             raise LedgerError(f"{self.location}: a transaction inside another one")
         name = self._address.ledger
-        return connection, _answers(connection.execute((
+        return connection, sql.answers(connection.execute((
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; "
             f"SET LOCAL lock_timeout = {int(1000 * BUSY_SECONDS)}; "
             f"SET LOCAL idle_in_transaction_session_timeout = {int(1000 * IDLE_SECONDS)}; "
@@ -304,7 +282,7 @@ class PostgresStore:
                 "AND hash = %s", (transaction.ledger, last.position, last.hash),
             ).fetchone() is not None
         finally:
-            _leave(connection)
+            sql.leave(connection)
 
     def close(self) -> None:
         """Give the connection back, but not one that a parent process still uses."""
@@ -314,44 +292,11 @@ class PostgresStore:
         self._connection = None
 
 
-def _check_durable(connection: Connection, location: str) -> None:
-    if connection.execute("SHOW fsync").fetchone() != ("on",):
-        raise LedgerError(f"{location}: the server runs with fsync = off, and would forget grants "
-                          "when the power fails; it can be read only")
-
-
-def _vector(connection: Connection, ledger: int, name: str) -> bytes | None:
-    row = connection.execute("SELECT data FROM privledger.vectors WHERE ledger = %s AND name = %s",
-                             (ledger, canonical(name)), binary=True).fetchone()
-    return bytes(row[0]) if row else None
-
-
 def _end_what_was_left(store: PostgresStore | None) -> None:
     """The connection of an interrupted transaction is not used again; the server rolls back."""
     connection = None if store is None or store._pid != os.getpid() else store._connection
     if connection is not None and not connection.closed and connection.info.transaction_status:
         connection.close()
-
-
-def _leave(connection: Connection) -> None:
-    """Leave no transaction open, whatever happened to it."""
-    if connection.closed or not connection.info.transaction_status:
-        return
-    try:
-        connection.execute("ROLLBACK")
-    except driver().Error:
-        connection.close()  # the server rolls back what a lost client began
-
-
-def _answers(cursor: Any) -> list[Any]:
-    """The first value or row of every statement that answers; None for no row."""
-    found = []
-    while True:
-        if cursor.description is not None:
-            row = cursor.fetchone()
-            found.append(row[0] if row is not None and len(row) == 1 else row)
-        if not cursor.nextset():
-            return found
 
 
 class _PostgresTransaction:
@@ -387,23 +332,23 @@ class _PostgresTransaction:
         self._send()
         if after >= self._position:
             return []
-        return entries_of(self._connection.execute(_READ, (self.ledger, after)).fetchall(),
+        return entries_of(self._connection.execute(sql.READ, (self.ledger, after)).fetchall(),
                           self._store.location)
 
     def rows(self, after: int) -> list[Row]:
         """From the database, also what was just appended."""
         self._send()
-        return self._connection.execute(_READ, (self.ledger, after)).fetchall()
+        return self._connection.execute(sql.READ, (self.ledger, after)).fetchall()
 
     def digest(self, position: int) -> str | None:
         if (position, self._head) == (self._position, self._seen):
             return self._head  # read with the lock
-        row = self._connection.execute(_DIGEST, (self.ledger, position)).fetchone()
+        row = self._connection.execute(sql.DIGEST, (self.ledger, position)).fetchone()
         return None if row is None else str(row[0])
 
     def vector(self, name: str) -> bytes | None:
         self.write()
-        return _vector(self._connection, self.ledger, name)
+        return sql.vector_of(self._connection, self.ledger, name)
 
     def append(self, entry: Entry) -> None:
         if entry.position != self._position + len(self.entries) - self._sent + 1:
@@ -424,7 +369,7 @@ class _PostgresTransaction:
         self._send()
         if self._vectors:
             self._connection.execute(
-                _STORE if self._store._owns else _KEEP,
+                sql.STORE if self._store._owns else sql.KEEP,
                 (self.ledger, [canonical(name) for name, _ in self._vectors],
                  [data for _, data in self._vectors]))
             self._vectors = []
@@ -440,7 +385,7 @@ class _PostgresTransaction:
             fixed = next((one.event for one in fresh if isinstance(one.event, FilterFixed)), None)
             allow(self._connection, self.ledger, first, fixed)
         self._connection.execute(
-            _WRITE if store._owns else _APPEND,
+            sql.WRITE if store._owns else sql.APPEND,
             (self.ledger, self._position, self._head, [one.event.kind for one in fresh],
              [body_text(one) for one in fresh], [one.hash for one in fresh],
              [store.held.proof(one) for one in fresh]))

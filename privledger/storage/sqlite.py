@@ -20,32 +20,21 @@ from pathlib import Path
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerMisplaced, LedgerMissing
 from privledger.findings import Finding
-from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import Entry, body_text
-from privledger.ledger.limits import MOST_CHECKPOINT, MOST_PACKED
 from privledger.ledger.store import PLACE, Row
 from privledger.mutex import Mutex
 from privledger.reading import kind_of
-from privledger.storage.bounded import at_most, batch, is_too_big, value_or_empty
 from privledger.storage.descriptors import registry
 from privledger.storage.forks import Forking
 from privledger.storage.making import finish, make_file
 from privledger.storage.place import Place
 from privledger.storage.rows import entries_of
 from privledger.storage.sqlite_open import FAILURES, begin, check_header, connect, look, translate
+from privledger.storage.sqlite_rows import key_of, last_checkpoint, names_in, next_rows, vector_of
 from privledger.storage.sqlite_schema import CHECKPOINTS, Objects, differences, is_readable
 
 BUSY_SECONDS = 60.0
-def _key(name: str) -> str:
-    """Lone surrogates are no text for SQLite: such a name is kept in its escaped form."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return canonical(name)
-    return name
-
-
 class SQLiteStore(Forking):
     """The embedded default.
 
@@ -203,26 +192,16 @@ class SQLiteStore(Forking):
         """Entries behind `after`, in order, as of one moment; see `Store.read`."""
         found: list[Row] = []
         with self._reading("entries") as connection:
-            while rows := self._next(connection, after):
+            while rows := next_rows(connection, after, self.location):
                 found += rows
                 after = rows[-1][0]
         return entries_of(found, self.location)
-
-    def _next(self, connection: sqlite3.Connection, after: int) -> list[Row]:
-        """The next rows. In a damaged file pages can lead back to pages before them."""
-        found = batch(connection, after)
-        for row in found:
-            if type(row[0]) is not int or row[0] <= after:
-                raise LedgerCorrupt(f"{self.location}: not a ledger, or damaged (entries out of "
-                                    "order)")
-            after = row[0]
-        return found
 
     def rows(self, after: int = -1) -> Iterator[Row]:
         """Entries behind `after`, a batch at a time, the file free in between; see `Store.rows`."""
         while True:
             with self._reading("entries") as connection:
-                found = self._next(connection, after)
+                found = next_rows(connection, after, self.location)
             if not found:
                 return
             yield from found
@@ -231,39 +210,16 @@ class SQLiteStore(Forking):
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
         """The checkpoint and the names it needs, as of one moment; see `Store.checkpoint`."""
         with self._reading() as connection:  # both tables as of one moment
-            kept = self._last_checkpoint(connection)
+            kept = last_checkpoint(connection, self._known)
             if kept is None:
                 return None
-            names, last, left = [], None, MOST_CHECKPOINT
-            for number, text in connection.execute("SELECT number, names FROM closed NOT INDEXED "
-                                                   "ORDER BY number"):
-                if last is not None and number <= last:
-                    raise LedgerCorrupt(f"{self.location}: not a ledger, or damaged (a "
-                                        "checkpoint out of order)")
-                left -= len(text)
-                if left < 0:
-                    return None
-                names.append(text)
-                last = number
-        return kept, ",".join(names)
-
-    def _last_checkpoint(self, connection: sqlite3.Connection) -> Checkpoint | None:
-        if not all(is_readable(self._known, name) for name in ("checkpoint", "closed")):
-            return None
-        try:
-            with at_most(connection, MOST_CHECKPOINT):
-                row = connection.execute(
-                    "SELECT position, head, state, seal FROM checkpoint NOT INDEXED").fetchone()
-        except sqlite3.DataError as error:
-            if not is_too_big(error):
-                raise
-            return None  # one that is too large is none: the history is there
-        return None if row is None else Checkpoint(*row)
+            names = names_in(connection, self.location)
+        return None if names is None else (kept, names)
 
     def vector(self, name: str) -> bytes | None:
         """A per-record vector, or None; see `Store.vector`."""
         with self._reading("vectors") as connection:
-            return _vector(connection, name)
+            return vector_of(connection, name)
 
     def markable(self, grants: Iterable[str]) -> set[str]:
         """All of them: whoever may write the file may say that a holder is gone."""
@@ -356,11 +312,6 @@ def _end_what_was_left(store: SQLiteStore | None) -> None:
         store._let_go()
 
 
-def _vector(connection: sqlite3.Connection, name: str) -> bytes | None:
-    return value_or_empty(connection, "SELECT data FROM vectors WHERE name = ?", (_key(name),),
-                          MOST_PACKED)
-
-
 class _SQLiteTransaction:
     def __init__(self, store: SQLiteStore, connection: sqlite3.Connection) -> None:
         self._store = store
@@ -373,7 +324,7 @@ class _SQLiteTransaction:
 
     def rows(self, after: int) -> list[Row]:
         found: list[Row] = []
-        while rows := self._store._next(self._connection, after):
+        while rows := next_rows(self._connection, after, self._store.location):
             found += rows
             after = rows[-1][0]
         return found
@@ -393,13 +344,13 @@ class _SQLiteTransaction:
         )
 
     def put_vector(self, name: str, data: bytes) -> None:
-        self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (_key(name), data))
+        self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (key_of(name), data))
 
     def vector(self, name: str) -> bytes | None:
-        return _vector(self._connection, name)
+        return vector_of(self._connection, name)
 
     def last_checkpoint(self) -> Checkpoint | None:
-        return self._store._last_checkpoint(self._connection)
+        return last_checkpoint(self._connection, self._store._known)
 
     def put_checkpoint(self, checkpoint: Checkpoint, names: str, *, afresh: bool) -> None:
         store = self._store

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from attrs import asdict
+from attrs import evolve
 from measure import spread, table
 from page import lived
 from throughput import _noise, fill
 
 import privledger as pl
 from privledger.graph import cost_of
+from privledger.ledger.events import Event, Granted, Released, Settled
 from privledger.ledger.holder import this_process
 from privledger.ledger.log import released_node
 
@@ -42,22 +42,17 @@ def mixed(place: str, fits: int) -> None:
 
 
 def _fit(source: random.Random, number: int, nodes: list[pl.Node],
-         units: list[int]) -> list[tuple[str, dict[str, Any]]]:
+         units: list[int]) -> list[Event]:
     which, name = source.randrange(NOISES), f"grant-{secrets.token_hex(6)}"
     moment = f"2026-{1 + number // 30000 % 12:02d}-01T{number // 3600 % 24:02d}:00:00+00:00"
     return [
-        ("granted", {
-            "grant": name, "time": moment, "learner": f"learner-{source.randrange(LEARNERS)}",
-            "data": f"table-{source.randrange(TABLES)}", "plan": pl.nodes.to_json(nodes[which]),
-            "delta": 0.0, "holder": {**asdict(this_process()), "pid": source.randrange(30_000)},
-            "scope": None, "labels": {}, "lease": None, "units": units[which],
-            "delta_units": 0}),
-        ("released", {
-            "grant": name, "first": 0, "questions": ["count"],
-            "items": [[0, 0, source.randrange(1, 100)]],
-            "nodes": [asdict(released_node((), nodes[which]))],
-            "noise": "operating-system entropy"}),
-        ("settled", {"grant": name, "time": moment, "touched": True, "releases": 1}),
+        Granted(name, f"learner-{source.randrange(LEARNERS)}",
+                f"table-{source.randrange(TABLES)}", pl.nodes.to_json(nodes[which]), 0.0,
+                units[which], 0, moment,
+                holder=evolve(this_process(), pid=source.randrange(30_000))),
+        Released(name, 0, ["count"], [released_node((), nodes[which])],
+                 [[0, 0, source.randrange(1, 100)]], "operating-system entropy"),
+        Settled(name, True, 1, moment),
     ]
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import asdict
 from measure import fsync_rate, spread, status_megabytes, table
 
 import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger import audit
+from privledger.ledger.events import Event, Granted, Holder, Released, Settled
 from privledger.ledger.holder import this_process
 from privledger.ledger.log import ReleaseLog, released_node
 from privledger.reports import survey
@@ -224,7 +224,7 @@ def fill(place: str, fits: int) -> None:
     """Entries as fits of one release leave them, many in one transaction."""
     node = _noise(fits * 2)
     with pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp") as ledger:
-        rule, holder, left = ledger.state.rule, asdict(this_process()), fits
+        rule, holder, left = ledger.state.rule, this_process(), fits
         assert rule is not None
         units = rule.price(cost_of(node, "add_remove", rule.orders), 0.0)[0]
         while left:
@@ -234,16 +234,14 @@ def fill(place: str, fits: int) -> None:
                 line for _ in range(count) for line in _fit(node, units, holder)])
 
 
-def _fit(node: pl.Node, units: int, holder: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _fit(node: pl.Node, units: int, holder: Holder) -> list[Event]:
     name, moment = f"grant-{secrets.token_hex(6)}", "2026-01-01T00:00:00+00:00"
     return [
-        ("granted", {"grant": name, "time": moment, "learner": "benchmark", "data": "rows",
-                     "plan": pl.nodes.to_json(node), "delta": 0.0, "holder": holder, "scope": None,
-                     "labels": {}, "lease": None, "units": units, "delta_units": 0}),
-        ("released", {"grant": name, "first": 0, "questions": ["count"], "items": [[0, 0, 1]],
-                      "nodes": [asdict(released_node((), node))],
-                      "noise": "operating-system entropy"}),
-        ("settled", {"grant": name, "time": moment, "touched": True, "releases": 1}),
+        Granted(name, "benchmark", "rows", pl.nodes.to_json(node), 0.0, units, 0, moment,
+                holder=holder),
+        Released(name, 0, ["count"], [released_node((), node)], [[0, 0, 1]],
+                 "operating-system entropy"),
+        Settled(name, True, 1, moment),
     ]
 
 

@@ -18,6 +18,7 @@ from privledger.broker import RemoteLearner
 from privledger.broker.sandbox import BROKEN
 from privledger.cli import main
 from privledger.plugins import find_learner
+from tests.bodies import body_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -50,7 +51,7 @@ def test_every_derivation_and_query_gives_the_same_answers(start, tiny_simulated
     assert json.loads(remote.predict({"x": [0.5]})[0]) == json.loads(
         direct.predict({"x": [0.5]})[0])
     assert here.spent == there.spent
-    lines = [[grant.body["plan"], grant.releases] for ledger in (here, there)
+    lines = [[body_of(grant)["plan"], grant.releases] for ledger in (here, there)
              for grant in ledger.state.grants.values()]
     assert lines[0] == lines[1]
     assert there.verify() == []

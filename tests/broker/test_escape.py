@@ -16,6 +16,8 @@ import privledger as pl
 sys.path.insert(0, str(Path(__file__).parent / "plugins"))
 import hostile
 
+from tests.bodies import body_of
+
 sys.path.pop(0)
 SECRET = 0.3141592653589793
 NAMES = sorted(hostile.attacks({"data": "/d/x", "ledger": "", "parent": 0, "secret": 0.0}))
@@ -121,8 +123,8 @@ def test_hostile_messages_opened_nothing(lies):
     assert lies["opened"] == 1
     assert lies["findings"] == []
     assert lies["grant"].releases == 1
-    assert lies["grant"].body["learner"] == "test-liar"
-    assert lies["grant"].body["isolation"] == "brokered"
+    assert body_of(lies["grant"])["learner"] == "test-liar"
+    assert body_of(lies["grant"])["isolation"] == "brokered"
     assert lies["spent"] == pytest.approx(1.0, rel=1e-6)
 
 

@@ -17,6 +17,8 @@ from privledger.plugins import find_learner
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
 from kept_learners import CLASSES, LEARNERS, table
 
+from tests.bodies import body_of
+
 sys.path.pop(0)
 SHORT = ("sgbdt-regressor", "label-private-classifier")
 VARIANTS = [
@@ -73,7 +75,7 @@ def test_a_learner_in_its_own_process_is_kept(name, more, tmp_path):
         assert len(list(found.transform(new))) == 2
     learner.close()
     (grant,) = ledger.state.grants.values()
-    assert grant.body["isolation"] == "brokered"
+    assert body_of(grant)["isolation"] == "brokered"
     assert ledger.verify() == []
 
 

@@ -13,6 +13,7 @@ import privledger as pl
 from privledger.broker import DEFAULTS, Limits
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
+from tests.bodies import body_of
 
 ROWS = {"x": [0.5]}
 SMALL = {
@@ -125,7 +126,7 @@ def test_the_owners_labels_are_on_every_grant(start):
     ledger, data = team_ledger()
     start("Plain", labels={"team": "a"}).fit(data)
     (grant,) = ledger.state.grants.values()
-    assert grant.body["labels"] == {"team": "a"}
+    assert body_of(grant)["labels"] == {"team": "a"}
     with pytest.raises(pl.BudgetExceeded):
         start("Plain", labels={"team": "a"}).fit(data)
     start("Plain", labels={"team": "b"}).fit(data)
@@ -145,7 +146,7 @@ def test_what_the_owner_says_cannot_be_said_by_a_learner(message):
     assert ledger.state.grants == {}
     assert "grant" in server.answer(ask)
     (grant,) = ledger.state.grants.values()
-    assert (grant.body["learner"], grant.body["isolation"]) == ("x", "brokered")
+    assert (body_of(grant)["learner"], body_of(grant)["isolation"]) == ("x", "brokered")
 
 
 def test_a_scope_of_somebody_else_cannot_be_drawn_on_by_its_name(start, tiny):

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger import gate
+from tests.bodies import body_of
 from tests.doctored import doctor
 
 
@@ -215,7 +216,7 @@ def test_no_ledger_keeps_what_a_policy_says_about_missing_ones(policy, tmp_path)
     assert rules_.new_ledger
     with pl.Ledger.create(tmp_path / "own.ledger", budget=pl.Budget(1.0, 1e-6),
                           policy=rules_) as ledger:
-        assert "new_ledger" not in ledger.state.created["policy"]
+        assert "new_ledger" not in body_of(ledger.state.creation)["policy"]
         assert not ledger.state.policy.new_ledger
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.standalone.verify_history import main as verify_alone
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("y", "numeric", "target", 0.0, 1.0)))
@@ -53,7 +54,7 @@ def test_a_claim_at_another_delta_has_no_ratio(as_json, tmp_path):
 def test_a_file_without_claims_shows_a_dash(call, as_json, tmp_path):
     granted(tmp_path / "a.ledger", None)
     with pl.Ledger.open(tmp_path / "a.ledger") as ledger:
-        assert all("claimed" not in entry.body for entry in ledger._history.store.read())
+        assert all("claimed" not in body_of(entry) for entry in ledger._history.store.read())
     assert as_json("show", tmp_path / "a.ledger")["grants"][0]["claimed"] is None
     assert "claimed -, ratio -" in call("show", tmp_path / "a.ledger").stdout.replace("\n", " ")
 
@@ -96,7 +97,7 @@ def test_learners_record_the_total_that_plan_shows(learner):
         data = ledger.protect(X, Y, schema)
     learner.fit(data)
     (grant,) = ledger.state.grants.values()
-    assert grant.body.get("claimed") == learner.claimed(schema)[-1].claimed
+    assert body_of(grant).get("claimed") == learner.claimed(schema)[-1].claimed
 
 
 def every_kind():

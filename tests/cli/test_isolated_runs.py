@@ -17,6 +17,7 @@ import privledger as pl
 from privledger.broker import RemoteLearner
 from privledger.broker.sandbox import BROKEN
 from privledger.cli import main
+from tests.bodies import body_of
 
 PLUGINS = Path(__file__).resolve().parent.parent / "broker" / "plugins"
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -73,7 +74,7 @@ def stranger(tmp_path, monkeypatch):
 
 def grants(folder):
     with pl.Ledger.open(folder / "run.ledger", read_only=True) as ledger:
-        return [grant.body for grant in ledger.state.grants.values()]
+        return [body_of(grant) for grant in ledger.state.grants.values()]
 
 
 def test_a_learner_of_somebody_else_is_isolated_by_default(stranger):
@@ -126,7 +127,7 @@ def test_a_learner_cannot_choose_its_labels_in_this_process_either(stranger):
                 ledger.request(pl.Gaussian(50.0), data, labels=labels)
         for labels in (None, {}, {"team": "a"}):
             ledger.request(pl.Gaussian(50.0), data, labels=labels).close()
-        assert [grant.body["labels"] for grant in ledger.state.grants.values()] == [
+        assert [body_of(grant)["labels"] for grant in ledger.state.grants.values()] == [
             {"team": "a"}] * 3
 
 

@@ -15,6 +15,7 @@ from privledger.ledger.folding import fold_rows
 from privledger.ledger.view_compared import comparison
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema.from_dict({
     "name": "t", "expected_rows": 20, "expected_rows_provenance": "public", "columns": [
@@ -92,7 +93,7 @@ def quick(store):
 @pytest.mark.parametrize("corrected", [None, "settled", "open", "vouched", "void"])
 def test_one_pass_says_what_the_report_says(tmp_path, corrected):
     ledger, left = ledger_with_everything(tmp_path / "all.ledger")
-    names = {grant.body["learner"]: grant.grant for grant in ledger.state.grants.values()}
+    names = {body_of(grant)["learner"]: grant.grant for grant in ledger.state.grants.values()}
     if corrected == "settled":
         ledger.correct(names["count0"], pl.Gaussian(3.0), "why")
     elif corrected == "open":
@@ -139,8 +140,8 @@ def test_receipts_of_every_moment_are_in_the_past(tmp_path):
     store = ledger._history.store
     entries, moves = store.read(), 0
     for entry in entries:
-        moves += entry.kind in ("scope", "granted", "corrected") or (
-            entry.kind == "aborted" and entry.body["touched"] is False)
+        moves += entry.event.kind in ("scope", "granted", "corrected") or (
+            entry.event.kind == "aborted" and body_of(entry)["touched"] is False)
         receipt = {"uuid": ledger.receipt.uuid, "entries": entry.position + 1,
                    "head": entry.hash, "counter": moves}
         past = survey(store, receipt["entries"], entry.hash).past

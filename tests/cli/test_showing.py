@@ -12,6 +12,7 @@ import privledger as pl
 from privledger.ledger import History
 from privledger.ledger.holder import this_process
 from privledger.storage import SQLiteStore
+from tests.bodies import said
 
 HOSTILE = "[red]evil[/red]\x1b[2J\x07\nnext\u202eline"
 
@@ -79,7 +80,7 @@ def open_grant(path: Path, holder: dict) -> None:
             "plan": pl.nodes.to_json(pl.Gaussian(50.0)), "delta": 0.0, "holder": holder,
             "scope": None,
             "units": 1 << 54, "delta_units": 0}
-    History(store).commit(lambda state: [("granted", body)])
+    History(store).commit(lambda state: said(("granted", body)))
     store.close()
 
 

@@ -166,6 +166,6 @@ def test_a_ledger_behaves_alike_on_every_store(bench, schema, table):
         with pytest.raises(Stop), ledger.request(pl.Gaussian(9.0), data):
             raise Stop
         assert ledger.verify() == []
-        kinds = [entry.kind for entry in ledger._history.store.read()]
+        kinds = [entry.event.kind for entry in ledger._history.store.read()]
     assert kinds == ["created", "protected", "filter", "granted", "released", "settled", "refused",
                      "granted", "aborted"]

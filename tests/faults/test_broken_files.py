@@ -79,7 +79,7 @@ def check(path, acks, before):
         for name in names(acks, "refunded"):
             assert state.grants[name].status == "aborted"
         for name in names(acks, "corrected"):
-            assert state.grants[name].corrections
+            assert state.grants[name].corrected
         noises = {ack["grant"]: ack["noise"] for ack in acks if ack["ack"] == "granted"}
         owed = sum(2 / noises[name] ** 2 + (name in names(acks, "corrected")) / 64
                    for name in granted if state.grants[name].status != "aborted")

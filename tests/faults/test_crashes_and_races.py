@@ -47,7 +47,7 @@ def test_a_killed_process_leaves_its_whole_reservation_spent(path, releases):
         with pytest.raises(pl.BudgetExceeded):
             ledger.request(pl.Gaussian(1.0), guard(ledger))
     with pl.Ledger.open(path) as ledger:  # marked once, not at every opening
-        assert [e.kind for e in ledger._history.store.read()].count("crashed") == 1
+        assert [e.event.kind for e in ledger._history.store.read()].count("crashed") == 1
 
 
 @needs_fork

@@ -234,7 +234,7 @@ def test_what_a_writer_may_write_a_reader_accepts(book, monkeypatch):
     with ledger.request(pl.Repeat(pl.PoissonSample(0.01, leaf), 60), data) as session:
         for _ in range(60):
             session.release(leaf, data.poisson(0.01).count())
-    kinds = [entry.kind for entry in ledger._history.store.read()]
+    kinds = [entry.event.kind for entry in ledger._history.store.read()]
     assert kinds.count("released") > 3 and ledger.verify() == []
 
 

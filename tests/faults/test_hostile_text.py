@@ -17,6 +17,7 @@ from privledger.cli.opening import reading_store
 from privledger.errors import public_name
 from privledger.ledger import audit
 from privledger.reports import clean
+from tests.bodies import body_of
 from tests.faults.hostile import HOSTILE, RAW, SHORT
 from tests.faults.small import KINDS, SCHEMA, TABLE, places
 
@@ -60,7 +61,7 @@ def test_stores_keep_any_text_as_it_is(kind, name, request):
         assert ledger.verify() == []
         entries = ledger._history.store.read()
         assert len(entries) >= number
-        granted = [entry.body for entry in entries if entry.kind == "granted"]
+        granted = [body_of(entry) for entry in entries if entry.event.kind == "granted"]
         assert granted[0]["data"] == text and granted[0]["learner"] == text[:200]
         assert granted[0]["labels"] == {text[:200]: text[:200]}
         assert ledger.record(0, text).total > 0
@@ -68,7 +69,7 @@ def test_stores_keep_any_text_as_it_is(kind, name, request):
         for entry in entries:  # one line of ASCII, whatever is inside
             line = entry_line(entry)
             assert line.isascii() and line.count("\n") == 1 and line.endswith("\n")
-            assert json.loads(line)["body"] == entry.body
+            assert json.loads(line)["body"] == body_of(entry)
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_a_fork_beside_busy_threads_leaves_the_child_free(tmp_path):
         assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 10
         with pl.Ledger.open(path) as again:
             mine = [one for one in again.state.grants.values()
-                    if one.body["holder"]["pid"] in pids]
+                    if one.event.holder.pid in pids]
             assert len(mine) == 10 and {one.releases for one in mine} == {1}
             assert again.verify() == []
     """)

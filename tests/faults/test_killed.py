@@ -110,7 +110,7 @@ def check(path, said):
             if what == "settled":
                 assert grant.status == "settled" and grant.releases == 1
             if what == "corrected":
-                assert grant.corrections
+                assert grant.corrected
         assert {grant.status for grant in state.grants.values()} <= {"settled", "crashed"}
         # What was under way may have arrived without its acknowledgement: once.
         assert told["granted"] <= len(state.grants) <= told["granted"] + 1

@@ -38,6 +38,7 @@ from privledger.storage import (
     sqlite,
     store_at,
 )
+from tests.bodies import body_of, said
 from tests.doctored import doctor
 from tests.faults import races
 from tests.faults.small import guard, in_child
@@ -325,13 +326,13 @@ def late_writes(patch):
     def commit(self, decide, vectors=None):
         self.refresh()
         lines = list(decide(self.state))
-        if not any(kind == "granted" for kind, _ in lines):
+        if not any(line.kind == "granted" for line in lines):
             return right(self, lambda state: lines, vectors)
         self._pending.extend(lines)
         position, head = self.state.position, self.state.head
         shadow = copy.deepcopy(self.state)
-        for kind, body in [*self._pending]:
-            entry = make_entry(shadow.position + 1, decode(kind, body), shadow.head)
+        for event in [*self._pending]:
+            entry = make_entry(shadow.position + 1, event, shadow.head)
             shadow.apply(entry)
         self.state.grants |= shadow.grants
         assert (position, head) == (self.state.position, self.state.head)
@@ -401,10 +402,10 @@ def cheaper_corrections(patch):
 
     def correct(self, grant, plan, why):
         right(self, grant, plan, why)
-        charged = self._history.state.grants[grant].body
-        self._history.commit(lambda state: [("corrected", {
+        charged = body_of(self._history.state.grants[grant])
+        self._history.commit(lambda state: said(("corrected", {
             "grant": grant, "plan": charged["plan"], "why": why, "units": -charged["units"] // 2,
-            "delta_units": 0, "time": ""})])
+            "delta_units": 0, "time": ""})))
 
     patch.setattr(Ledger, "correct", correct)
 

@@ -142,7 +142,7 @@ def test_the_log_cut_at_every_page_loses_whole_transactions_only(originals, tmp_
         damaged(folder / "split", tmp_path, "l.db-wal", cut(place))
         assert outcome(tmp_path, entries, units) in ("prefix", "whole")
         with pl.Ledger.open(tmp_path / "l.db", read_only=True) as ledger:
-            ends.add(ledger._history.store.read()[-1].kind)
+            ends.add(ledger._history.store.read()[-1].event.kind)
     assert ends <= {"created", "filter", "granted", "settled"}
 
 

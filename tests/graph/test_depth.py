@@ -16,6 +16,7 @@ from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage.memory import MemoryStore
+from tests.bodies import body_of
 
 G = pl.Gaussian(30.0)
 WRAPS = {
@@ -157,8 +158,9 @@ def stored(depth):
     store, head = MemoryStore(), "0" * 64
     with store.transaction() as transaction:
         for position, old in enumerate(ledger._history.store.read()):
-            body = old.body | ({"plan": nested_json(depth)} if old.kind == "granted" else {})
-            entry = make_entry(position, decode(old.kind, body), head)
+            kind = old.event.kind
+            body = body_of(old) | ({"plan": nested_json(depth)} if kind == "granted" else {})
+            entry = make_entry(position, decode(kind, body), head)
             head = entry.hash
             transaction.append(entry)
     return store

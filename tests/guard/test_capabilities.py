@@ -284,7 +284,7 @@ def test_whatever_opens_the_vault_keeps_the_charge(owner, data):
         pass
     session.close(failed=KeyError)
     assert owner.spent > 0
-    assert next(iter(owner.state.grants.values())).settled["touched"] is True
+    assert next(iter(owner.state.grants.values())).end.touched is True
     spent = owner.spent
     with pytest.raises(KeyError), owner.request(WIDE, data):
         raise KeyError

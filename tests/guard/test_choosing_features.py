@@ -11,6 +11,7 @@ from scipy import stats
 import privledger as pl
 from privledger.errors import DataError
 from privledger.questions.rates import rate_of
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema("few", (
     *(pl.Column(f"x{j}", "numeric", "feature", 0.0, 3.0) for j in range(4)),
@@ -137,7 +138,7 @@ def test_custom_scores_are_recorded_as_asserted(few):
     with ledger.request(top, data) as session:
         assert session.release(top, data.features_by(mine)).tolist() == [1]
     lines = [line for entry in ledger._history.store.read()
-             for line in entry.body.get("questions", [])]
+             for line in body_of(entry).get("questions", [])]
     assert lines == ["asserted: choice of features (every value lies in [0, 3])"]
 
 

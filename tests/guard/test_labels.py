@@ -19,6 +19,7 @@ from privledger.guard.vault import _vault_of
 from privledger.noise.source import SystemSource
 from privledger.questions.derivation import Step
 from privledger.questions.label_query import respond
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),
@@ -86,7 +87,8 @@ def test_the_features_come_back_and_the_history_says_that_they_are_public():
     with pytest.raises(TypeError):
         len(data)
     ledger._history.flush()
-    bodies = [entry.body for entry in ledger._history.store.read() if entry.kind == "protected"]
+    bodies = [body_of(entry) for entry in ledger._history.store.read()
+              if entry.event.kind == "protected"]
     assert [body["public_features"] for body in bodies] == [True]
     assert "unlabelled" not in bodies[0]
 

@@ -12,6 +12,7 @@ from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), expected_rows=5,
                    expected_rows_provenance="declared: five places were planned")
@@ -53,7 +54,8 @@ def test_a_request_that_breaks_a_rule_spends_and_reads_nothing(rule, kept, plan,
     assert ledger.state.units == 0 and not ledger.state.grants
     assert pickle.loads(pickle.dumps(caught.value)).findings == caught.value.findings
     ledger.verify()
-    (note,) = [entry.body for entry in ledger._history.store.read() if entry.kind == "refused"]
+    (note,) = [body_of(entry) for entry in ledger._history.store.read()
+               if entry.event.kind == "refused"]
     assert note["unit"] == "policy" and set(note["rules"]) == {rule}
 
 
@@ -138,7 +140,7 @@ def test_it_survives_reopening(tmp_path):
 def rewritten(ledger, change):
     store, head = MemoryStore(), "0" * 64
     with store.transaction() as transaction:
-        lines = [(e.kind, e.body) for e in ledger._history.store.read()]
+        lines = [(e.event.kind, body_of(e)) for e in ledger._history.store.read()]
         change(lines[0][1])
         for position, line in enumerate(lines):
             entry = make_entry(position, decode(*line), head)

@@ -19,6 +19,7 @@ from privledger.accounting.tuning import (
     poisson_pure,
 )
 from privledger.cli import main
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 LEAF = pl.Laplace(10.0, 1.0)
@@ -39,7 +40,7 @@ def honest(data, candidate):
 
 
 def kinds(ledger):
-    return [entry.kind for entry in ledger._history.store.read()]
+    return [entry.event.kind for entry in ledger._history.store.read()]
 
 
 def test_one_release_is_in_the_history_however_many_ran():
@@ -56,7 +57,7 @@ def test_one_release_is_in_the_history_however_many_ran():
             best = session.best_of(NODE, 3, trial)
         assert best.candidate == best.output[0] and best.candidate in times
         ran.append(len(times))
-        (line,) = [e.body for e in ledger._history.store.read() if e.kind == "released"]
+        (line,) = [body_of(e) for e in ledger._history.store.read() if e.event.kind == "released"]
         assert len(line["items"]) == 1 and session.releases == 1
         assert line["nodes"][0]["leaf"] == pl.nodes.to_json(NODE)
         assert ledger.verify() == []
@@ -220,7 +221,7 @@ def test_asserted_questions_are_said_beforehand():
     ledger, session = opened()
     with session:
         session.best_of(NODE, 1, asks, why="trust me")
-    (line,) = [e.body for e in ledger._history.store.read() if e.kind == "released"]
+    (line,) = [body_of(e) for e in ledger._history.store.read() if e.event.kind == "released"]
     assert line["questions"][0].startswith("asserted:")
     strict = pl.Policy(5.0, 1e-6)
     ledger, session = opened(policy=strict)

@@ -12,6 +12,7 @@ import pytest
 import privledger as pl
 from privledger.guard.vault import Pass, _vault_of
 from privledger.tables.chunk import Rows
+from tests.bodies import body_of
 
 G = pl.Gaussian(20.0)
 SECRET = 0.7312345678
@@ -216,8 +217,8 @@ def test_a_custom_query_is_marked_as_asserted_for_ever(pair):
     ledger, data = pair
     with ledger.request(G, data) as session:
         session.release(G, data.custom(lambda t: t["x"], 1.0, "every row alone"))
-    questions = next(entry.body["questions"] for entry in ledger._history.store.read()
-                     if entry.kind == "released")
+    questions = next(body_of(entry)["questions"] for entry in ledger._history.store.read()
+                     if entry.event.kind == "released")
     assert questions == ["asserted: custom query (every row alone)"]
     for why in ("", " ", None, 3):
         with pytest.raises((pl.InvalidValue, TypeError)):

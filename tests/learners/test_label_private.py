@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import privledger as pl
 from privledger.cli.app import main
 from privledger.testing import parametrize_with_learner_checks
+from tests.bodies import body_of
 
 LEARNERS = [LabelPrivateClassifier(epsilon=1.0, n_trees=5)]
 
@@ -98,7 +99,7 @@ def test_every_label_answers_once(missing, first):
     model = LabelPrivateClassifier(epsilon=2.0, first_share=first, n_trees=5).fit(data)
     ledger._history.flush()
     asked = [int(word) for entry in ledger._history.store.read()
-             for word in json.dumps(entry.body).split() if word.isdigit()]
+             for word in json.dumps(body_of(entry)).split() if word.isdigit()]
     assert sum(asked) == (200 if missing else 300)
     assert ledger.verify() == []
     with pytest.raises(pl.BudgetExceeded):

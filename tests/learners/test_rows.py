@@ -16,6 +16,7 @@ from privledger_learners import (
 )
 
 import privledger as pl
+from tests.bodies import body_of
 
 SCHEMA = pl.Schema("t", (
     pl.Column("a", "numeric", "feature", 0.0, 1.0), pl.Column("b", "numeric", "feature", 0.0, 1.0),
@@ -102,8 +103,8 @@ def test_the_promise_survives_its_file_and_leaves_other_digests_alone():
 def test_the_ledger_holds_the_promise_and_never_a_true_number():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
     ledger.request(pl.Laplace(10.0, 1.0), ledger.protect(*table(134), promised(500))).close()
-    (entry,) = [e for e in ledger._history.store.read() if e.kind == "protected"]
-    assert entry.body["rows"] == 500
+    (entry,) = [e for e in ledger._history.store.read() if e.event.kind == "protected"]
+    assert body_of(entry)["rows"] == 500
 
 
 def test_a_policy_asks_for_a_promise_and_not_for_the_true_number():

@@ -18,6 +18,7 @@ from privledger.ledger import History, State, audit, checkpoint
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.seals import is_known, remember
 from privledger.storage import MemoryStore, SQLiteStore
+from tests.bodies import body_of, said
 from tests.doctored import doctor
 
 G = pl.Gaussian(50.0)
@@ -41,8 +42,8 @@ def folded(store):
     for entry in store.read():
         full.apply(entry)
     for entry in store.read():
-        if entry.kind == "corrected":  # what a history does when it meets one
-            name = entry.body["grant"]
+        if entry.event.kind == "corrected":  # what a history does when it meets one
+            name = body_of(entry)["grant"]
             if name not in state.grants and name in state.closed_names:
                 before = State()
                 for earlier in store.read()[: entry.position]:
@@ -74,7 +75,8 @@ def step(ledger, data, what, names):
         if what == "release":
             session.release(G, data.count())
         if what == "crash":
-            ledger._history.commit(lambda state: [("crashed", {"grant": names[-1], "time": ""})])
+            crash = said(("crashed", {"grant": names[-1], "time": ""}))
+            ledger._history.commit(lambda state: crash)
         if what in ("settle", "release", "refund"):
             session.close(failed=KeyError if what == "refund" else None)
     elif what == "scope":
@@ -339,9 +341,10 @@ def test_what_the_state_forgot_can_still_be_seen_and_corrected(tmp_path):
 
 def test_the_name_of_a_grant_that_is_over_stays_taken():
     ledger = busy()
-    body = next(entry.body for entry in ledger._history.store.read() if entry.kind == "granted")
+    body = next(body_of(entry) for entry in ledger._history.store.read()
+                if entry.event.kind == "granted")
     with pytest.raises(pl.errors.LedgerCorrupt, match="twice"):
-        ledger._history.commit(lambda state: [("granted", body)])
+        ledger._history.commit(lambda state: said(("granted", body)))
     assert ledger.verify() == []
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
+from tests.bodies import said
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 
@@ -77,7 +78,7 @@ def test_corrections_add_up_and_survive_reopening(tmp_path):
     ledger.close()
     with pl.Ledger.open(path) as again:
         assert again.spent == second
-        assert [entry["why"] for entry in again.state.grants[grant].corrections] == [
+        assert [event.why for event in again.state.grants[grant].corrected] == [
             "first look", "second look"]
         assert again.verify() == []
 
@@ -106,7 +107,7 @@ def test_an_edited_correction_is_found(tmp_path):
     ledger.close()
     body = {"grant": grant, "time": "", "why": "cheap", "plan": pl.nodes.to_json(pl.Gaussian(1.0)),
             "units": 1, "delta_units": 0}
-    History(SQLiteStore(path)).commit(lambda state: [("corrected", body)])
+    History(SQLiteStore(path)).commit(lambda state: said(("corrected", body)))
     with pl.Ledger.open(path) as again:
         assert "prices-are-right" in {finding.rule for finding in again.verify()}
 
@@ -137,7 +138,7 @@ def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
     ledger, _, _ = started()
     forged, head = MemoryStore(), GENESIS
     with forged.transaction() as transaction:
-        kept = [entry for entry in ledger._history.store.read() if entry.kind != "filter"]
+        kept = [entry for entry in ledger._history.store.read() if entry.event.kind != "filter"]
         for position, entry in enumerate(kept):
             new = make_entry(position, entry.event, head)
             head = new.hash

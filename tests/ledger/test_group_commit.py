@@ -18,8 +18,10 @@ from privledger.guard.ledger import Ledger
 from privledger.ledger import History, audit
 from privledger.ledger.queue import CommitQueue, Ticket
 from privledger.storage import MemoryStore, SQLiteStore
+from tests.bodies import body_of, said
 
 G = pl.Gaussian(10.0)
+(NOTED,) = said(("refused", {"number": "noted"}))
 
 
 class Gate:
@@ -62,7 +64,7 @@ def gate(request, tmp_path):
 def history(gate):
     """A history with its first two entries, and nothing counted yet."""
     ledger = Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
-    lines = [(entry.kind, entry.body) for entry in ledger._history.store.read()]
+    lines = [entry.event for entry in ledger._history.store.read()]
     history = History(gate)
     history.commit(lambda state: lines)
     gate.transactions = 0
@@ -71,11 +73,12 @@ def history(gate):
 
 
 def note(number):
-    return lambda state: [("refused", {"number": number})]
+    return lambda state: said(("refused", {"number": number}))
 
 
 def numbers(history):
-    return [entry.body["number"] for entry in history.store.read() if entry.kind == "refused"]
+    return [body_of(entry)["number"] for entry in history.store.read()
+            if entry.event.kind == "refused"]
 
 
 def together(history, gate, decisions):
@@ -117,7 +120,7 @@ def test_who_waits_is_written_in_one_transaction_first_come_first(history, gate)
     found = together(history, gate, [note(number) for number in range(20)])
     assert gate.transactions == 2  # the first alone, then all that waited for it
     assert numbers(history) == ["first", *range(20)]
-    assert [entries[0].body["number"] for entries in found] == ["first", *range(20)]
+    assert [body_of(entries[0])["number"] for entries in found] == ["first", *range(20)]
     assert history.state.position == history.store.read()[-1].position
 
 
@@ -137,12 +140,12 @@ def refuse(state):
 
 def twice(state):
     """Lines of which the second cannot follow: the first must not stay."""
-    return [("refused", {"number": "torn"}), ("invented", {})]
+    return said(("refused", {"number": "torn"}), ("invented", {}))
 
 
 @pytest.mark.parametrize(("bad", "error"), [(refuse, No), (twice, pl.errors.LedgerCorrupt)])
 def test_a_refusal_in_the_middle_is_nobody_elses(history, gate, bad, error):
-    history.note("refused", {"number": "noted"})
+    history.note(NOTED)
     found = together(history, gate, [note(1), bad, note(2), bad, note(3)])
     assert [type(found[place]) for place in (2, 4)] == [error, error]
     assert numbers(history) == ["noted", "first", 1, 2, 3] and gate.transactions == 2
@@ -152,7 +155,7 @@ def test_a_refusal_in_the_middle_is_nobody_elses(history, gate, bad, error):
 
 
 def test_a_refusal_alone_writes_nothing_not_even_what_was_noted(history):
-    history.note("refused", {"number": "noted"})
+    history.note(NOTED)
     with pytest.raises(No):
         history.commit(refuse)
     assert numbers(history) == []
@@ -164,7 +167,7 @@ def test_a_refusal_alone_writes_nothing_not_even_what_was_noted(history):
     "disk I/O error"), No(), KeyboardInterrupt()])
 def test_a_transaction_that_fails_fails_everybody_in_it(history, gate, error):
     before = history.state.position
-    history.note("refused", {"number": "noted"})
+    history.note(NOTED)
     gate.commit.clear()
     gate.error = error
     release = threading.Timer(0.1, gate.commit.set)
@@ -204,7 +207,7 @@ class FailsOnce:
 def test_nobody_of_a_failed_batch_is_told_that_it_was_written(history, gate):
     gate._store = FailsOnce(gate._store, 2, pl.LedgerError("full"))
     found = together(history, gate, [note(1), refuse, note(2)])
-    assert found[0][0].body == {"number": "first"} and numbers(history) == ["first"]
+    assert body_of(found[0][0]) == {"number": "first"} and numbers(history) == ["first"]
     assert all(isinstance(one, BaseException) for one in found[1:])
     history.commit(note(3))
     assert numbers(history) == ["first", 3] and history.state.refusals == 2
@@ -227,11 +230,11 @@ class LostOnce(FailsOnce):
 def test_an_interrupt_is_for_the_thread_it_came_to(history, gate, kind):
     """The others of its batch are decided again, or are told what has arrived: each once."""
     gate._store = kind(gate._store, 2, KeyboardInterrupt())
-    history.note("refused", {"number": "noted"})
+    history.note(NOTED)
     found = together(history, gate, [note(1), refuse, note(2), note(3)])
     hit = [place for place, one in enumerate(found) if isinstance(one, KeyboardInterrupt)]
     assert len(hit) == 1 and (hit == [2] or isinstance(found[2], No))
-    told = [one[0].body["number"] for one in found if isinstance(one, list)]
+    told = [body_of(one[0])["number"] for one in found if isinstance(one, list)]
     there = numbers(history)
     assert len(told) >= 3 and set(told) <= set(there) and len(set(there)) == len(there)
     assert history.refresh().refusals == len(there) and audit(history.store) == []

@@ -14,6 +14,7 @@ from privledger.ledger import FORMAT, State, audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore
+from tests.bodies import body_of
 
 G = pl.Gaussian(10.0)
 CREATED = {"format": FORMAT, "uuid": "u", "time": "", "relation": "add_remove", "filter": "auto",
@@ -208,7 +209,7 @@ def test_changing_what_the_ledger_shows_changes_nothing(ledger, schema, table):
     shown.rule = None
     shown.grants.clear()
     assert ledger.spent == spent
-    for body in (grant.body for grant in ledger.state.grants.values()):
+    for body in (body_of(grant) for grant in ledger.state.grants.values()):
         body["units"] = 0
     assert ledger.verify() == []
 

@@ -15,6 +15,7 @@ from privledger.ledger import audit, fixed_filter
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
+from tests.bodies import body_of
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 BUDGET, SLICE = pl.Budget(2.0, 1e-6), pl.Budget(0.5, 1e-6)
@@ -42,9 +43,10 @@ def spend(ledger, data, node=NODE, labels=None):
 def rewritten(ledger, change):
     """The history as somebody without scruples would write it, with a chain that holds."""
     store, head = MemoryStore(), "0" * 64
+    lines = [(entry.event.kind, json.loads(json.dumps(body_of(entry))))
+             for entry in ledger._history.store.read()]
     with store.transaction() as transaction:
-        for position, entry in enumerate(change(
-                [(e.kind, json.loads(json.dumps(e.body))) for e in ledger._history.store.read()])):
+        for position, entry in enumerate(change(lines)):
             fresh = make_entry(position, decode(*entry), head)
             head = fresh.hash
             transaction.append(fresh)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.errors import UnsupportedNode
+from tests.bodies import said
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 ROWS = {"x": [1.0, -1.0, 0.5, 0.0, 0.25]}
@@ -71,8 +72,8 @@ class Life:
         if end in ("settled", "failed"):
             ask(session)
         if end == "crashed":
-            self.ledger._history.commit(lambda state: [("crashed", {
-                "grant": session.grant, "time": "", "why": "gone"})])
+            self.ledger._history.commit(lambda state: said(("crashed", {
+                "grant": session.grant, "time": "", "why": "gone"})))
         elif end != "open":
             session.close(None if end == "settled" else RuntimeError)
 

@@ -33,6 +33,7 @@ from privledger.reports.pages import grants_page, totals_page
 from privledger.rounding import UNIT, down
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect
+from tests.bodies import body_of
 from tests.properties.lives import FILTERS, Life, lives
 from tests.standalone.histories import SMALL
 
@@ -152,7 +153,7 @@ def pages(store, state, view, report, entries):
 def alone(store, view, place):
     """The verifier that shares no code with the ledger."""
     place.write_text("".join(json.dumps(
-        {"position": entry.position, "kind": entry.kind, "body": entry.body,
+        {"position": entry.position, "kind": entry.event.kind, "body": body_of(entry),
          "previous": entry.previous, "hash": entry.hash}, sort_keys=True, separators=(",", ":"))
         + "\n" for entry in store.read()))
     book = ALONE.read_history(str(place))

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from tests.bodies import body_of
 from tests.published import boosting, selecting, trees
 from tests.published.base import charged, first_of_exponentials, guarded
 from tests.published.table import markdown, rows
@@ -110,7 +111,7 @@ def test_without_a_policy_a_vouched_for_mean_is_marked_for_ever():
     with ledger.request(pl.Laplace(0.1, 0.1), data) as session:
         session.release(pl.Laplace(0.1, 0.1), mean)
     asked = [words for entry in ledger._history.store.read()
-             for words in entry.body.get("questions", [])]
+             for words in body_of(entry).get("questions", [])]
     assert asked == ["asserted: custom query (mean over N records)"]
     assert ledger.spent == pytest.approx(1.0)
 

@@ -165,3 +165,11 @@ def test_the_pages_own_numbers_round_up_and_its_remainders_down(share):
     assert float(number(share)) >= share >= float(at_least(share))
     assert short(share) >= share
     assert packed(np.array([share]), 1.0, 4095)
+
+
+def test_a_cap_for_one_table_does_not_stop_a_price():
+    """Which table a run will ask for is known when it asks."""
+    caps = [pl.Cap(pl.Budget(0.1, 1e-6), data="rows")]
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=caps)
+    price = price_plan(pl.Gaussian(10.0), 1e-6, budget=ledger.budget, state=ledger.state)
+    assert price.refusal is None

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.guard.handle import _granted
+from tests.bodies import body_of
 
 TINY = pl.Gaussian(1e-5)
 PER_MILLION = 4.9  # two-sided normal tail of 1e-6
@@ -362,11 +363,11 @@ def test_releases_are_itemised(guarded):
             session.release(g, data.histogram("colour"))
         session.release(h, data.poisson(0.5).count())
         assert session.releases == 4 and "4 releases" in repr(session)
-    (body,) = [e.body for e in ledger._history.store.read() if e.kind == "released"]
+    (body,) = [body_of(e) for e in ledger._history.store.read() if e.event.kind == "released"]
     assert seen == [1, 2, 3, 4] and len(body["items"]) == 4
     assert body["questions"] == ["histogram of colour", "count"]
     assert [item[2] for item in body["items"]] == [4, 4, 4, 1]
-    assert next(iter(ledger.state.grants.values())).body["learner"] == "me"
+    assert body_of(next(iter(ledger.state.grants.values())))["learner"] == "me"
     assert ledger.verify() == []
 
 
@@ -377,8 +378,8 @@ def test_many_releases_are_itemised_in_chunks(guarded):
         session.release(g, session.data.count())
         for _ in range(4099):
             _granted(session)._inside.charge(g, (), "count", 1)
-    assert [len(e.body["items"]) for e in ledger._history.store.read()
-            if e.kind == "released"] == [2000, 2000, 100]
+    assert [len(body_of(e)["items"]) for e in ledger._history.store.read()
+            if e.event.kind == "released"] == [2000, 2000, 100]
     assert ledger.verify() == []
 
 

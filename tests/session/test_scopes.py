@@ -31,8 +31,8 @@ def open_ledger():
 
 def vector(ledger, session):
     """(units taken, rounds) that a settled session left behind."""
-    note = ledger.state.grants[session.grant].settled["vector"]
-    return unpack(ledger._history.store.vector(note["name"]))
+    note = ledger.state.grants[session.grant].end.vector
+    return unpack(ledger._history.store.vector(note.name))
 
 
 def test_records_leave_before_their_cap(open_ledger):

@@ -18,6 +18,7 @@ from privledger.guard.ledger import Ledger
 from privledger.ledger import History, audit, spill
 from privledger.ledger.settle import settle_left, take_up
 from privledger.noise.source import SystemSource
+from tests.bodies import body_of, said
 from tests.simulation.disk import FAULTS, Disk, Shelf
 from tests.simulation.world import LOGIC, WATCHED, Interrupt, World
 
@@ -61,7 +62,7 @@ def note(number):
     def decide(state):
         if state.refusals >= CAP:
             raise pl.NotGranted("over the cap")
-        return [("refused", {"number": number})]
+        return said(("refused", {"number": number}))
     return decide
 
 
@@ -109,7 +110,7 @@ def queue(seed):
                         if looks:
                             client.look(lambda state: state.refusals)
                         (entry,) = [one for one in client.commit(note(name))
-                                    if one.body.get("number") == name]
+                                    if body_of(one).get("number") == name]
                         acknowledged.append((name, entry.position, entry.hash))
                     except pl.NotGranted:
                         pass
@@ -127,7 +128,7 @@ def queue(seed):
         tasks = [world.add(worker(number, random.randrange(1, 3), clients[number]),
                            hits_of(random, 180, 0.45)) for number in range(threads)]
         if random.random() < 0.2:
-            history.note("refused", {"number": "noted"})
+            history.note(*said(("refused", {"number": "noted"})))
         world.run()
         must(not bad, bad)
         _check_queue(history, disk, acknowledged, tasks, world)
@@ -139,14 +140,14 @@ def _check_queue(history, disk, acknowledged, tasks, world):
     last = world.add(lambda: history.commit(lambda state: []))  # whatever was left is over now
     world.run_on(last)
     must(last.error is None, f"a later commit fails: {last.error!r}")
-    there = [one for one in disk._entries if one.kind == "refused"]
-    names = Counter(one.body["number"] for one in there)
+    there = [one for one in disk._entries if one.event.kind == "refused"]
+    names = Counter(body_of(one)["number"] for one in there)
     must(max(names.values(), default=0) <= 1, f"written twice: {names}")
     must(len(there) <= CAP + 1 - (names["noted"] == 0), "more than the cap")
-    places = {(one.body["number"], one.position, one.hash) for one in there}
+    places = {(body_of(one)["number"], one.position, one.hash) for one in there}
     must(set(acknowledged) <= places, "acknowledged, and not there")
-    must(names["noted"] == 1 or all(number["number"] != "noted"
-                                    for _, number in history._pending) or not there,
+    must(names["noted"] == 1 or all(body_of(one)["number"] != "noted"
+                                    for one in history._pending) or not there,
          "a note was lost")
     state = history.state
     must((state.position, state.head) == (disk._entries[-1].position, disk._entries[-1].hash),
@@ -260,14 +261,14 @@ def _check_sessions(disk, out, granted, thorough):
     entries = disk._entries
     state = History(disk).refresh()
     must(not thorough or audit(disk) == [], "the audit has findings")
-    charged = {one.body["grant"]: one.body["units"] for one in entries if one.kind == "granted"}
+    charged = {one.event.grant: one.event.units for one in entries if one.event.kind == "granted"}
     must(set(granted) <= set(charged), "a charge was lost")
     must(state.units == sum(charged.values()) and state.rule.cap_units >= state.units,
          "over the budget, or handed back")
     items = Counter()
     for one in entries:
-        if one.kind == "released":
-            items[one.body["grant"]] += len(one.body["items"])
+        if one.event.kind == "released":
+            items[one.event.grant] += len(one.event.items)
     for name, number in out.items():
         must(items[name] in (number, number + 1), f"{items[name]} of {number} answers itemised")
 
@@ -318,8 +319,8 @@ def _live(history, disk):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(8)
         disk._pid = os.getpid()
-        history.commit(lambda state: [("refused", {"number": "child"})])
-        there = [one.body["number"] for one in disk.read() if one.kind == "refused"]
+        history.commit(lambda state: said(("refused", {"number": "child"})))
+        there = [body_of(one)["number"] for one in disk.read() if one.event.kind == "refused"]
         state = history.refresh()
         status = 0 if there.count("child") == 1 and len(set(there)) == len(there) == (
             state.refusals) and audit(disk) == [] else 3

@@ -9,6 +9,7 @@ import pytest
 import privledger as pl
 from privledger.ledger import History, audit
 from privledger.storage import SQLiteStore
+from tests.bodies import body_of, said
 from tests.simulation.schedules import inside
 from tests.simulation.world import WATCHED, World
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def line(name):
-    return lambda state: [("refused", {"number": name})]
+    return lambda state: said(("refused", {"number": name}))
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
@@ -39,7 +40,7 @@ def test_nobody_else_is_held_up_by_an_interrupt_at_any_line(tmp_path, every):
         hits += first.was_hit
         assert first.error is None or isinstance(first.error, KeyboardInterrupt), repr(first.error)
         assert beside.error is None and client.error is None, (number, beside.error, client.error)
-        last = [one.body["number"] for one in store.read()[-3:] if one.kind == "refused"]
+        last = [body_of(one)["number"] for one in store.read()[-3:] if one.event.kind == "refused"]
         assert set(names[1:]) <= set(last) and len(set(last)) == len(last), number
     assert hits > 200 / every and audit(store) == []
     assert history.refresh().refusals == len(store.read()) - 2

@@ -12,6 +12,7 @@ import pytest
 
 import privledger as pl
 from privledger.cli.export import entry_line
+from tests.bodies import said
 
 VERIFIER = Path(pl.__file__).parent / "standalone" / "verify_history.py"
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
@@ -51,7 +52,8 @@ def lived(kind="gdp", path=None, **options):
             with ledger.request(scope.node, data, scope=scope) as session:
                 session.release(pl.Gaussian(300.0), session.filtered().sum("x"))
     left_open = ledger.request(plan, data)
-    ledger._history.commit(lambda state: [("crashed", {"grant": left_open.grant, "time": ""})])
+    ledger._history.commit(lambda state: said(
+        ("crashed", {"grant": left_open.grant, "time": ""})))
     ledger._history.flush()
     return ledger
 

@@ -10,6 +10,7 @@ import warnings
 import privledger as pl
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect
+from tests.bodies import body_of
 from tests.standalone.conftest import ROWS, SCHEMA, chained, lived
 
 G, L = pl.Gaussian(20.0), pl.Laplace(20.0)
@@ -120,7 +121,7 @@ def sampled():
 
 def lines_of(ledger):
     assert ledger.verify() == []
-    return [{"position": entry.position, "kind": entry.kind, "body": entry.body,
+    return [{"position": entry.position, "kind": entry.event.kind, "body": body_of(entry),
              "previous": entry.previous, "hash": entry.hash}
             for entry in ledger._history.store.read()]
 

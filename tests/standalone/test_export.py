@@ -38,11 +38,11 @@ def test_every_entry_is_there_as_it_was_hashed(call, ledger_file, tmp_path):
     assert len(lines) == len(entries) and f"{len(entries)} entries" in done.stdout
     for line, entry in zip(lines, entries, strict=True):
         start = '{"body":'
-        end = (f',"hash":"{entry.hash}","kind":"{entry.kind}","position":{entry.position},'
+        end = (f',"hash":"{entry.hash}","kind":"{entry.event.kind}","position":{entry.position},'
                f'"previous":"{entry.previous}"}}')
         assert line.startswith(start) and line.endswith(end)
         body = line[len(start):-len(end)]
-        text = f'{entry.previous}[{entry.position},"{entry.kind}",{body}]'
+        text = f'{entry.previous}[{entry.position},"{entry.event.kind}",{body}]'
         assert sha256(text.encode("ascii")).hexdigest() == entry.hash
 
 

@@ -19,6 +19,7 @@ from privledger.ledger import audit
 from privledger.standalone import build
 from privledger.standalone.build import one_file
 from privledger.storage import MemoryStore
+from tests.bodies import said
 from tests.doctored import entries_of
 
 KINDS = ("gdp", "zcdp", "rdp", "basic")
@@ -611,8 +612,8 @@ def random_ledger(tools, kind, steps):
                 for _ in range(count if act == "settle" else 0):
                     session.release(leaf, data.count())
                 if act == "crash":
-                    entry = ("crashed", {"grant": session.grant, "time": ""})
-                    ledger._history.commit(lambda state, entry=entry: [entry])
+                    crash = said(("crashed", {"grant": session.grant, "time": ""}))
+                    ledger._history.commit(lambda state, crash=crash: crash)
                 else:
                     session.close()
                 if act == "correct":

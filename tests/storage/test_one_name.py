@@ -20,6 +20,7 @@ import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit
 from privledger.storage import SQLiteStore, descriptors, store_at
+from tests.bodies import said
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 G = pl.Gaussian(22.0)
@@ -318,7 +319,7 @@ def test_a_commit_whose_file_vanished_meanwhile_is_not_believed(path):
 
         def late(state):
             remove(path)
-            return [("window", {"window": "w", "time": ""})]
+            return said(("window", {"window": "w", "time": ""}))
 
         with pytest.raises(pl.errors.LedgerMisplaced, match="may be lost"):
             ledger._history.commit(late)

@@ -11,7 +11,7 @@ from attrs import evolve
 import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import settle, spill
-from privledger.ledger.codec import decode
+from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, make_entry, text_hash
 from privledger.storage import store_at
 from privledger.storage.address import parse_address
@@ -111,14 +111,15 @@ def append(connection, url, lines, proofs=None):
                              text_hash(position + 1, kind, text, head), text))
         position, head = entries[-1].position, entries[-1].hash
     connection.execute(APPEND, (
-        number, after, tip, [one.kind for one in entries], [one.text for one in entries],
+        number, after, tip, [one.event.kind for one in entries], [one.text for one in entries],
         [one.hash for one in entries], proofs or [None] * len(entries)))
 
 
 def body_of(url, kind):
     store = store_at(url, read_only=True)
     try:
-        return next(entry.body for entry in reversed(store.read()) if entry.kind == kind)
+        return next(encode(entry.event) for entry in reversed(store.read())
+                    if entry.event.kind == kind)
     finally:
         store.close()
 
@@ -152,7 +153,7 @@ def test_a_client_reserves_releases_settles_and_hands_back(place, alice):
     with pytest.raises(pl.BudgetExceeded):
         ledger.request(pl.Gaussian(0.1), data)
     kept_whole(place, ledger.spent)
-    assert [entry.kind for entry in ledger._history.store.read()][-3:] == [
+    assert [entry.event.kind for entry in ledger._history.store.read()][-3:] == [
         "granted", "released", "settled"]
 
 

@@ -198,7 +198,7 @@ def old_house(postgres):
             (FORMAT, entries[-1].position, entries[-1].hash))
         for one in entries:
             connection.execute("INSERT INTO privledger.entries VALUES (1, %s, %s, %s, %s, %s)", (
-                one.position, one.kind, body_text(one), one.previous, one.hash))
+                one.position, one.event.kind, body_text(one), one.previous, one.hash))
         connection.execute("INSERT INTO privledger.entries VALUES (2, 0, 'created', '{}', "
                            "repeat('0', 64), 'x')")
     yield url

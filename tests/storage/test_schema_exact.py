@@ -21,6 +21,7 @@ from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.store import PLACE
 from privledger.storage import SQLiteStore, sqlite, sqlite_open, store_at
 from privledger.storage.sqlite_schema import CHECKPOINTS, TABLES, TRIGGERS, differences
+from tests.bodies import body_of, said
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 G = pl.Gaussian(9.0)
@@ -330,7 +331,7 @@ def test_a_vector_that_does_not_come_back_is_not_settled(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(type(history.store), "transaction", transaction)
     with pytest.raises(pl.errors.LedgerCorrupt, match="vector"):
-        history.commit(lambda state: [("crashed", {"grant": "none"})][:0], {"v": b"data"})
+        history.commit(lambda state: [], {"v": b"data"})
     assert history.store.vector("v") is None
     ledger.close()
 
@@ -340,10 +341,10 @@ def test_a_commit_returns_what_the_store_gave_back(tmp_path, place):
     """Its bodies are made from the stored text: nobody else holds them."""
     ledger = pl.Ledger.create(place and tmp_path / place, budget=pl.Budget(2.0, 1e-6))
     body = {"data": "d", "schema": "s", "schema_sha256": "0", "time": "", "rows": 5}
-    (entry,) = ledger._history.commit(lambda state: [("protected", body)])
-    assert entry.body == body and entry.body is not body
+    (entry,) = ledger._history.commit(lambda state: said(("protected", body)))
+    assert body_of(entry) == body and body_of(entry) is not body
     body["rows"] = 6
-    assert entry.body["rows"] == 5 and ledger._history.store.read()[-1] == entry
+    assert body_of(entry)["rows"] == 5 and ledger._history.store.read()[-1] == entry
     ledger.close()
 
 
