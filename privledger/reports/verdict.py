@@ -19,7 +19,8 @@ from privledger.ledger.view_figures import Figure
 from privledger.numerals import many
 
 GOOD, OPEN, BAD = "good", "open", "bad"
-_OVER = "never-over-the-cap"  # the rule that an overspent ledger breaks, by corrections above all
+OVER = "never-over-the-cap"
+"""The rule that an overspent ledger breaks, by corrections above all."""
 _DIGITS = 4
 
 
@@ -65,7 +66,7 @@ class Verdict:
     @property
     def over(self) -> bool:
         """Whether the only fault is that more was spent than promised."""
-        return bool(self.findings) and all(one.rule == _OVER for one in self.findings)
+        return bool(self.findings) and all(one.rule == OVER for one in self.findings)
 
     @property
     def word(self) -> str:
