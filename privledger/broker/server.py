@@ -17,6 +17,7 @@ from privledger.broker.wire import Reader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.values import Json, array_out, items, text
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
+from privledger.graph.remember import charging
 from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger, _request
@@ -43,11 +44,16 @@ def scope_prefix(learner: str, labels: Mapping[str, str]) -> str:
 
 
 def price_plan(plan: Node, delta: float, ledger: Teller) -> None:
-    """Price a plan as its request will, so that the request finds every price made."""
+    """Price a plan as its request will, so that the request finds every price made.
+
+    Args:
+        plan: built on this side from a message; nobody else holds it.
+    """
     rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
-    if rule is None:
-        rule = choose_filter(cost_of(plan, relation), ledger.budget)
-    rule.price(cost_of(plan, relation, rule.orders), delta)
+    with charging():  # a request looks nowhere else
+        if rule is None:
+            rule = choose_filter(cost_of(plan, relation), ledger.budget)
+        rule.price(cost_of(plan, relation, rule.orders), delta)
 
 
 @define(eq=False)

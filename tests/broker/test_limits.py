@@ -13,6 +13,7 @@ import privledger as pl
 from privledger.broker import DEFAULTS, Limits
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
+from privledger.graph import remember
 
 ROWS = {"x": [0.5]}
 SMALL = {
@@ -178,3 +179,16 @@ def test_no_process_is_left(start, tiny):
         learner.fit(tiny[1])
     with pytest.raises(ProcessLookupError):
         os.kill(learner._process.pid, 0)
+
+
+def test_a_request_finds_the_price_that_was_made_before_its_lock(tiny, monkeypatch):
+    """Else it is made again while others wait for the ledger."""
+    made = []
+    monkeypatch.setattr(remember, "check_time", lambda: made.append(1))
+    server = Server(tiny[1], "x")
+    real = Server._priced
+    monkeypatch.setattr(Server, "_priced", lambda *given: (real(*given), made.clear())[0])
+    plan = pl.Repeat(pl.PoissonSample(0.0123, pl.Gaussian(78.9)), 45)
+    said = server.answer({"ask": "request", "plan": pl.nodes.to_json(plan), "data": 0,
+                          "delta": 0.0, "define": []})
+    assert said["session"] == 0 and not made
