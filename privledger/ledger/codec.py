@@ -32,23 +32,25 @@ def _maybe(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else make(value)
 
 
-def _text(value: Any) -> str:
-    if type(value) is not str:
+def _text(value: object) -> str:
+    if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _real(value: Any) -> float:
-    if type(value) not in (int, float):
+def _real(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    return value  # type: ignore[no-any-return]
+    return value
 
 
-def _labels(value: Any) -> dict[str, str]:
-    return {_text(key): _text(one) for key, one in (value or {}).items()}
+def _labels(value: object) -> dict[str, str]:
+    if value and not isinstance(value, dict):
+        raise TypeError
+    return {_text(key): _text(one) for key, one in value.items()} if isinstance(value, dict) else {}
 
 
-_BY_TYPE: dict[Any, Callable[[Any], Any]] = {"str": _text, "str | None": _maybe(_text)}
+_BY_TYPE: dict[object, Callable[[object], object]] = {"str": _text, "str | None": _maybe(_text)}
 _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "created": {
         "budget": lambda value: Budget(value["epsilon"], value["delta"]),
