@@ -17,11 +17,13 @@ from privledger.broker.wire import Reader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.values import Json, array_out, items, text
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
+from privledger.graph.remember import charging
 from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger, _request
 from privledger.guard.teller import Request, Teller
 from privledger.ledger import Receipt, choose_filter, plain_labels
+from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.rounding import count, number, probability
@@ -43,11 +45,16 @@ def scope_prefix(learner: str, labels: Mapping[str, str]) -> str:
 
 
 def price_plan(plan: Node, delta: float, ledger: Teller) -> None:
-    """Price a plan as its request will, so that the request finds every price made."""
+    """Price a plan as its request will, so that the request finds every price made.
+
+    Args:
+        plan: built on this side from a message; nobody else holds it.
+    """
     rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
-    if rule is None:
-        rule = choose_filter(cost_of(plan, relation), ledger.budget)
-    rule.price(cost_of(plan, relation, rule.orders), delta)
+    with charging():  # a request looks nowhere else
+        if rule is None:
+            rule = choose_filter(cost_of(plan, relation), ledger.budget)
+        rule.price(cost_of(plan, relation, rule.orders), delta)
 
 
 @define(eq=False)
@@ -192,11 +199,15 @@ class Server:
 
     def _refuse_long(self, question: Any) -> None:
         """An answer that no message can carry is not worked out: cells of cells are soon more
-        than the owner's memory, and would be noised one by one."""
+        than the owner's memory, and would be noised one by one. So are classes of leaves, which
+        a choice counts one by one, although its answer is short."""
+        values = 0
         if isinstance(question, Query):
             values = question.cell_count * sum(block.width for block in question.blocks)
-            if 8 * values > self.purse.limits.message_mb * MIB:
-                raise IsolationLimit("message_mb", self.purse.limits.message_mb)
+        elif isinstance(question, Choice | LabelChoice) and question.labels is not None:
+            values = question.cell_count * question.labels.count
+        if 8 * values > self.purse.limits.message_mb * MIB:
+            raise IsolationLimit("message_mb", self.purse.limits.message_mb)
 
     def _close(self, message: Json) -> Json:
         session = self._session(message)

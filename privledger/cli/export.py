@@ -87,7 +87,7 @@ def export(ledger: str | None, output: str | None, kind: str, include_records: b
 def _written(kind: str, entries: list[Entry], exact: bool) -> str:
     try:
         found, said = written(kind, entries, folded(entries), exact=exact)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, PrivledgerError):
             raise
         raise LedgerCorrupt("the history cannot be understood: verify says why") from None

@@ -32,12 +32,32 @@ def _maybe(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else make(value)
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _real(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return value
+
+
+def _labels(value: object) -> dict[str, str]:
+    if value and not isinstance(value, dict):
+        raise TypeError
+    return {_text(key): _text(one) for key, one in value.items()} if isinstance(value, dict) else {}
+
+
+_BY_TYPE: dict[object, Callable[[object], object]] = {"str": _text, "str | None": _maybe(_text)}
 _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "created": {
         "budget": lambda value: Budget(value["epsilon"], value["delta"]),
         "caps": lambda value: tuple(Cap.from_dict(cap) for cap in value),
         "policy": _maybe(lambda value: Policy.from_dict({"policy": value}))},
-    "granted": {"labels": lambda value: value or {},
+    "filter": {"order": _real},
+    "granted": {"labels": _labels,
                 "holder": _maybe(lambda value: Holder(
                     value.get("host"), value.get("pid"), value.get("started")))},
     "refused": {"rules": tuple},
@@ -56,7 +76,8 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 
 def _plan_of(cls: type[Any]) -> tuple[tuple[str, str, Any, Callable[[Any], Any] | None], ...]:
     names, reads = _NAMES.get(cls.kind, {}), _READ.get(cls.kind, {})
-    return tuple((one.name, names.get(one.name, one.name), one.default, reads.get(one.name))
+    return tuple((one.name, names.get(one.name, one.name), one.default,
+                  reads.get(one.name, _BY_TYPE.get(one.type)))
                  for one in fields(cls))
 
 
@@ -67,7 +88,8 @@ def decode(kind: str, body: Any) -> Event:
     """The event that a body says; `Unknown` for a kind that this version does not know.
 
     Nothing is refused here: a field that is missing or cannot be read is left out, and asking
-    the event for it raises `Unreadable`. Types of plain values are not looked at (an audit does).
+    the event for it raises `Unreadable`. So is what should be a text and is none: nobody could show
+    it. Types of numbers are not looked at (an audit does).
     """
     cls = EVENTS.get(kind)
     event: Any = Unknown(kind) if cls is None else object.__new__(cls)

@@ -322,6 +322,7 @@ class CoinCells:
     has_coins: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
+        limited("CoinCells count", self.count, most=MOST_COUNT)
         if self.weights and (len(self.weights) != self.count or type(self.weights) is not tuple):
             raise InvalidValue("CoinCells weights", len(self.weights), "one for each part")
         for weight in self.weights:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from attrs import evolve
 
 from privledger.errors import LedgerCorrupt
+from privledger.findings import Finding
 from privledger.ledger import Entry, History, State, Store
 from privledger.ledger.chain import chain_findings
 from privledger.ledger.events import Corrected, Crashed, Granted, Released, Settled
 from privledger.reports.spend import LedgerReport, ledger_report
+from privledger.reports.verdict import OVER
 from privledger.storage.rows import entries_of
 
 LONG = 100_000
@@ -36,6 +38,8 @@ def brief_report(store: Store) -> LedgerReport:
     state = History(store, writable=False).refresh()
     broken, head = chain_findings(store)
     findings += broken
+    if state.broken:  # its own totals say so: nothing has to be priced for that
+        findings.append(Finding(OVER, state.position, state.broken))
     if state.head != head and not broken:
         raise LedgerCorrupt(f"{store.location}: the history moved while it was read; ask again")
     tail = store.read(max(0, state.position - _TAIL))

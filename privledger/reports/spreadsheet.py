@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import ceil
@@ -28,19 +29,21 @@ COLUMNS = ("kind", "grant", "time", "learner", "data", "status", "mechanism", "q
            "charge", "charge_delta", "share", "epsilon", "releases", "asserted")
 DECIMALS = 12
 """Of a share."""
+# Where a semicolon separates cells, what follows one is a cell of its own.
+_INNER = re.compile("(;[\\s\"']*)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def inert(value: object) -> object:
     """A cell that no spreadsheet takes for a formula, and that holds no control character.
 
-    >>> inert('=cmd()'), inert('-1+2'), inert(-1.5), inert(' @x')
-    ("'=cmd()", "'-1+2", -1.5, "' @x")
+    >>> inert('=cmd()'), inert('-1+2'), inert(-1.5), inert(' @x'), inert('a;=1+2')
+    ("'=cmd()", "'-1+2", -1.5, "' @x", "a;'=1+2")
     """
     if isinstance(value, int | float):
         return value
     text = str(value)
-    safe = clean(text, limit=4000)
+    safe = _INNER.sub(r"\1'", clean(text, limit=4000))
     return f"'{safe}" if text.lstrip(" \u00a0\ufeff").startswith(_FORMULA) else safe
 
 

@@ -19,7 +19,8 @@ from privledger.ledger.view_figures import Figure
 from privledger.numerals import many
 
 GOOD, OPEN, BAD = "good", "open", "bad"
-_OVER = "never-over-the-cap"  # the rule that an overspent ledger breaks, by corrections above all
+OVER = "never-over-the-cap"
+"""The rule that an overspent ledger breaks, by corrections above all."""
 _DIGITS = 4
 
 
@@ -65,7 +66,7 @@ class Verdict:
     @property
     def over(self) -> bool:
         """Whether the only fault is that more was spent than promised."""
-        return bool(self.findings) and all(one.rule == _OVER for one in self.findings)
+        return bool(self.findings) and all(one.rule == OVER for one in self.findings)
 
     @property
     def word(self) -> str:
@@ -101,11 +102,13 @@ class Verdict:
         return "; ".join(one.text for one in self.clauses)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """JSON values; what is not said of a publishable page is None."""
+        vouched, said = self.vouched, not self.publishable
         return {"verdict": self.word, "line": self.text, "level": self.level,
-                "simulated": self.simulated, "answers": self.answers,
-                "vouched_answers": self.vouched.answers, "vouched_grants": self.vouched.grants,
-                "vouched": list(self.vouched.words), "repriced": self.repriced,
+                "simulated": self.simulated, "answers": self.answers if said else None,
+                "vouched_answers": vouched.answers if said else None,
+                "vouched_grants": vouched.grants if said else None,
+                "vouched": list(vouched.words) if said else None, "repriced": self.repriced,
                 "comparison": self.compared.as_dict()}
 
     def _budget(self) -> Clause:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 
+import numpy as np
 import pytest
 from attrs import fields
 
@@ -13,6 +14,8 @@ import privledger as pl
 from privledger.broker import DEFAULTS, Limits
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
+from privledger.facts.values import array_out
+from privledger.graph import remember
 from tests.bodies import body_of
 
 ROWS = {"x": [0.5]}
@@ -179,3 +182,37 @@ def test_no_process_is_left(start, tiny):
         learner.fit(tiny[1])
     with pytest.raises(ProcessLookupError):
         os.kill(learner._process.pid, 0)
+
+
+def test_a_request_finds_the_price_that_was_made_before_its_lock(tiny, monkeypatch):
+    """Else it is made again while others wait for the ledger."""
+    made = []
+    monkeypatch.setattr(remember, "check_time", lambda: made.append(1))
+    server = Server(tiny[1], "x")
+    real = Server._priced
+    monkeypatch.setattr(Server, "_priced", lambda *given: (real(*given), made.clear())[0])
+    plan = pl.Repeat(pl.PoissonSample(0.0123, pl.Gaussian(78.9)), 45)
+    said = server.answer({"ask": "request", "plan": pl.nodes.to_json(plan), "data": 0,
+                          "delta": 0.0, "define": []})
+    assert said["session"] == 0 and not made
+
+
+def test_classes_of_leaves_that_no_message_carries_are_not_counted(tiny):
+    """512 leaves of 99,000 classes took 1.3 GB of the owner's memory, for 512 numbers."""
+    server, plan = Server(tiny[1], "x"), pl.nodes.to_json(pl.Exponential(0.1))
+    assert server.answer({"ask": "request", "plan": plan, "data": 0, "delta": 0.0,
+                          "define": []})["session"] == 0
+    trees = [{"id": 1, "is": "Bins", "features": [tiny[1].schema.features[0].name],
+              "numeric_bins": 4}, {"id": 2, "is": "GrownCells", "bins": 1}]
+    for depth in range(9):
+        nothing = array_out(np.full(2 ** depth, -1))
+        trees.append({"id": 3 + depth, "is": "GrownCells", "parent": 2 + depth,
+                      "feature": nothing, "cut": nothing})
+    labels = {"id": 20, "is": "IntervalCells", "name": "",
+              "edges": np.linspace(0.0, 1.0, 99_000).tolist()}
+    with pytest.raises(IsolationLimit) as caught:
+        server.answer({"ask": "release", "session": 0, "mechanism": plan, "rollover": 0,
+                       "define": [*trees, labels],
+                       "query": {"is": "LabelChoice", "data": 0, "cells": 11, "labels": 20,
+                                 "what": "q"}})
+    assert caught.value.limit == "message_mb" and tiny[1]._vault.opened == 0

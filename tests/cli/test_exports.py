@@ -12,7 +12,7 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import audit
-from privledger.reports.spreadsheet import COLUMNS, DECIMALS
+from privledger.reports.spreadsheet import COLUMNS, DECIMALS, inert
 from tests.cli.test_one_pass import ledger_with_everything
 
 SCHEMA = pl.Schema.from_dict({"name": "t", "columns": [
@@ -112,3 +112,10 @@ def test_exact_events_owe_nothing(call, make_ledger, tmp_path):
     assert plain.stderr == ""
     assert call("export", book, "-o", "-", "--as", "dp-event", "--exact").stdout == plain.stdout
     assert call("export", book, "-o", "-", "--as", "csv", "--exact").exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["a;=1+1", "a; +1", "a;-1", 'a;"@x', "a;'=1"])
+def test_what_follows_a_semicolon_is_no_formula(text):
+    """There are spreadsheets that cut cells there."""
+    cell = inert(text).split(";")[1].lstrip(" '\"")
+    assert cell[0] in "=+-@" and "'" + cell in inert(text)

@@ -78,3 +78,12 @@ def test_the_place_is_looked_at(call, long):
     doctor(long, "CREATE TRIGGER z AFTER INSERT ON entries BEGIN SELECT 1; END")
     page = call("show", long)
     assert page.exit_code == 3 and "place-is-as-written" in page.stdout + page.stderr
+
+
+def test_a_long_ledger_that_is_overspent_is_not_within_budget(call, long):
+    """Its own totals say so: nothing has to be priced again for that."""
+    with pl.Ledger.open(long) as ledger:
+        ledger.correct(next(iter(ledger.state.grants)), pl.Gaussian(0.5), "the noise was less")
+    page = call("show", long)
+    assert page.exit_code == 3 and page.stdout.startswith("OVER BUDGET")
+    assert "NOTHING was priced again" in page.stdout.replace("\n", " ")

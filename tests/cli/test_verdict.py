@@ -120,6 +120,9 @@ def test_a_publishable_line_does_not_count_answers(tmp_path):
     found = evolve(verdict(book(tmp_path / "a", pl.Gaussian(20.0), custom=True)),
                    publishable=True)
     assert "1 of 1" not in found.text
+    kept = found.as_dict()
+    assert {kept[name] for name in ("answers", "vouched_answers", "vouched_grants")} == {None}
+    assert kept["vouched"] is None
     assert found.level == OPEN
     named = evolve(found, compared=comparison(head="0" * 64))
     assert named.clauses[-1].level == GOOD

@@ -10,6 +10,7 @@ import privledger as pl
 from privledger.guard.handle import _ledger
 from privledger.guard.vault import Pass, _vault_of
 from privledger.questions.blocks import clipped
+from privledger.questions.cells import CoinCells
 from privledger.questions.score import Gradient
 
 SCHEMA = pl.Schema("t", (
@@ -511,3 +512,16 @@ def test_labels_of_a_part_that_coins_help_to_decide_are_refused():
     plan = pl.nodes.LabelOnly(pl.Parallel([answer] * 2, "index"))
     with ledger.request(plan, data) as session, pytest.raises(pl.errors.UnsupportedNode):
         session.release(answer, data.partition(cells)[0].labels())
+
+
+@pytest.mark.parametrize("count", [-1, 0, True, 2.5, 2**70])
+def test_no_learner_can_spoil_a_history_by_a_number_of_parts(count):
+    """-1 went into the history as it was, and no audit trusted the ledger any more."""
+    ledger, data = protected()
+    noise, cells = pl.Gaussian(20.0), CoinCells(2)
+    object.__setattr__(cells, "count", count)
+    with ledger.request(noise, data) as session, pytest.raises(pl.InvalidValue):
+        session.release(noise, data.query([pl.questions.Ones()], cells))
+    with pytest.raises(pl.InvalidValue):
+        CoinCells(count)
+    assert ledger.verify() == [] and data._vault.opened == 0

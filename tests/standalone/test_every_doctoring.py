@@ -207,3 +207,21 @@ def test_the_command_finds_it(tools, tmp_path, kind, place):
     rewritten(path, tools.chained(cases[place * len(cases) // 12]))
     done = CliRunner().invoke(main, ["verify", str(path), "--receipt", str(receipt)])
     assert done.exit_code == 3 and "NOT TRUSTED" in done.stdout
+
+
+@pytest.mark.parametrize("value", [[], {"a": 1}, True], ids=repr)
+@pytest.mark.parametrize(("place", "name"), [
+    (0, "noise"), (1, "order"), (3, "learner"), (3, "labels"), (4, "nodes")])
+def test_a_field_of_another_type_is_a_finding_and_no_internal_error(tools, tmp_path, place, name,
+                                                                     value):
+    """Whoever shows a ledger believes that a text is a text."""
+    path = tmp_path / "l.db"
+    tools.lived("gdp", path).close()
+    with pl.Ledger.open(path, read_only=True) as ledger:
+        lines = tools.parsed(tools.exported(ledger._history.store.read()))
+    lines[place]["body"][name] = value
+    rewritten(path, tools.chained(lines))
+    for command in ("show", "verify", "top"):
+        assert CliRunner().invoke(main, [command, str(path)]).exit_code == 3, command
+    done = CliRunner().invoke(main, ["export", str(path), "--as", "csv", "-o", f"{path}.csv"])
+    assert done.exit_code in (0, 3)  # nothing is verified there
