@@ -25,7 +25,8 @@ from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.filters import fixed_filter
-from privledger.ledger.rules import ScopesArePaid, _origins_of
+from privledger.ledger.rules import ScopesArePaid
+from privledger.ledger.rules_policy import _origins_of
 from privledger.ledger.view import view_of
 from privledger.ledger.view_releases import lines_of
 from privledger.reports import ledger_report

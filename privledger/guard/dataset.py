@@ -44,8 +44,7 @@ class Dataset:
     Attributes:
         schema: the public facts.
         steps: how the handle was derived, outermost first.
-        ledger: what a learner may ask of the ledger that protects the records: a
-            `LedgerHandle`. The `Ledger` itself stays with its owner.
+        ledger: a `LedgerHandle`; the `Ledger` itself stays with its owner.
     """
 
     schema: Schema
@@ -213,10 +212,7 @@ class Dataset:
 
     def features_by(self, score: str | Votes | CustomScores,
                     excluded: Sequence[int] = ()) -> FeatureChoice:
-        """Which features have a high score; `excluded` positions are no candidates.
-
-        See `FeatureChoice` for the scores.
-        """
+        """Which features have a high score, `excluded` positions aside; see `FeatureChoice`."""
         if isinstance(score, Votes):
             return FeatureChoice(self, "votes", excluded, votes=score)
         if isinstance(score, CustomScores):

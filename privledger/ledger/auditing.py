@@ -16,12 +16,12 @@ from privledger.ledger.entries import Entry
 from privledger.ledger.rules import (
     LIMITS,
     Findings,
-    PolicyIsKept,
     PricesAreRight,
     ReleasesAreGranted,
     ScopesArePaid,
     VectorsMatch,
 )
+from privledger.ledger.rules_policy import PolicyIsKept
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
 
