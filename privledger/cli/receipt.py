@@ -9,7 +9,7 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.ledger.clock import now
+from privledger.ledger.holder import now
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:

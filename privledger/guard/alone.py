@@ -15,9 +15,9 @@ from collections.abc import Callable
 from privledger.errors import InvalidValue, NotGranted, ScopeBusy
 from privledger.guard.spends import Scope, grants_of, worst_of
 from privledger.ledger import History, State
-from privledger.ledger.clock import now
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import Crashed, Event
+from privledger.ledger.holder import now
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.view_records import took_nothing
 from privledger.rounding import non_negative

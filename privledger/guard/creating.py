@@ -10,8 +10,8 @@ from privledger.errors import InvalidValue
 from privledger.guard.policing import check_creation, policy_caps
 from privledger.guard.reserve import filter_fixed
 from privledger.ledger import FORMAT, Budget, Cap, Policy, fixed_filter
-from privledger.ledger.clock import now
 from privledger.ledger.events import Created, Event
+from privledger.ledger.holder import now
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 

@@ -17,8 +17,8 @@ from privledger.guard.mirror import own_schema, remember
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
-from privledger.ledger.clock import now
 from privledger.ledger.events import Protected
+from privledger.ledger.holder import now
 from privledger.noise.source import NoiseSource
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target

@@ -22,7 +22,6 @@ from privledger.guard.alone import check_alone, once_alone
 from privledger.guard.policing import learner_of
 from privledger.guard.spends import Scope
 from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
-from privledger.ledger.clock import now
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
     Event,
@@ -32,6 +31,7 @@ from privledger.ledger.events import (
     Refused,
     ScopeOpened,
 )
+from privledger.ledger.holder import now
 
 Asked = TypeVar("Asked", Granted, ScopeOpened)
 

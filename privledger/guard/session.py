@@ -23,8 +23,8 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import History, Receipt
-from privledger.ledger.clock import now
 from privledger.ledger.events import Aborted, Settled
+from privledger.ledger.holder import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.ledger.vectors import vector_note

@@ -22,8 +22,7 @@ from privledger.guard.session import Granted
 from privledger.guard.spends import Scope, own_scope
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import Budget, History, Receipt, audit, events, plain_labels
-from privledger.ledger.clock import now
-from privledger.ledger.holder import this_process
+from privledger.ledger.holder import now, this_process
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
 from privledger.noise.source import NoiseSource

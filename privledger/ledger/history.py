@@ -13,11 +13,10 @@ from attrs import frozen
 
 from privledger import mutex
 from privledger.ledger.checkpoint import NamesDigest, covered, is_due, names_text, take
-from privledger.ledger.clock import now
 from privledger.ledger.entries import Entry, make_entry
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.given_back import check_head, check_vectors, read_back
-from privledger.ledger.holder import is_gone, lease_is_over
+from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.loading import Mark, bring_back, follow, from_the_first, in_full, resumed
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.receipts import Receipt, receipt_of

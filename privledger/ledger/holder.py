@@ -1,13 +1,18 @@
-"""Who holds a grant, and whether that process still runs."""
+"""Who holds a grant, since when, and whether that process still runs."""
 
 from __future__ import annotations
 
 import os
 import platform
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from privledger.ledger.events import Granted, Holder
+
+
+def now() -> str:
+    """Wall clock, for information only: nothing is decided by it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _started(pid: int) -> str:

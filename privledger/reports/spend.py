@@ -10,9 +10,8 @@ from attrs import asdict, field, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, Policy, State, Store, audit
-from privledger.ledger.clock import now
 from privledger.ledger.events import Granted, Holder
-from privledger.ledger.holder import is_gone, lease_is_over
+from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import Charge, TableSpend

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from pathlib import Path
 
@@ -55,11 +56,14 @@ def files_entered(run):
         if event == "call":
             seen.add(frame.f_code.co_filename)
 
+    gc.collect()
+    gc.disable()  # what other tests left behind is not part of the fit
     sys.setprofile(look)
     try:
         run()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return ({name for name in seen if name.startswith(LEARNERS)},
             {name for name in seen if name.startswith(CORE)})
 
