@@ -1,0 +1,158 @@
+"""What a lock keeps of a run: every draw, every release, and what was left of it in the end.
+
+A draw is one call of the noise source, with everything it was given and what it said. Nothing
+here is private in the sense of the ledger: tables of a lock are made by the kit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from attrs import Factory, define, frozen
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@frozen(eq=False)
+class Additive:
+    """Noise for a batch of numbers.
+
+    Attributes:
+        law: `gaussian` or `laplace`.
+        scale: sigma or b of each number, in grid steps, shape (size,).
+        result: what was said, in grid steps, shape (size,).
+    """
+
+    law: Literal["gaussian", "laplace"]
+    scale: Floats
+    result: Ints
+
+
+@frozen(eq=False)
+class Coins:
+    """One Bernoulli coin per record. result: shape (records,)."""
+
+    rate: float
+    result: NDArray[np.bool_]
+
+
+@frozen(eq=False)
+class Words:
+    """Uniform 64-bit words, for i.i.d. partitions and random numbers of trials."""
+
+    result: NDArray[np.uint64]
+
+
+@frozen(eq=False)
+class Below:
+    """Uniform whole numbers, each below its bound, both of shape (size,)."""
+
+    bounds: Ints
+    result: Ints
+
+
+@frozen(eq=False)
+class Chosen:
+    """One candidate of every segment, CSR layout as in `NoiseSource.choose`.
+
+    Attributes:
+        law: `exponential` or `permute_and_flip`.
+        scores, weights: shape (candidates,). starts: shape (segments + 1,).
+        rate: per unit of score. result: positions among all candidates, shape (segments,).
+    """
+
+    law: Literal["exponential", "permute_and_flip"]
+    scores: Floats
+    weights: Ints
+    starts: Ints
+    rate: float
+    result: Ints
+
+
+@frozen(eq=False)
+class ChosenSet:
+    """k candidates by the canonical Lipschitz mechanism; `gamma` as in `NoiseSource.top_k`."""
+
+    scores: Floats
+    k: int
+    rate: float
+    noise: Literal["exponential", "gumbel"]
+    gamma: float
+    result: Ints
+
+
+@frozen(eq=False)
+class Responses:
+    """Randomised response of every code, shape (n,)."""
+
+    codes: Ints
+    buckets: int
+    noise_parameter: float
+    result: Ints
+
+
+Draw: TypeAlias = Additive | Coins | Words | Below | Chosen | ChosenSet | Responses
+
+
+@define(eq=False)
+class Release:
+    """One release: what was asked, what was charged, what was drawn, and what was said.
+
+    Attributes:
+        grant: number of the grant in the run, from 0; the session's own inside a tuning.
+        digest: of the question, its mechanism and the handle's derivation.
+        question, mechanism: as the learner gave them.
+        charged: what the log itemised in this call: (chain, node) each.
+        draws: made inside this call.
+        truth: what the guard itself answered; `answer`: what the learner was handed.
+        failed: class of the error, or an empty text.
+    """
+
+    grant: int
+    digest: bytes
+    question: Any
+    mechanism: Any
+    charged: list[tuple[Any, Any]] = Factory(list)
+    draws: list[Draw] = Factory(list)
+    truth: Any = None
+    answer: Any = None
+    failed: str = ""
+
+
+@define(eq=False)
+class Grant:
+    """One grant of a run.
+
+    Attributes:
+        plan: the reserved node, as JSON. charge: what the ledger booked, in its own currency.
+        vectors: spend of every record under each filter, by the filter's name.
+        settled: how the history says it ended.
+    """
+
+    plan: Any
+    charge: float = 0.0
+    vectors: dict[str, Any] = Factory(dict)
+    settled: str = ""
+
+
+@define(eq=False)
+class Run:
+    """One fit through the tap.
+
+    Attributes:
+        releases, grants: in order. spent: of the ledger, at the end.
+        model: all that the fitted learner holds and says, comparable.
+        failed: class of the error of the fit, or an empty text.
+        outside: draws made outside any release.
+    """
+
+    n_records: int
+    releases: list[Release] = Factory(list)
+    grants: list[Grant] = Factory(list)
+    spent: float = 0.0
+    model: dict[str, Any] = Factory(dict)
+    failed: str = ""
+    outside: list[Draw] = Factory(list)
