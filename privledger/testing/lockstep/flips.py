@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def _panels(halvings: int, heads: float) -> tuple[Floats, Floats]:
     """Times from 0 to 1 and the logs of their weights."""
     ends = [0.0, *(2.0**-power for power in range(halvings + 1, -1, -1))]
     nodes, weights = _panel()
-    kept = [(low, high) for low, high in zip(ends, ends[1:], strict=False)
+    kept = [(low, high) for low, high in pairwise(ends)
             if low == 0 or math.log(low) + heads <= math.log(_FAR)]
     times = np.concatenate([low + (high - low) * nodes for low, high in kept])
     return times, np.log(np.concatenate([(high - low) * weights for low, high in kept]))

@@ -166,8 +166,8 @@ def _not_aligned(a: Chosen, b: Chosen) -> str:
             return "a segment has no candidate"
     if a.law == "permute_and_flip":
         return "" if np.array_equal(a.starts, b.starts) else "the number of candidates differs"
-    totals = [np.add.reduceat(_whole(draw.weights), draw.starts[:-1]) for draw in (a, b)]
-    return "" if np.array_equal(*totals) else "the total weight of a segment differs"
+    one, other = (np.add.reduceat(_whole(draw.weights), draw.starts[:-1]) for draw in (a, b))
+    return "" if np.array_equal(one, other) else "the total weight of a segment differs"
 
 
 def _whole(weights: Ints) -> NDArray[Any]:

@@ -112,7 +112,8 @@ def _feasible(missing: Ints, must: NDArray[np.bool_], worst: Ints, banned: NDArr
             clash |= missing[:, one, None] == worst[None, :, other]
     inside = _with(must, worst)
     outside = _with(banned, missing).T
-    return ~clash & (inside <= k) & (outside <= d - k)
+    found: NDArray[np.bool_] = ~clash & (inside <= k) & (outside <= d - k)
+    return found
 
 
 def _with(held: NDArray[np.bool_], more: Ints) -> Ints:
