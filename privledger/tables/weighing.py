@@ -50,3 +50,20 @@ def masses(people: NDArray[np.int32], n_people: int) -> NDArray[np.int64]:
     rows = np.bincount(people, minlength=n_people)
     each: NDArray[np.int64] = (ONE // np.maximum(rows, 1)).astype(np.int64)
     return each[people]
+
+
+def in_main_cell(people: NDArray[np.int32], cells: NDArray[Any],
+                 n_cells: int) -> NDArray[np.bool_]:
+    """Which rows lie in the cell where their person has the most, the first of equal ones.
+
+    Args:
+        cells: cell of each row, shape (n_records,), below `n_cells`.
+    """
+    keys, place, rows = np.unique(people.astype(np.int64) * n_cells + cells,
+                                  return_inverse=True, return_counts=True)
+    # By person, most rows first; of equal ones the first cell.
+    order = np.lexsort((keys, -rows, keys // n_cells))
+    who = keys[order] // n_cells
+    main = np.zeros(len(keys), dtype=np.bool_)
+    main[order] = np.diff(who, prepend=-1) > 0
+    return main[place]
