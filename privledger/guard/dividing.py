@@ -61,7 +61,7 @@ def _outside_filters(plan: Node) -> list[Node]:
 def _divides(node: Parallel, facts: TableFacts) -> bool:
     """Whether a person may be in two parts that are asked: by coins, and by positions of people,
     everybody is in one."""
-    if node.certificate == "iid_per_record" or (
+    if facts.most_rows == 1 or node.certificate == "iid_per_record" or (
             node.certificate == "index" and facts.relation != "replace_label"):
         return False
     asked = [child for child in node.nodes

@@ -79,7 +79,8 @@ class Derivation:
         """Raise `NotGranted` unless every step restricts to what it says."""
         for step in self.steps:
             step.check(facts)
-        if facts.unit == "person" and facts.relation == "replace_label" and any(
+        if facts.unit == "person" and facts.relation == "replace_label" and (
+                facts.most_rows != 1) and any(
                 depends_on_label(step.cells) for step in self.steps):
             raise UnsupportedNode("parts that labels decide, where labels of a person's records "
                                   "may move to many parts at once: no price is proved. Nothing "
@@ -110,7 +111,8 @@ class Derivation:
 
 def follows_people(cells: Cells, facts: TableFacts) -> bool:
     """Whether all of a person's records lie in one cell: by a coin, or by position of people."""
-    return type(cells) is CoinCells or (type(cells) is IndexCells and facts.n_rows is None)
+    return facts.most_rows == 1 or type(cells) is CoinCells or (
+        type(cells) is IndexCells and facts.n_rows is None)
 
 
 def derivation_of(data: Any) -> Any:

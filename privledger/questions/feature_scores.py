@@ -203,8 +203,7 @@ def _ordered(score: str, schema: Schema, rows: Rows) -> Floats:
         table *= scale[part, None]
         inside = result[part]
         if unequal:
-            inside[:] = [weighted_score(score, row, keys.values(row[None])[0], codes, rows)
-                         for row in table]
+            inside[:] = [weighted_score(score, row, keys.values, codes, rows) for row in table]
             continue
         whole = ~gaps[part]
         if whole.any():

@@ -7,6 +7,7 @@ Bounds: docs/proofs/people.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,22 @@ Ints = NDArray[Any]
 _SHIFT = ONE.bit_length() - 1
 
 
-def weighted_score(score: str, row: NDArray[np.float64], values: Ints, codes: Ints,
-                   rows: Rows) -> float:
+def weighted_score(score: str, row: NDArray[np.float64], in_keys: Callable[[Ints], Ints],
+                   codes: Ints, rows: Rows) -> float:
     """`agreement` or `rank` of one feature.
 
     Args:
-        row: the feature, NaN where missing; `values`: the same as keys have it, (n,) each.
-        codes: targets as whole numbers in their order.
+        row: the feature on the steps of keys, NaN where missing, shape (n,).
+        in_keys: from a table of such numbers to whole ones.
+        codes: targets as whole numbers in their order, shape (n,).
     """
     assert rows.mass is not None
     known = ~np.isnan(row)
-    held, mass = codes[known].astype(np.int64), rows.mass[known]
+    values, held, mass = in_keys(row[known][None])[0], codes[known].astype(np.int64), rows.mass
     if score == "agreement":
-        return weighted_agreement(values[known], held, mass,
-                                  len(rows.features.schema.target.categories) - 1)
-    return weighted_rank(values[known], held, mass, int(rows.mass.sum()))
+        top = len(rows.features.schema.target.categories) - 1
+        return weighted_agreement(values, held, mass[known], top)
+    return weighted_rank(values, held, mass[known], int(mass.sum()))
 
 
 def weighted_agreement(values: Ints, codes: Ints, mass: Ints, top: int) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from unittest.mock import patch
+
 import numpy as np
 
 import privledger as pl
@@ -59,3 +62,15 @@ def person(rng, classes, rows):
     """Somebody with 1 to `rows` rows; many rows now and then."""
     n = int(rng.integers(1, rows)) if rng.random() < 0.9 else int(rng.integers(1, 6 * rows))
     return random_table(rng, n, classes)
+
+
+@contextmanager
+def people_of(people):
+    """Inside, `protect` puts rows of these people behind the guard."""
+    from privledger.guard import protecting
+
+    def rows(*held, **named):
+        return Rows(*held, **named, people=numbered(np.asarray(people)))
+
+    with patch.object(protecting, "Rows", rows):
+        yield
