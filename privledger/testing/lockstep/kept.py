@@ -134,14 +134,14 @@ class Grant:
 
     Attributes:
         plan: the reserved node. charge: units and delta units that the ledger booked.
-        vectors: scope, units taken and rounds of every record under each filter, by its name.
+        vectors: scope, units taken and rounds of every record under each filter, in order.
         status: how the history says it ended.
         trial: whether it is a run inside a tuning.
     """
 
     plan: Node
     charge: tuple[int, int] = (0, 0)
-    vectors: dict[str, Vector] = Factory(dict)
+    vectors: list[Vector] = Factory(list)
     status: str = ""
     trial: bool = False
 

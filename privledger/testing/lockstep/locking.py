@@ -105,14 +105,15 @@ class Audit:
         until = time.process_time() + SHRINKING
 
         def fails(tried: Pair) -> bool:
-            try:
-                return bool(locked(self.learner, self.relation, tried, seeds, plain=plain).broken)
-            except Exception:
-                return False
+            if not min(table.n_records for table in tried):
+                return False  # an empty table is refused at the door
+            again = locked(self.learner, self.relation, tried, seeds, plain=plain).broken
+            return bool(again) and again[0].premise == found.broken[0].premise
 
+        if not fails(pair):
+            return pair, found
         least = smaller(pair, fails, lambda: time.process_time() < until)
-        again = locked(self.learner, self.relation, least, seeds, plain=plain)
-        return (least, again) if again.broken else (pair, found)
+        return least, locked(self.learner, self.relation, least, seeds, plain=plain)
 
 
 def lockstep(learner: Priced, example: Example | None = None, *, relation: str | None = None,

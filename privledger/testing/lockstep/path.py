@@ -75,11 +75,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
         if any(step.kind == "filter" for step in one.charged[0][0]) and not samples_of(one):
             losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
-        for name in mine.vectors.keys() | theirs.vectors.keys():
-            if name not in mine.vectors or name not in theirs.vectors:
-                yield Broken("P6", -1, "a filter charged in one world only")
-                continue
-            yield from _vectors(mine.vectors[name], theirs.vectors[name], losses[number])
+        for one, other in zip(mine.vectors, theirs.vectors, strict=True):
+            yield from _vectors(one, other, losses[number])
 
 
 def _vectors(mine: Vector, theirs: Vector, squared: float) -> Iterator[Broken]:

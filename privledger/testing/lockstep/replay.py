@@ -180,6 +180,6 @@ def grant_of(session: Granted) -> Grant:
     state = session._history.full().grants[session.grant]
     found = Grant(session.plan, status=state.status, trial=isinstance(session, Branch))
     found.charge = state.charged
-    for name, (scope, spend) in session._inside.spends._taken.items():
-        found.vectors[name] = (scope, spend.taken().copy(), spend.rounds.copy())
+    for scope, spend in session._inside.spends._taken.values():
+        found.vectors.append((scope, spend.taken().copy(), spend.rounds.copy()))
     return found
