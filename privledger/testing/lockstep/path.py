@@ -75,8 +75,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
         if any(step.kind == "filter" for step in one.charged[0][0]) and not samples_of(one):
             losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
-        for one, other in zip(mine.vectors, theirs.vectors, strict=True):
-            yield from _vectors(one, other, losses[number])
+        for before, after in zip(mine.vectors, theirs.vectors, strict=True):
+            yield from _vectors(before, after, losses[number])
 
 
 def _vectors(mine: Vector, theirs: Vector, squared: float) -> Iterator[Broken]:
