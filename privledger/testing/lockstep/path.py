@@ -13,8 +13,7 @@ import numpy as np
 from attrs import define, field
 
 from privledger.ledger.individual import RECORD_UNITS
-from privledger.testing.lockstep.kept import Run, Vector
-from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.kept import Broken, Run, Vector
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.shown import TOLERANCE, Shown
 
