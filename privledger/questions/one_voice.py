@@ -8,7 +8,6 @@ the share of the person's weight that lies there. Proofs: docs/proofs/people.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from privledger.tables.weighing import ONE
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 _DENSE = 2  # a table of people times cells is made where it has so many entries per row
 _ULP = 2.0**-52
 
@@ -52,8 +52,8 @@ class Voices:
         terms: roundings that an entry's person's squared norm may have, shape (entries,).
     """
 
-    who: NDArray[Any]
-    cell: NDArray[Any] | None
+    who: Ints
+    cell: Ints | None
     values: list[Floats]
     ones: tuple[bool, ...]
     terms: Floats
@@ -92,7 +92,7 @@ class Voices:
 
 
 def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDArray[np.int64],
-           n_people: int, cells: NDArray[Any] | None, n_cells: int, manner: Manner) -> Voices:
+           n_people: int, cells: Ints | None, n_cells: int, manner: Manner) -> Voices:
     """What each person says, from the contributions of the rows that take part.
 
     Args:
@@ -117,14 +117,12 @@ def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDA
     return said if (factor == 1.0).all() else said.scaled(factor)
 
 
-def _entries(people: NDArray[np.int32], n_people: int, cells: NDArray[Any] | None,
-             n_cells: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _entries(people: NDArray[np.int32], n_people: int, cells: Ints | None,
+             n_cells: int) -> tuple[Ints, Ints]:
     """Keys (person * n_cells + cell) that occur, rising, and where each row's stands there."""
-    keys: NDArray[Any] = people
-    size = n_people
+    keys, size = people.astype(np.int64), n_people
     if cells is not None:
-        keys = people.astype(np.int64) * n_cells + cells
-        size = n_people * n_cells
+        keys, size = keys * n_cells + cells, n_people * n_cells
     if size > _DENSE * len(keys) + 1024:
         found, place = np.unique(keys, return_inverse=True)
         return found, place
@@ -132,7 +130,7 @@ def _entries(people: NDArray[np.int32], n_people: int, cells: NDArray[Any] | Non
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
 
 
-def _mean(values: Floats | None, place: NDArray[Any], rows: NDArray[Any], clip: float,
+def _mean(values: Floats | None, place: Ints, rows: Ints, clip: float,
           norm: int) -> Floats:
     """Mean of each entry's rows, as long as a row may be; a single row stays as it is."""
     if values is None:
@@ -150,7 +148,7 @@ def _mean(values: Floats | None, place: NDArray[Any], rows: NDArray[Any], clip: 
     return shortened
 
 
-def _factor(said: Voices, touched: NDArray[Any], terms: Floats, n_people: int,
+def _factor(said: Voices, touched: Ints, terms: Floats, n_people: int,
             manner: Manner) -> Floats:
     """What each person's vector is multiplied by, shape (n_people,); one where it has one cell."""
     several = touched > 1

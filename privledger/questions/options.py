@@ -81,7 +81,7 @@ def options_of(choice: Any, tallies: Sequence[Tally], one: int = 1) -> Options:
                    np.append(starts, len(score)).astype(np.int64))
 
 
-def _whole(choice: Any, sums: NDArray[Any], one: int) -> NDArray[Any]:
+def _whole(choice: Any, sums: Ints, one: int) -> Ints:
     """Statistics in units of whoever is protected. Shares of classes need none: they stay whole
     steps, where the least count is one."""
     if one == 1 or choice.score in ("gini", "entropy"):

@@ -87,7 +87,8 @@ def _running(values: NDArray[Any]) -> NDArray[np.int64]:
     return result
 
 
-def summed(keys: NDArray[Any], n_keys: int, mass: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def summed(keys: NDArray[np.int64], n_keys: int,
+           mass: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """How many records have each key, or what they weigh together: shape (n_keys,)."""
     if mass is None:
         return np.bincount(keys, minlength=n_keys)

@@ -9,6 +9,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.facts.carriers import Copier
+from privledger.noise.source import NoiseSource
 from privledger.rounding import count, moderate
 from privledger.tables.chunk import Rows
 
@@ -51,7 +52,7 @@ def coins_of(votes: Votes, rows: Rows) -> NDArray[np.int64]:
     return _coins(votes, len(here), rows.source)[place]
 
 
-def _coins(votes: Votes, n: int, source: Any) -> NDArray[np.int64]:
+def _coins(votes: Votes, n: int, source: NoiseSource) -> NDArray[np.int64]:
     # Modulo bias is the same for every record: still independent coins.
     coins: NDArray[np.int64] = (source.integers64(n) % np.uint64(votes.blocks)).astype(np.int64)
     return coins

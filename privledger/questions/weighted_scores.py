@@ -8,7 +8,6 @@ Bounds: docs/proofs/people.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +15,12 @@ from numpy.typing import NDArray
 from privledger.tables.chunk import Rows
 from privledger.tables.weighing import ONE
 
-Ints = NDArray[Any]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _SHIFT = ONE.bit_length() - 1
 
 
-def weighted_score(score: str, row: NDArray[np.float64], in_keys: Callable[[Ints], Ints],
+def weighted_score(score: str, row: Floats, in_keys: Callable[[Floats], NDArray[np.integer]],
                    codes: Ints, rows: Rows) -> float:
     """`agreement` or `rank` of one feature.
 
@@ -38,7 +38,7 @@ def weighted_score(score: str, row: NDArray[np.float64], in_keys: Callable[[Ints
     return weighted_rank(values, held, mass[known], int(mass.sum()))
 
 
-def weighted_agreement(values: Ints, codes: Ints, mass: Ints, top: int) -> float:
+def weighted_agreement(values: NDArray[np.integer], codes: Ints, mass: Ints, top: int) -> float:
     """Most weight of records that some monotone step function gets right.
 
     Args:
@@ -66,7 +66,7 @@ def _climb(labels: Ints, mass: Ints, top: int) -> int:
     return int(mass[labels == top].sum()) + max(int(best.max()), 0)
 
 
-def weighted_rank(values: Ints, codes: Ints, mass: Ints, total: int) -> float:
+def weighted_rank(values: NDArray[np.integer], codes: Ints, mass: Ints, total: int) -> float:
     """|weight of pairs in the same order - weight of pairs in opposite order| / `total` weight.
 
     A pair weighs the product of its records' weights.
