@@ -10,12 +10,12 @@ import hashlib
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from attrs import define, evolve, field, frozen
 from numpy.typing import ArrayLike, NDArray
 
+from privledger.plugins.learner import Priced
 from privledger.rounding import count, non_negative, probability
 from privledger.testing.examples import Example, examples_for, worst_pair
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, relation_of, ways
@@ -235,7 +235,7 @@ def _epsilon_low(game: _Game, delta: float, records: int, goal: float) -> float:
     return low
 
 
-def guessing_audit(learner: Any, example: Example | None = None, *, pair: Pair | None = None,
+def guessing_audit(learner: Priced, example: Example | None = None, *, pair: Pair | None = None,
                    fits: int = FITS, false_alarm: float = FALSE_ALARM, way: Way | None = None,
                    seed: int | None = None, deep: bool = True, patient: bool = True) -> Guessed:
     """Fit a learner on two tables, as the coin says, and bet against its epsilon and its plan.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.facts.schema import Schema
+from privledger.plugins.learner import Priced
 from privledger.rounding import downward, exact, upward
 from privledger.testing.examples import Example, examples_for, extremes, same_records
 from privledger.testing.failing import fail
@@ -39,7 +40,7 @@ def outputs_on(learner: Any, table: Example, probes: Any, fits: int,
     return np.stack([outputs(way.fit(table), probes) for _ in range(fits)])
 
 
-def check_epsilon_holds(learner: Any, example: Example | None = None, *, pair: Pair | None = None,
+def check_epsilon_holds(learner: Priced, example: Example | None = None, *, pair: Pair | None = None,
                         fits: int | None = None) -> None:
     """Who sees the model cannot tell neighbouring tables apart too well; false alarm 1e-6.
 
@@ -70,7 +71,7 @@ def check_epsilon_holds(learner: Any, example: Example | None = None, *, pair: P
                           "is not kept")
 
 
-def check_fresh_noise(learner: Any, example: Example | None = None) -> None:
+def check_fresh_noise(learner: Priced, example: Example | None = None) -> None:
     """Private fits with one `random_state` differ, unless the outputs ignore the records.
 
     Outputs may be few (a selector's), so equal ones prove little: a false alarm needs many equal
