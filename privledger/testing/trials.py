@@ -40,8 +40,8 @@ def outputs_on(learner: Any, table: Example, probes: Any, fits: int,
     return np.stack([outputs(way.fit(table), probes) for _ in range(fits)])
 
 
-def check_epsilon_holds(learner: Priced, example: Example | None = None, *, pair: Pair | None = None,
-                        fits: int | None = None) -> None:
+def check_epsilon_holds(learner: Priced, example: Example | None = None, *,
+                        pair: Pair | None = None, fits: int | None = None) -> None:
     """Who sees the model cannot tell neighbouring tables apart too well; false alarm 1e-6.
 
     Args:
