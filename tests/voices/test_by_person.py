@@ -109,9 +109,9 @@ def test_parts_see_shares_of_those_whom_they_divide(make_ledger):
 
 @pytest.mark.parametrize(("plan", "word"), [
     (pl.Parallel([pl.PoissonSample(0.1, pl.Gaussian(1.0))] * 4), "PoissonSample"),
-    (pl.Parallel([pl.AsReplaceOne(pl.Gaussian(1.0))] * 4), "AsReplaceOne"),
+    (pl.Parallel([pl.nodes.AsReplaceOne(pl.Gaussian(1.0))] * 4), "AsReplaceOne"),
     (pl.Repeat(pl.Parallel([pl.Sequential([pl.Gaussian(1.0),
-                                          pl.Group(2, pl.Gaussian(3.0))])] * 4), 2), "Group"),
+                                          pl.nodes.Group(2, pl.Gaussian(3.0))])] * 4), 2), "Group"),
     (pl.PoissonSample(0.5, pl.Parallel([pl.IndividualFilter("gdp", 1.0)] * 4)), "Individual"),
 ], ids=["sample", "as replace one", "group", "filter"])
 def test_parts_that_may_divide_people_hold_only_what_is_proved(make_ledger, plan, word):
@@ -173,7 +173,7 @@ def test_single_labels_of_people_with_several_are_refused(make_ledger):
     mechanism = pl.RandomizedResponse(0.5, 3)
     for people, most in ((np.array([0, 0, 1, 2, 2, 2]), 3), (np.arange(6), 1)):
         ledger, data = guarded(make_ledger, people, classes=True, relation="replace_label")
-        with ledger.request(pl.LabelOnly(mechanism), data) as session:
+        with ledger.request(pl.nodes.LabelOnly(mechanism), data) as session:
             if most == 1:
                 assert len(session.release(mechanism, data.labels())) == 6
                 continue
@@ -186,7 +186,7 @@ def test_parts_that_labels_decide_are_refused_where_labels_are_protected(make_le
     ledger, data = guarded(make_ledger, PEOPLE, classes=True, relation="replace_label")
     noise = pl.Gaussian(1.0)
     parts = data.partition(data.cells("y"))
-    plan = pl.LabelOnly(pl.Parallel([noise] * 3))
+    plan = pl.nodes.LabelOnly(pl.Parallel([noise] * 3))
     session = ledger.request(plan, data, delta=1e-7)
     with session, pytest.raises(pl.errors.UnsupportedNode, match="parts that labels decide"):
         session.release(noise, parts[0].count())
