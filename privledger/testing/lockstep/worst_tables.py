@@ -1,0 +1,330 @@
+"""Search for the neighbouring tables on which a release says most about the one record.
+
+Bounds are reached by a few extreme rows, repeated: what matters is where they lie and how often
+they occur. So tables are climbed by rows and multiplicities, small ones first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from privledger.facts.schema import Column, Schema
+from privledger.noise.seeded import SeededSource
+from privledger.testing.examples import Example
+from privledger.testing.lockstep.neighbours import Cell, Pair, Row, columns_of, grouped, rows_of
+
+NEAR = 0.9999
+"""Part of the target at which a search stops: nothing is left to find."""
+
+Item = TypeVar("Item")
+
+_TIMES = (1, 8, 160)
+_PATIENCE = 60  # moves without a gain
+_MOST_KINDS = 12  # of rows in one table
+
+
+@frozen
+class Found:
+    """What a search ended with.
+
+    Attributes:
+        value: the largest score, of `pair`. tables: how many pairs were looked at.
+    """
+
+    pair: Pair
+    value: float
+    tables: int
+
+
+@frozen(eq=False)
+class _Dice:
+    """Public coins of a search."""
+
+    seed: int
+    source: SeededSource = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "source", SeededSource(self.seed))
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        return items[self.source.integer_below(len(items))]
+
+    def chance(self, percent: int) -> bool:
+        return self.source.integer_below(100) < percent
+
+    def share(self) -> float:
+        return self.source.integer_below(1 << 20) / (1 << 20)
+
+
+@define(eq=False)
+class _Search:
+    """Counts what is looked at and keeps the best."""
+
+    score: Callable[[Pair], float]
+    enough: float
+    steps: int
+    until: float
+    best: Pair | None = None
+    value: float = -1.0
+    tables: int = 0
+
+    @property
+    def over(self) -> bool:
+        return (self.value >= self.enough or self.tables >= self.steps
+                or (self.best is not None and time.process_time() >= self.until))
+
+    def of(self, pair: Pair) -> float:
+        value = self.score(pair)
+        self.tables += 1
+        if self.best is None or value > self.value:
+            self.best, self.value = pair, value
+        return value
+
+
+def search(score: Callable[[Pair], float], start: Example | Schema, relation: str, *,
+           seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30,
+           target: float = 1.0, most_rows: int = 4096,
+           first: Sequence[Pair] = ()) -> Found:
+    """Climb to the pair of neighbours with the largest score.
+
+    Args:
+        score: what is climbed, usually loss over price; whatever it raises goes through.
+        start: the schema, or a table whose own rows join those that are tried.
+        seed: of public coins; equal ones give equal searches where `steps` is what ends them.
+        seconds: CPU time of this process, after which no new table is tried.
+        target: a search ends at `NEAR` of it.
+        most_rows: of one table.
+        first: pairs to look at before all others.
+    """
+    schema = start.schema if isinstance(start, Example) else start
+    own = rows_of(start) if isinstance(start, Example) else []
+    run = _Search(score, NEAR * target, steps, time.process_time() + seconds)
+    seen: list[tuple[float, Pair]] = []
+    for pair in (*first, *starting_pairs(schema, relation, seed), *_from(own, schema, relation)):
+        if sum(pair.n_records) > 2 * most_rows:
+            continue
+        seen.append((run.of(pair), pair))
+        if run.over:
+            break
+    seen.sort(key=lambda one: -one[0])
+    dice = _Dice(seed)
+    moves = _Moves(schema, relation, dice, own, most_rows)
+    while not run.over:
+        # Half of the climbs begin at the best so far, the others at one of the best starts.
+        value, pair = dice.pick(seen[:8]) if dice.chance(50) else (run.value, run.best)
+        assert pair is not None
+        _climb(run, moves, value, pair)
+    assert run.best is not None
+    return Found(run.best, run.value, run.tables)
+
+
+def _climb(run: _Search, moves: _Moves, value: float, pair: Pair) -> None:
+    """Every move that does not lose is kept, until none gains for a while."""
+    idle = 0
+    while idle < _PATIENCE and not run.over:
+        other = moves.of(pair)
+        if other is None:
+            idle += 1
+            continue
+        found = run.of(other)
+        idle = 0 if found > value * (1 + 1e-6) + 1e-9 else idle + 1
+        if found >= value:
+            value, pair = found, other
+
+
+def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[Pair]:
+    """Pairs that are bad for something: nobody and one; equal ones and a stranger; two camps.
+
+    Small tables first.
+    """
+    dice = _Dice(seed)
+    corners = _corners(schema, dice)
+    found: dict[Pair, None] = {}
+    crowds = list(_crowds(corners))
+    for times in (0, *_TIMES):
+        for crowd in crowds if times else [()]:
+            common = grouped((row, times) for row in crowd)
+            for old, new in _last(corners, schema, relation, dice, few=len(crowd) > 1):
+                found[Pair(schema, common, old, new)] = None
+    return list(found)
+
+
+def _corners(schema: Schema, dice: _Dice) -> list[Row]:
+    """Rows at the ends, in the middle, without values, and every other one up; each with the
+    two targets that lie farthest apart."""
+    columns = columns_of(schema)
+    features, ends = columns[:-1], _ends(columns[-1])
+    places: list[Row] = [
+        tuple(_middle(column) for column in features),
+        tuple(_ends(column)[1] for column in features),
+        tuple(_ends(column)[0] for column in features),
+        tuple(_ends(column)[place % 2] for place, column in enumerate(features)),
+    ]
+    if any(column.missing for column in features):
+        places.append(tuple(None if column.missing else _middle(column) for column in features))
+    rows = [(*place, end) for place, end in product(dict.fromkeys(places), ends)]
+    if columns[-1].kind == "categorical" and len(columns[-1].categories) > 2:
+        more = columns[-1].categories[1:-1]
+        rows += [(*places[0], dice.pick(more))]
+    return rows
+
+
+def _crowds(corners: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
+    """Common rows: one kind, and two."""
+    yield from ((row,) for row in corners)
+    middle_low, middle_high, high_low, high_high, low_low, low_high = corners[:6]
+    yield from ((middle_low, middle_high), (low_low, high_high), (low_high, high_low),
+                (low_low, low_high), (middle_low, high_high))
+
+
+def _last(corners: Sequence[Row], schema: Schema, relation: str, dice: _Dice,
+          few: bool) -> Iterator[tuple[Row | None, Row | None]]:
+    """The record that differs: ordered pairs, or one of them missing."""
+    if relation == "add_remove":
+        yield from ((None, row) for row in corners)
+    elif relation == "replace_label":
+        target = columns_of(schema)[-1]
+        low, high = _ends(target)
+        yield from (((*row[:-1], low), (*row[:-1], high)) for row in corners[::2])
+    else:
+        pairs = [(old, new) for old in corners for new in corners if old != new]
+        yield from (dice.pick(pairs) for _ in range(4 if few else 8))
+
+
+def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[Pair]:
+    """Pairs made of the example's own rows."""
+    if len(own) < 2:
+        return []
+    common = grouped((row, 1) for row in own[:-1])
+    target = columns_of(schema)[-1]
+    if relation == "add_remove":
+        return [Pair(schema, common, None, own[-1])]
+    low, high = _ends(target)
+    last = own[-1] if relation == "replace_one" else (*own[0][:-1], low)
+    other = (*own[0][:-1], high if last[-1] != high else low)
+    return [Pair(schema, common, last, other)]
+
+
+def _ends(column: Column) -> tuple[Cell, Cell]:
+    if column.kind == "numeric":
+        return column.lower, column.upper
+    return column.categories[0], column.categories[-1]
+
+
+def _middle(column: Column) -> Cell:
+    if column.kind == "numeric":
+        half = (column.lower + column.upper) / 2
+        return float(round(half)) if column.integer else half
+    cell: Cell = column.categories[len(column.categories) // 2]
+    return cell
+
+
+@frozen(eq=False)
+class _Moves:
+    """Random small changes of a pair that leave it a pair of neighbours."""
+
+    schema: Schema
+    relation: str
+    dice: _Dice
+    own: Sequence[Row]
+    most_rows: int
+
+    def of(self, pair: Pair) -> Pair | None:
+        """Another pair, or None where this change is none."""
+        moves = (self._more, self._more, self._fewer, self._scaled, self._row_added,
+                 self._row_moved, self._last_moved, self._last_moved, self._near, self._turned)
+        for _ in range(self.dice.pick((1, 1, 2, 3))):
+            pair = self.dice.pick(moves)(pair)
+        fits = sum(pair.n_records) <= 2 * self.most_rows and len(pair.common) <= _MOST_KINDS
+        return pair if fits and pair.old != pair.new else None
+
+    def _pick(self, pair: Pair) -> int:
+        return self.dice.pick(range(len(pair.common)))
+
+    def _times(self, pair: Pair, place: int, often: int) -> Pair:
+        rows = list(pair.common)
+        rows[place] = (rows[place][0], often)
+        return evolve(pair, common=grouped(rows))
+
+    def _more(self, pair: Pair) -> Pair:
+        if not pair.common:
+            return self._row_added(pair)
+        place = self._pick(pair)
+        often = pair.common[place][1]
+        return self._times(pair, place, self.dice.pick((often + 1, 2 * often, 4 * often)))
+
+    def _fewer(self, pair: Pair) -> Pair:
+        if not pair.common:
+            return pair
+        place = self._pick(pair)
+        often = pair.common[place][1]
+        return self._times(pair, place, self.dice.pick((often - 1, often // 2, 0)))
+
+    def _scaled(self, pair: Pair) -> Pair:
+        return evolve(pair, common=tuple((row, 2 * often) for row, often in pair.common))
+
+    def _row_added(self, pair: Pair) -> Pair:
+        times = 1 << self.dice.pick(range(8))
+        return evolve(pair, common=grouped([*pair.common, (self._row(), times)]))
+
+    def _row_moved(self, pair: Pair) -> Pair:
+        if not pair.common:
+            return pair
+        rows = list(pair.common)
+        place = self._pick(pair)
+        rows[place] = (self._changed(rows[place][0]), rows[place][1])
+        return evolve(pair, common=grouped(rows))
+
+    def _near(self, pair: Pair) -> Pair:
+        """Common rows like the record that differs."""
+        row = pair.old if pair.new is None or (
+            pair.old is not None and self.dice.chance(50)) else pair.new
+        assert row is not None
+        if self.dice.chance(70):
+            row = self._changed(row)
+        times = 1 << self.dice.pick(range(8))
+        return evolve(pair, common=grouped([*pair.common, (row, times)]))
+
+    def _last_moved(self, pair: Pair) -> Pair:
+        fresh = self.dice.chance(30)
+        if self.relation == "replace_label":
+            assert pair.old is not None
+            assert pair.new is not None
+            place = (self._row() if fresh else self._changed(pair.old))[:-1]
+            if self.dice.chance(30):
+                return evolve(pair, old=(*place, self._value(-1)), new=(*place, self._value(-1)))
+            return evolve(pair, old=(*place, pair.old[-1]), new=(*place, pair.new[-1]))
+        first = pair.old is not None and (pair.new is None or self.dice.chance(50))
+        row = pair.old if first else pair.new
+        assert row is not None
+        row = self._row() if fresh else self._changed(row)
+        return evolve(pair, old=row) if first else evolve(pair, new=row)
+
+    def _turned(self, pair: Pair) -> Pair:
+        return pair.turned()
+
+    def _row(self) -> Row:
+        if self.own and self.dice.chance(30):
+            return self.dice.pick(self.own)
+        return tuple(self._value(place) for place in range(len(columns_of(self.schema))))
+
+    def _changed(self, row: Row) -> Row:
+        place = self.dice.pick(range(len(row)))
+        return (*row[:place], self._value(place), *row[place + 1:])
+
+    def _value(self, place: int) -> Cell:
+        """A value of one column: mostly an end or the middle."""
+        column = columns_of(self.schema)[place]
+        if column.missing and column.role == "feature" and self.dice.chance(15):
+            return None
+        if column.kind == "categorical":
+            cell: Cell = self.dice.pick(column.categories)
+            return cell
+        share = self.dice.pick((0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, self.dice.share()))
+        value = column.lower + share * (column.upper - column.lower)
+        return float(round(value)) if column.integer else value
