@@ -7,7 +7,7 @@ they occur. So tables are climbed by rows and multiplicities, small ones first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -25,7 +25,8 @@ Item = TypeVar("Item")
 
 _TIMES = (1, 8, 160)
 _PATIENCE = 60  # moves without a gain
-_MOST_KINDS = 12  # of rows in one table
+_MOST_KINDS = 12  # of rows in one table, if it began with fewer
+_STEPS = 80  # of a ladder of numbers
 
 
 @frozen
@@ -53,6 +54,14 @@ class _Dice:
 
     def pick(self, items: Sequence[Item]) -> Item:
         return items[self.source.integer_below(len(items))]
+
+    def shuffled(self, items: Iterable[Item]) -> list[Item]:
+        left, found = list(items), []
+        while left:
+            place = self.source.integer_below(len(left))
+            left[place], left[-1] = left[-1], left[place]
+            found.append(left.pop())
+        return found
 
     def chance(self, percent: int) -> bool:
         return self.source.integer_below(100) < percent
@@ -116,9 +125,9 @@ def search(score: Callable[[Pair], float], start: Example | Schema, relation: st
     moves = _Moves(schema, relation, dice, own, most_rows)
     while not run.over:
         # Half of the climbs begin at the best so far, the others at one of the best starts.
-        value, pair = dice.pick(seen[:8]) if dice.chance(50) else (run.value, run.best)
-        assert pair is not None
-        _climb(run, moves, value, pair)
+        value, base = dice.pick(seen[:8]) if dice.chance(50) else (run.value, run.best)
+        assert base is not None
+        _climb(run, moves, value, base)
     assert run.best is not None
     return Found(run.best, run.value, run.tables)
 
@@ -138,20 +147,63 @@ def _climb(run: _Search, moves: _Moves, value: float, pair: Pair) -> None:
 
 
 def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[Pair]:
-    """Pairs that are bad for something: nobody and one; equal ones and a stranger; two camps.
+    """Pairs that are bad for something: nobody and one; equal ones and a stranger; two camps;
+    a feature in the order of the target, and one record against it.
 
-    Small tables first.
+    Small and large tables take turns: the first few are of every kind.
     """
     dice = _Dice(seed)
     corners = _corners(schema, dice)
-    found: dict[Pair, None] = {}
     crowds = list(_crowds(corners))
+    kinds: list[list[Pair]] = [_ladder_pairs(schema, relation)]
     for times in (0, *_TIMES):
-        for crowd in crowds if times else [()]:
-            common = grouped((row, times) for row in crowd)
-            for old, new in _last(corners, schema, relation, dice, few=len(crowd) > 1):
-                found[Pair(schema, common, old, new)] = None
+        for some in ([()],) if times == 0 else (crowds[:len(corners)], crowds[len(corners):]):
+            kinds.append([Pair(schema, grouped((row, times) for row in crowd), old, new)
+                          for crowd in some
+                          for old, new in _last(corners, schema, relation, dice, len(crowd))])
+    found: dict[Pair, None] = {}
+    waiting = [dice.shuffled(dict.fromkeys(pairs)) for pairs in kinds]
+    while any(waiting):
+        found.update((pairs.pop(), None) for pairs in waiting if pairs)
     return list(found)
+
+
+def _ladder_pairs(schema: Schema, relation: str) -> list[Pair]:
+    """The record that differs is out of order; in a replacement the old one was in order."""
+    found, low = [], _ends(columns_of(schema)[-1])[0]
+    for crowd, odd, even in _ladders(schema):
+        common = grouped((row, max(1, 240 // len(crowd))) for row in crowd)
+        old = {"add_remove": None, "replace_one": even}.get(relation, (*odd[:-1], low))
+        found.append(Pair(schema, common, old, odd))
+    return found
+
+
+def _ladders(schema: Schema) -> Iterator[tuple[list[Row], Row, Row]]:
+    """Rows whose targets rise with a feature or more, the others constant; a record that is
+    above all, but below all in one feature; and one the other way round."""
+    target, features = columns_of(schema)[-1], schema.features
+    steps: Sequence[Cell] = (
+        [target.lower + (target.upper - target.lower) * step / _STEPS for step in range(_STEPS)]
+        if target.kind == "numeric" else target.categories[:-1])
+    top, places = _ends(target)[1], range(len(features))
+    low, high = (tuple(_ends(column)[end] for column in features) for end in (0, 1))
+    numeric = [place for place in places if features[place].kind == "numeric"]
+    for down in numeric[:3]:
+        for flat in [place for place in places if place != down][:3]:
+            for still in ((flat,), tuple(place for place in places if place != down)):
+                crowd = [(*(low[place] if place in still
+                            else _share(features[place], step, len(steps))
+                            for place in places), value) for step, value in enumerate(steps)]
+                yield (crowd, (*high[:down], low[down], *high[down + 1:], top),
+                       (*low[:down], high[down], *low[down + 1:], top))
+
+
+def _share(column: Column, step: int, steps: int) -> Cell:
+    """A value strictly inside the bounds, rising with the step; a category as the target's."""
+    if column.kind == "numeric":
+        return column.lower + (column.upper - column.lower) * (step + 1) / (steps + 1)
+    cell: Cell = column.categories[step * len(column.categories) // steps]
+    return cell
 
 
 def _corners(schema: Schema, dice: _Dice) -> list[Row]:
@@ -183,7 +235,7 @@ def _crowds(corners: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
 
 
 def _last(corners: Sequence[Row], schema: Schema, relation: str, dice: _Dice,
-          few: bool) -> Iterator[tuple[Row | None, Row | None]]:
+          kinds: int) -> Iterator[tuple[Row | None, Row | None]]:
     """The record that differs: ordered pairs, or one of them missing."""
     if relation == "add_remove":
         yield from ((None, row) for row in corners)
@@ -192,8 +244,8 @@ def _last(corners: Sequence[Row], schema: Schema, relation: str, dice: _Dice,
         low, high = _ends(target)
         yield from (((*row[:-1], low), (*row[:-1], high)) for row in corners[::2])
     else:
-        pairs = [(old, new) for old in corners for new in corners if old != new]
-        yield from (dice.pick(pairs) for _ in range(4 if few else 8))
+        ordered = [(old, new) for old in corners for new in corners if old != new]
+        yield from (dice.pick(ordered) for _ in range(4 if kinds > 1 else 8))
 
 
 def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[Pair]:
@@ -238,9 +290,10 @@ class _Moves:
         """Another pair, or None where this change is none."""
         moves = (self._more, self._more, self._fewer, self._scaled, self._row_added,
                  self._row_moved, self._last_moved, self._last_moved, self._near, self._turned)
+        most = max(_MOST_KINDS, len(pair.common))
         for _ in range(self.dice.pick((1, 1, 2, 3))):
             pair = self.dice.pick(moves)(pair)
-        fits = sum(pair.n_records) <= 2 * self.most_rows and len(pair.common) <= _MOST_KINDS
+        fits = sum(pair.n_records) <= 2 * self.most_rows and len(pair.common) <= most
         return pair if fits and pair.old != pair.new else None
 
     def _pick(self, pair: Pair) -> int:
