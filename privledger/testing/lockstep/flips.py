@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from privledger.testing.lockstep.records import Floats
+from privledger.testing.lockstep.kept import Floats
 
 _NODES = 32
 _FAR = 800.0  # what is left of the product where the expected number of heads is this large

@@ -14,7 +14,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.testing.lockstep.flips import log_flips
-from privledger.testing.lockstep.records import Chosen, ChosenSet, Floats, Ints, Responses
+from privledger.testing.lockstep.kept import Chosen, ChosenSet, Floats, Ints, Responses
 from privledger.testing.lockstep.subsets import MOST_PAIRS, set_log_laws, sets_met
 
 Whole: TypeAlias = NDArray[np.int64] | NDArray[np.object_]

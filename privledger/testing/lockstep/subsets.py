@@ -12,7 +12,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.testing.lockstep.flips import log_flips
-from privledger.testing.lockstep.records import ChosenSet, Floats, Ints
+from privledger.testing.lockstep.kept import ChosenSet, Floats, Ints
 
 MOST_PAIRS = 1 << 24
 _CELLS = 1 << 20

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privledger.testing.lockstep.flips import log_flips
+from privledger.testing.lockstep.kept import Chosen, ChosenSet, Responses
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
     additive_shift,
@@ -21,7 +22,6 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
-from privledger.testing.lockstep.records import Chosen, ChosenSet, Responses
 
 NOTHING = np.zeros(0, dtype=np.int64)
 scores_of = st.lists(st.floats(-20, 20), min_size=1, max_size=6)
