@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -19,6 +19,7 @@ from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json
+from privledger.graph import Node
 from privledger.graph.plan_json import from_json, to_json
 from privledger.mechanisms import (
     Exponential,
@@ -29,6 +30,7 @@ from privledger.mechanisms import (
     TopK,
 )
 from privledger.noise.seeded import SeededSource
+from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
 from privledger.questions.cells import CategoryCells, Cells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
@@ -43,15 +45,7 @@ from privledger.questions.score import Score
 from privledger.questions.votes import Votes
 from privledger.tables.chunk import Rows
 from privledger.testing.examples import example_schema
-from privledger.testing.lockstep.laws import (
-    additive_shift,
-    ratio,
-    response_loss,
-    selection_loss,
-    set_loss,
-)
-from privledger.testing.lockstep.neighbours import Pair
-from privledger.testing.lockstep.records import (
+from privledger.testing.lockstep.kept import (
     Additive,
     Chosen,
     ChosenSet,
@@ -60,8 +54,16 @@ from privledger.testing.lockstep.records import (
     Ints,
     Responses,
 )
+from privledger.testing.lockstep.laws import (
+    additive_shift,
+    ratio,
+    response_loss,
+    selection_loss,
+    set_loss,
+)
+from privledger.testing.lockstep.neighbours import Pair
 
-Parameters = Mapping[str, Any]
+Parameters = Mapping[str, object]
 _COINS = 20260101  # of records, for votes: equal in both worlds
 
 
@@ -79,7 +81,7 @@ class Notes:
         """Noted; zero."""
         return self._added("laplace", scale, size)
 
-    def _added(self, law: Any, scale: object, size: int) -> Ints:
+    def _added(self, law: Literal["gaussian", "laplace"], scale: object, size: int) -> Ints:
         held: Floats = np.broadcast_to(np.asarray(scale, dtype=np.float64), (size,))
         result = np.zeros(size, dtype=np.int64)
         self.draws.append(Additive(law, held, result))
@@ -96,7 +98,8 @@ class Notes:
         self.draws.append(Chosen("permute_and_flip", scores, ones, starts, rate, starts[:-1]))
         return starts[:-1]
 
-    def top_k(self, scores: Floats, k: int, rate: float, noise: Any, gamma: float = 0.5) -> Ints:
+    def top_k(self, scores: Floats, k: int, rate: float,
+              noise: Literal["exponential", "gumbel"], gamma: float = 0.5) -> Ints:
         """Noted; the first k."""
         result = np.arange(k, dtype=np.int64)
         self.draws.append(ChosenSet(scores, k, rate, noise, gamma, result))
@@ -127,7 +130,7 @@ class Claim:
     asked: str
     parameters: Parameters
     task: str
-    mechanism: Any
+    mechanism: Node
     relation: str
     _question: Any = field(init=False)
 
@@ -177,8 +180,8 @@ class Claim:
                  else question.prepare(self.mechanism, self.relation))
         sketch = question.sketch(rows, state)
         if not isinstance(question, LabelQuery) or rows.n:
-            noise: Any = source  # the few draws that questions make
-            question.finish(sketch, Noise(self.mechanism, state, noise))
+            # It has the draws that questions make, and no others.
+            question.finish(sketch, Noise(self.mechanism, state, cast(NoiseSource, source)))
         whole = (np.concatenate([part.ravel() for part in sketch])
                  if isinstance(question, Query) else np.zeros(0))
         return source.draws, whole.astype(np.float64)
@@ -281,6 +284,6 @@ def _labels(schema: Schema) -> LabelQuery:
     return LabelQuery(Derivation(schema, None))
 
 
-BUILDERS: Mapping[str, Callable[..., Any]] = {
+BUILDERS: Mapping[str, Callable[..., object]] = {
     "choice": _choice, "label choice": _label_choice, "feature choice": _feature_choice,
     "query": _query, "labels": _labels}

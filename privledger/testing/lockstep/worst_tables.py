@@ -7,7 +7,7 @@ they occur. So tables are climbed by rows and multiplicities, small ones first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -25,6 +25,8 @@ Item = TypeVar("Item")
 
 _TIMES = (1, 8, 160)
 _PATIENCE = 60  # moves without a gain
+_FIRST = 12  # starts before the first climb
+_BEST = 8  # pairs that a climb may begin at
 _MOST_KINDS = 12  # of rows in one table, if it began with fewer
 _STEPS = 80  # of a ladder of numbers
 
@@ -70,80 +72,85 @@ class _Dice:
         return self.source.integer_below(1 << 20) / (1 << 20)
 
 
-@define(eq=False)
-class _Search:
-    """Counts what is looked at and keeps the best."""
-
-    score: Callable[[Pair], float]
-    enough: float
-    steps: int
-    until: float
-    best: Pair | None = None
-    value: float = -1.0
-    tables: int = 0
-
-    @property
-    def over(self) -> bool:
-        return (self.value >= self.enough or self.tables >= self.steps
-                or (self.best is not None and time.process_time() >= self.until))
-
-    def of(self, pair: Pair) -> float:
-        value = self.score(pair)
-        self.tables += 1
-        if self.best is None or value > self.value:
-            self.best, self.value = pair, value
-        return value
-
-
 def search(score: Callable[[Pair], float], start: Example | Schema, relation: str, *,
-           seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30,
-           target: float = 1.0, most_rows: int = 4096,
-           first: Sequence[Pair] = ()) -> Found:
+           seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30, target: float = 1.0,
+           most_rows: int = 4096, first: Sequence[Pair] = ()) -> Found:
     """Climb to the pair of neighbours with the largest score.
 
     Args:
         score: what is climbed, usually loss over price; whatever it raises goes through.
-        start: the schema, or a table whose own rows join those that are tried.
-        seed: of public coins; equal ones give equal searches where `steps` is what ends them.
-        seconds: CPU time of this process, after which no new table is tried.
+        seconds: CPU time of this process, after which no new table is tried. steps: how many
+            pairs are tried at most.
         target: a search ends at `NEAR` of it.
-        most_rows: of one table.
+        start, relation, seed, most_rows, first: as for `climbing`.
+    """
+    until = time.process_time() + seconds
+    tries = climbing(start, relation, seed=seed, most_rows=most_rows, first=first)
+    pair = best = next(tries)
+    value = most = score(pair)
+    tables = 1
+    while most < NEAR * target and tables < steps and time.process_time() < until:
+        pair = tries.send(value)
+        value = score(pair)
+        tables += 1
+        if value > most:
+            best, most = pair, value
+    return Found(best, most, tables)
+
+
+def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_rows: int = 0,
+             most_rows: int = 4096, first: Sequence[Pair] = ()
+             ) -> Generator[Pair, float, None]:
+    """Pairs of neighbours to try, without an end; each is answered by its score (`send`).
+
+    Args:
+        start: the schema, or a table whose own rows join those that are tried.
+        seed: of public coins; equal ones and equal scores give equal pairs.
+        least_rows, most_rows: of each table.
         first: pairs to look at before all others.
     """
     schema = start.schema if isinstance(start, Example) else start
     own = rows_of(start) if isinstance(start, Example) else []
-    run = _Search(score, NEAR * target, steps, time.process_time() + seconds)
-    seen: list[tuple[float, Pair]] = []
-    for pair in (*first, *starting_pairs(schema, relation, seed), *_from(own, schema, relation)):
-        if sum(pair.n_records) > 2 * most_rows:
-            continue
-        seen.append((run.of(pair), pair))
-        if run.over:
-            break
-    seen.sort(key=lambda one: -one[0])
     dice = _Dice(seed)
-    moves = _Moves(schema, relation, dice, own, most_rows)
-    while not run.over:
-        # Half of the climbs begin at the best so far, the others at one of the best starts.
-        value, base = dice.pick(seen[:8]) if dice.chance(50) else (run.value, run.best)
-        assert base is not None
-        _climb(run, moves, value, base)
-    assert run.best is not None
-    return Found(run.best, run.value, run.tables)
+    moves = _Moves(schema, relation, dice, own, least_rows, most_rows)
+    starts = iter([pair for pair in (*first, *_from(own, schema, relation),
+                                     *starting_pairs(schema, relation, seed)) if moves.fits(pair)])
+    climb, turn = _Climb(dice), 0
+    while True:
+        # The first few starts, then climbs and other starts in turn.
+        fresh = next(starts, None) if turn < _FIRST + len(first) or turn % 2 else None
+        turn += 1
+        pair = moves.of(climb.pair) if fresh is None and climb.pair is not None else fresh
+        if pair is None:
+            climb.told(None, 0.0, False)
+        else:
+            climb.told(pair, (yield pair), fresh is not None)
 
 
-def _climb(run: _Search, moves: _Moves, value: float, pair: Pair) -> None:
-    """Every move that does not lose is kept, until none gains for a while."""
-    idle = 0
-    while idle < _PATIENCE and not run.over:
-        other = moves.of(pair)
-        if other is None:
-            idle += 1
-            continue
-        found = run.of(other)
-        idle = 0 if found > value * (1 + 1e-6) + 1e-9 else idle + 1
-        if found >= value:
-            value, pair = found, other
+@define(eq=False)
+class _Climb:
+    """Where a climb stands: every move that does not lose is kept, until none gains for long."""
+
+    dice: _Dice
+    value: float = -1.0
+    pair: Pair | None = None
+    idle: int = 0
+    best: list[tuple[float, int, Pair]] = field(factory=list)
+
+    def told(self, pair: Pair | None, value: float, fresh: bool) -> None:
+        """What a pair was worth; None for a move that was none."""
+        gain = pair is not None and value > self.value * (1 + 1e-6) + 1e-9
+        if pair is not None and (gain or (value >= self.value and not fresh)):
+            self.value, self.pair = value, pair
+        if pair is not None and (fresh or gain):
+            self.best.append((value, -len(self.best), pair))
+            self.best.sort(key=lambda one: one[:2], reverse=True)
+            del self.best[_BEST:]
+        self.idle = 0 if gain else self.idle + (not fresh)
+        if self.idle >= _PATIENCE and self.best:
+            # Half of the climbs begin again at the best so far.
+            again = self.best[0] if self.dice.chance(50) else self.dice.pick(self.best)
+            self.value, self.pair, self.idle = again[0], again[2], 0
 
 
 def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[Pair]:
@@ -284,7 +291,12 @@ class _Moves:
     relation: str
     dice: _Dice
     own: Sequence[Row]
+    least_rows: int
     most_rows: int
+
+    def fits(self, pair: Pair) -> bool:
+        """Whether both tables have as many rows as they may."""
+        return self.least_rows <= min(pair.n_records) and max(pair.n_records) <= self.most_rows
 
     def of(self, pair: Pair) -> Pair | None:
         """Another pair, or None where this change is none."""
@@ -293,7 +305,7 @@ class _Moves:
         most = max(_MOST_KINDS, len(pair.common))
         for _ in range(self.dice.pick((1, 1, 2, 3))):
             pair = self.dice.pick(moves)(pair)
-        fits = sum(pair.n_records) <= 2 * self.most_rows and len(pair.common) <= most
+        fits = self.fits(pair) and len(pair.common) <= most
         return pair if fits and pair.old != pair.new else None
 
     def _pick(self, pair: Pair) -> int:
