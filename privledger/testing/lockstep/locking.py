@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from itertools import count as count_from
+from statistics import fmean
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -177,7 +178,7 @@ def _search(audit: Audit, bases: Sequence[Example]) -> None:
         if found.broken:
             return
         # The worst is close to one soon; the mean tells tables apart for longer.
-        pairs[place] = climbs[place].send(found.ratio + float(np.mean(found.ratios or (0.0,))))
+        pairs[place] = climbs[place].send(found.ratio + fmean(found.ratios or (0.0,)))
 
 
 def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
