@@ -33,7 +33,7 @@ def words(bench: Bench) -> list[Finding]:
 def pool(bench: Bench) -> list[Finding]:
     """No word twice: at the buffer's end, between threads, after a fork. Used words are wiped.
 
-    Chance alone repeats one of 2**17 words of 64 bits with probability 2**-31.
+    Chance alone repeats one of these 160,000 words with probability below 2**-30.
     """
     source = SystemSource()
     drawn = [source.integers64(size) for size in _SIZES]

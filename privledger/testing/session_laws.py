@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -36,6 +35,7 @@ from privledger.questions.cells import IntervalCells
 from privledger.questions.cross_cells import CrossCells
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.grown import GrownCells
+from privledger.questions.query import Query
 from privledger.testing.distances import (
     FLOATS,
     Finding,
@@ -138,11 +138,11 @@ def session_laplace(bench: Bench) -> list[Finding]:
     return found
 
 
-def _asked(data: Dataset, made: Grid) -> Any:
+def _asked(data: Dataset, made: Grid) -> Query:
     return data.query((Ones(), ColumnValue("c", 0.0, 1.0, _CLIP)), made.cells)
 
 
-def _releases(bench: Bench, mechanism: Any, relation: str, scales: Sequence[float],
+def _releases(bench: Bench, mechanism: Gaussian | Laplace, relation: str, scales: Sequence[float],
               tail: Survival, sensitivities: Sequence[float]) -> list[Finding]:
     """Two releases under one grant and one under another, of two blocks each."""
     made = grid(_side(bench, 1 << 16))
@@ -186,9 +186,9 @@ def _echoes(noises: Sequence[Floats], step: float) -> list[Finding]:
 
 
 def _by_chance(mean: float) -> float:
-    """What two halves of independent rare events, of at most this mean together, pass with
-    probability 2e-9 (Bernstein's inequality, for each half)."""
-    return mean + 2 * (7 + math.sqrt(48 + 21 * mean))
+    """What a number of equal pairs passes with probability below 2e-9, if `mean` is above its
+    mean: Chatterjee 2007 (Stein's method for concentration inequalities), Proposition 1.1."""
+    return mean + 21 + math.sqrt(430 + 84 * mean)
 
 
 def _together(one: Floats, other: Floats) -> Finding:
@@ -291,8 +291,8 @@ def _tree(data: Dataset, count: int) -> GrownCells:
     return tree
 
 
-def _choices(source: NoiseSource, mechanism: Any, relation: str, leaves: int,
-             times: int) -> Ints:
+def _choices(source: NoiseSource, mechanism: Exponential | PermuteAndFlip, relation: str,
+             leaves: int, times: int) -> Ints:
     """Classes chosen in every leaf, release after release."""
     schema, X, y = _leaves(leaves)
     ledger = ledger_over(source, relation)
@@ -327,7 +327,8 @@ def session_flips(bench: Bench) -> list[Finding]:
         found.append(chi_square(np.bincount(picks, minlength=3),
                                 by_flips([3.0, 1.0, 0.0], rate)))
 
-        def second(word: int, relation: str = relation, node: Any = node) -> bool:
+        def second(word: int, relation: str = relation,
+                   node: PermuteAndFlip = node) -> bool:
             # Coins of the three classes, the last one never a head; the last of the heads wins.
             deck = np.array([0, word, WORD - 1, WORD - 1], dtype=np.uint64)
             source, _ = bench.over(deck, singles=True)
@@ -366,17 +367,17 @@ def session_top_k(bench: Bench) -> list[Finding]:
 
 def session_responses(bench: Bench) -> list[Finding]:
     """Labels by randomised response: the node's probability and buckets."""
-    size, noise = bench.few(1 << 16), 0.4
+    size, noise, classes = bench.few(1 << 16), 0.4, ("w", "x", "y", "z")
     schema = Schema("labels of a test", (
         Column("a", "numeric", "feature", 0.0, 1.0),
-        Column("label", "categorical", "target", categories=_CLASSES)))
+        Column("label", "categorical", "target", categories=classes)))
     source, dealer = bench.over(strata(size, bench.random))
     ledger = ledger_over(source, "replace_label")
     data = ledger.protect({"a": np.zeros(size)}, np.full(size, "y"), schema, public_features=True)
-    node = RandomizedResponse(noise, 3)
+    node = RandomizedResponse(noise, 4)
     with ledger.request(LabelOnly(node), data) as session:
         answers = session.release(node, data.labels())
-    return [response_distance(np.asarray(answers), 1, 3, noise, dealer)]
+    return [response_distance(np.asarray(answers), 2, 4, noise, dealer)]
 
 
 def session_trials(bench: Bench) -> list[Finding]:

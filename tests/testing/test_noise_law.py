@@ -1,7 +1,7 @@
 """The suite `noise-law`: right noise passes, by proof; wrong noise does not.
 
 Number bounds have no false alarm. Each chi-square has one of 1e-9 by design; seeds are fixed, so
-a test gives the same answer every time. `pool` looks at real entropy: false alarm 2**-31.
+a test gives the same answer every time. `pool` looks at real entropy: false alarm 2**-30.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def test_right_noise_holds(law):
     assert not seen(law)
 
 
-QUICK = ("gaussian", "laplace", "bernoulli", "uniform", "exponential", "permute-and-flip",
+QUICK = ("bernoulli", "uniform", "exponential", "permute-and-flip",
          "randomized-response", "session-sample", "session-coins", "session-exponential",
          "session-responses")
 
 
 @pytest.mark.parametrize("law", QUICK)
 def test_right_noise_holds_with_other_seeds(law):
-    assert not [seed for seed in range(1, 4) if seen(law, seed, 1 << 14)]
+    assert not [seed for seed in (1, 2) if seen(law, seed, 1 << 14)]
 
 
 @pytest.mark.slow
@@ -112,8 +112,14 @@ def tail_cut(draws, scale):
 def reused(which, scale, size, words, **options):
     """Half of the words, each twice."""
     half = words(size - size // 2)
-    drawn = iter([np.concatenate([half, half[: size // 2]])])
-    return np.concatenate([REAL_ROUNDED(which, scale, size, lambda n: next(drawn, words(n)))])
+    held, given = np.concatenate([half, half[: size // 2]]), 0
+
+    def again(n):
+        nonlocal given
+        given += n
+        return held[given - n : given] if n > 1 else words(n)
+
+    return REAL_ROUNDED(which, scale, size, again, **options)
 
 
 def half_zero(draws, scale):
@@ -249,6 +255,7 @@ def no_check(mechanism, bounds, hint):
 
 REAL_LAPLACE, REAL_RATE, REAL_SENSITIVITY = sums._laplace, choice.rate_of, query.Query.sensitivity
 REAL_FACTOR, REAL_FIRST = trials_law.TrialsLaw.factor, trials_law.TrialsLaw.at_least
+REAL_DECIDED = trials_law._decided
 REAL_LAW, REAL_INDEX, REAL_SAMPLE = tuned.TrialsLaw, cells.CoinCells.index, members.Members.sample
 
 
@@ -310,15 +317,15 @@ def past_the_end(self, size):
 REAL_CUT = source_module._Pool._cut
 
 
+class Nobody(set):
+    def add(self, one):
+        """Forgets it."""
+
+
 def forked(patch):
-    patch.setattr(source_module, "_forget_buffers", lambda: None)
-    patch.setattr(source_module, "_sources", set())
+    patch.setattr(source_module, "_sources", Nobody())  # the hook finds no source
     here = os.getpid()
     patch.setattr(source_module.os, "getpid", lambda: here)
-
-
-def both(module, name, value, *laws):
-    return [(name, lambda patch: patch.setattr(module, name, value), law) for law in laws]
 
 
 ROUNDING = {
@@ -388,8 +395,12 @@ OTHERS = [
     ("top-k at rate .9995", top_k, "top_k", sets_by(rate=lambda r: r * 0.9995),
      ["top-k-exponential", "top-k-gumbel", "session-top-k"]),
     ("another gamma", top_k, "top_k", sets_by(gamma=lambda g: g / 2), ["top-k-gumbel"]),
-    ("tuning's factor .9995", trials_law.TrialsLaw, "factor",
-     lambda self, k: REAL_FACTOR(self, k) * 1999 / 2000, ["trials", "session-trials"]),
+    ("tuning's factor 1.0005", trials_law.TrialsLaw, "factor",
+     lambda self, k: REAL_FACTOR(self, k) * 2001 / 2000, ["trials", "session-trials"]),
+    ("tuning's mean .9995", trials_law, "_decided",
+     lambda law, *bits: REAL_DECIDED(evolve(law, success=law.success * 1.0005,
+                                            mean=law.mean * 0.9995), *bits),
+     ["trials", "session-trials"]),
     ("tuning's first term 1.0005", trials_law.TrialsLaw, "at_least",
      first_times(trials_law.Decimal("1.0005")), ["trials", "session-trials"]),
     ("the session's tuning .999", tuned, "TrialsLaw", wrong_law, ["session-trials"]),
@@ -426,10 +437,22 @@ OTHERS = [
     ("a pool's words not wiped", source_module._Pool, "_cut", cut_unwiped, ["pool"]),
     ("a pool past its end", source_module._Pool, "_cut", past_the_end, ["pool"]),
 ]
-FAULTS = [pytest.param(samplers, "rounded", wrong, law, id=f"{name}-{law}")
-          for name, (wrong, laws) in ROUNDING.items() for law in laws]
-FAULTS += [pytest.param(where, name, wrong, law, id=f"{title}-{law}")
-           for title, where, name, wrong, laws in OTHERS for law in laws]
+# These laws take a second: the default run has some of their faults, and of every other fault
+# the first law that sees it.
+DEAR = {"subsets are the first ones", "classes' worst one off", "exponential for gumbel",
+        "another gamma", "tuning's first term 1.0005", "tuning's factor 1.0005", "scale 1.0005",
+        "ceil for rint", "24 bits of the uniform", "recipes .999", "sensitivity .999"}
+
+
+def cases(title, where, name, wrong, laws):
+    for place, law in enumerate(laws):
+        marks = [pytest.mark.slow] if place or title in DEAR else []
+        yield pytest.param(where, name, wrong, law, id=f"{title}-{law}", marks=marks)
+
+
+FAULTS = [case for title, (wrong, laws) in ROUNDING.items()
+          for case in cases(title, samplers, "rounded", wrong, laws)]
+FAULTS += [case for fault in OTHERS for case in cases(*fault)]
 
 
 @pytest.mark.parametrize(("where", "name", "wrong", "law"), FAULTS)
@@ -438,10 +461,9 @@ def test_wrong_noise_is_seen(monkeypatch, where, name, wrong, law):
     assert seen(law)
 
 
-@pytest.mark.parametrize("law", ["session-gaussian", "session-laplace"])
-def test_a_second_release_with_the_noise_of_the_first_is_seen(monkeypatch, law):
+def test_a_second_release_with_the_noise_of_the_first_is_seen(monkeypatch):
     monkeypatch.setattr(query, "add_noise", remembering())
-    assert seen(law)
+    assert seen("session-laplace")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -460,7 +482,7 @@ def test_a_failed_law_has_a_name_and_a_rule(monkeypatch):
 # --- the suite itself ---------------------------------------------------------------------------
 
 def test_a_seed_repeats():
-    asked = {"laws": ["laplace", "session-exponential"], "size": 1 << 14}
+    asked = {"laws": ["exponential", "session-exponential"], "size": 1 << 14}
     assert noise_law.noise_law(**asked, seed=3) == noise_law.noise_law(**asked, seed=3)
     assert noise_law.noise_law(**asked, seed=3) != noise_law.noise_law(**asked, seed=4)
     assert all(type(result) is LawResult for result in noise_law.noise_law(**asked))
