@@ -1,4 +1,4 @@
-"""`privledger audit`: fit a learner many times, and see whether its epsilon can be disproved."""
+"""`privledger audit`: try to disprove a learner's epsilon, by many guesses or by replay."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
+from privledger.plugins.learner import Priced
 from privledger.rounding import exact, positive, probability
-from privledger.testing.trials import FITS, Trial, blank_example, empirical_epsilon
+from privledger.testing.fitting import delta_of, relation_of
+from privledger.testing.guessing import FITS, Guessed, guessing_audit
+from privledger.testing.lockstep import Verdict, lockstep
+from privledger.testing.trials import blank_example
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+LOCK_SECONDS = 2.0
 
 
 def parameters(given: tuple[str, ...]) -> dict[str, Any]:
@@ -59,50 +66,89 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
 @click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),
               default="add_remove", show_default=True, help="Which tables are neighbours.")
 @click.option("--fits", type=click.IntRange(min=20, max=1_000_000), default=FITS,
-              show_default=True, help="Fits on each of the two tables.")
+              show_default=True, help="Fits in all, on either of two tables.")
+@click.option("--lockstep", "by_lock", is_flag=True,
+              help="Replay fits with equal answers, and check every premise of the proof.")
+@click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400),
+              help="Processor time for --lockstep [default: 2].")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
 @format_option
 def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, relation: str,
-          fits: int, params: tuple[str, ...], format_: str) -> None:
+          fits: int, by_lock: bool, seconds: float | None, params: tuple[str, ...],
+          format_: str) -> None:
     """Try to disprove a learner's epsilon by fitting it many times on made-up tables.
 
     Exit code 1 if the fits prove that it costs more than it claims. Exit code 0 means only that
     these fits did not.
     """
+    if seconds is not None and not by_lock:
+        raise InvalidPlan("--seconds", seconds, "given with --lockstep")
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
-    trial = empirical_epsilon(made, blank_example(schema), fits=fits)
-    emit(format_, described(learner, trial), lambda out: render_audit(out, learner, trial))
-    if not trial.holds:
+    if by_lock:
+        verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS)
+        emit(format_, described_lock(learner, made, verdict),
+             lambda out: render_lock(out, learner, made, verdict))
+        if not verdict.holds:
+            click.get_current_context().exit(REFUSED)
+        return
+    found = guessing_audit(made, blank_example(schema), fits=fits)
+    emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
+    if not found.holds:
         click.get_current_context().exit(REFUSED)
 
 
-def described(learner: str, trial: Trial) -> dict[str, Any]:
-    """A trial as JSON values."""
-    found = trial.evidence
-    return {"learner": learner, "claimed": trial.claimed, "delta": found.delta,
-            "relation": trial.relation, "epsilon_low": found.epsilon_low, "holds": trial.holds,
-            "fits": trial.fits, "event": found.event, "hits": list(found.hits),
-            "runs": list(found.runs), "false_alarm": found.false_alarm}
+def described_lock(learner: str, made: Priced, found: Verdict) -> dict[str, Any]:
+    """An audit by replay as JSON values, with the witness that replays it."""
+    return {"learner": learner, "claimed": float(made.epsilon), "delta": delta_of(made),
+            "relation": relation_of(made), "holds": found.holds, "premise": found.premise,
+            "release": found.release, "why": found.why, "ratio": found.ratio,
+            "tables": found.tables, "seconds": found.seconds, "witness": found.witness}
 
 
-def render_audit(out: Console, learner: str, trial: Trial) -> None:
-    """Claim, bound, and the event behind it."""
-    found = trial.evidence
+def render_lock(out: Console, learner: str, made: Priced, found: Verdict) -> None:
+    """Claim, worst loss, and the premise that is broken."""
+    lines = [("learner", learner),
+             ("claimed", f"epsilon {charge(float(made.epsilon))} at delta "
+                         f"{exact(delta_of(made))}, {promise(relation_of(made))}"),
+             ("tables", f"{found.tables} pairs of neighbours, in {charge(found.seconds)} seconds"),
+             ("worst", f"a loss of {charge(found.ratio)} times its price")]
+    if not found.holds:
+        place = "the whole fit" if found.release < 0 else f"release {found.release + 1}"
+        lines += [("broken", f"premise {found.premise}, {place}"), ("why", found.why)]
+    out.print(pairs(lines))
+    if found.holds:
+        out.print(text("every premise held on these paths; this is not a proof for others", GREEN))
+    else:
+        out.print(text("DISPROVED: a premise of the learner's privacy proof is broken", RED))
+
+
+def described(learner: str, found: Guessed) -> dict[str, Any]:
+    """An audit as JSON values."""
+    return {"learner": learner, "claimed": found.claimed, "delta": found.delta,
+            "relation": found.relation, "epsilon_low": found.epsilon_low, "holds": found.holds,
+            "fits": found.fits, "event": found.event, "guesses": found.guesses,
+            "right": found.right, "wealth": found.wealth, "records": found.records,
+            "stopped": found.stopped, "false_alarm": found.false_alarm}
+
+
+def render_audit(out: Console, learner: str, found: Guessed) -> None:
+    """Claim, bound, and the guesses behind it."""
+    apart = "one record" if found.records == 1 else f"{found.records} records"
     out.print(pairs([
         ("learner", learner),
-        ("claimed", f"epsilon {charge(trial.claimed)} at delta {exact(found.delta)}, "
-                    f"{promise(trial.relation)}"),
+        ("claimed", f"epsilon {charge(found.claimed)} at delta {exact(found.delta)}, "
+                    f"{promise(found.relation)}"),
         ("proved", f"epsilon is at least {remainder(found.epsilon_low)}, but for a chance of "
                    f"{charge(found.false_alarm)}"),
-        ("event", f"{found.event}: {found.hits[0]} of {found.runs[0]} fits on one table, "
-                  f"{found.hits[1]} of {found.runs[1]} on its neighbour"),
-        ("fits", f"{trial.fits} on each table; half of them chose the event"),
+        ("guesses", f"{found.right} of {found.guesses} right, by {found.event}"),
+        ("fits", f"{found.fits}, each on one of two tables that differ in {apart}: a coin "
+                 "said which"),
     ]))
-    if trial.holds:
+    if found.holds:
         out.print(text("not disproved by these fits; this is not a proof", GREEN))
-    else:
-        out.print(text("DISPROVED: the learner costs more than it claims", RED))
-
-
+        return
+    out.print(text("DISPROVED: the learner costs more than it claims", RED))
+    if not found.epsilon_low > found.claimed:
+        out.print("Its fits differ more than its plan allows, which the ledger counts with.")

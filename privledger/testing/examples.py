@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import SchemaError, UnsupportedNode
 from privledger.facts.schema import Column, Schema
+from privledger.plugins.learner import Priced
 
 Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
 
@@ -48,8 +49,8 @@ class Example:
         return evolve(self, X={name: column[places] for name, column in self.X.items()},
                       y=self.y[places])
 
-    def with_target(self, place: int, value: Any) -> Example:
-        """The same records but for one target."""
+    def with_target(self, place: Any, value: Any) -> Example:
+        """The same records but for the target at one place, or at several."""
         y = self.y.copy()
         y[place] = value
         return evolve(self, y=y)
@@ -104,7 +105,7 @@ def without_some(table: Example) -> Example:
     return evolve(table, y=y, unlabelled=True)
 
 
-def tasks_of(learner: Any) -> tuple[str, ...]:
+def tasks_of(learner: Priced) -> tuple[str, ...]:
     """The kinds of target to try: of a learner that says nothing, a number."""
     tasks = learner.info.tasks
     if not tasks or "regression" in tasks:
@@ -113,7 +114,7 @@ def tasks_of(learner: Any) -> tuple[str, ...]:
     return ("classification", "several classes")
 
 
-def examples_for(learner: Any, given: Example | None = None) -> tuple[Example, ...]:
+def examples_for(learner: Priced, given: Example | None = None) -> tuple[Example, ...]:
     """One example per kind of target that the learner can plan for, mixed features first.
 
     A learner may refuse a schema that it cannot use with `SchemaError` or `UnsupportedNode`;
@@ -153,13 +154,16 @@ def same_records(base: Example, count: int, target: Any) -> Example:
     return evolve(copies, y=y)
 
 
-def worst_pair(base: Example, relation: str, count: int = 8) -> tuple[Example, Example]:
-    """Neighbouring tables: equal records, and beside them one with the farthest target."""
+def worst_pair(base: Example, relation: str, records: int = 1,
+               count: int = 8) -> tuple[Example, Example]:
+    """Equal records, and so many with the farthest target beside them, or in their place."""
     low, high = extremes(base.schema)
-    first = same_records(base, count, low)
     if relation == "add_remove":
-        return first, same_records(base, count + 1, low).with_target(count, high)
-    return first, first.with_target(count - 1, high)
+        last = np.arange(count, count + records)
+        return (same_records(base, count, low),
+                same_records(base, count + records, low).with_target(last, high))
+    first = same_records(base, max(count, records), low)
+    return first, first.with_target(np.arange(records), high)
 
 
 def neighbours_of(base: Example, relation: str) -> dict[str, Example]:
