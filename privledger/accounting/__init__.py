@@ -28,7 +28,15 @@ from privledger.accounting.gaussian import (
     mu_from_pure,
 )
 from privledger.accounting.published_formulas import published_sgbdt_epsilon
-from privledger.accounting.relation import RELATIONS, Relation, check_relation, promise
+from privledger.accounting.relation import (
+    RELATIONS,
+    UNITS,
+    WHO,
+    Relation,
+    check_relation,
+    check_unit,
+    promise,
+)
 from privledger.accounting.renyi import (
     bounded_range_rdp,
     gaussian_rdp,
@@ -44,15 +52,18 @@ from privledger.accounting.subsample import (
 
 __all__ = [
     "ACCOUNTANTS",
-    "DEFAULT_ORDERS",
-    "RELATIONS",
     "Certificate",
     "Cost",
+    "DEFAULT_ORDERS",
+    "RELATIONS",
     "RdpCurve",
     "Relation",
+    "UNITS",
+    "WHO",
     "bounded_range_rdp",
     "check_orders",
     "check_relation",
+    "check_unit",
     "delta_at",
     "delta_from_mu",
     "delta_from_rdp",

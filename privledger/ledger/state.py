@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from privledger.accounting import UNITS
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
@@ -21,6 +22,7 @@ from privledger.ledger.events import (
     Corrected,
     Crashed,
     Created,
+    Enrolled,
     FilterFixed,
     Granted,
     Plan,
@@ -111,6 +113,8 @@ class State:
     Attributes:
         compact: keep names only of grants that are over.
         tables: as they were protected last, by name; none in a compact state.
+        unit: whom the promise is about: `row` or `person`. key_check: see `Created`.
+        enrolled: position and event of every enrolment, in order; none under unit `row`.
         closed: names of grants that are over and drew on no scope, in the order they ended.
     """
 
@@ -121,6 +125,8 @@ class State:
     relation: str = ""
     mode: str = ""
     filter_asked: str = "auto"
+    unit: str = "row"
+    enrolled: list[tuple[int, Enrolled]] = field(factory=list)
     rule: FilterRule | None = None
     units: int = 0
     delta_units: int = 0
@@ -222,7 +228,7 @@ class State:
                           for name, grant in self.grants.items()},
             scopes=dict(self.scopes), tables=dict(self.tables), cap_spent=list(self.cap_spent),
             windows={name: list(totals) for name, totals in self.windows.items()},
-            closed=list(self.closed), closed_names=set(self.closed_names))
+            enrolled=list(self.enrolled), closed=list(self.closed), closed_names=set(self.closed_names))
 
     def knows(self, grant: str) -> bool:
         """Whether a grant of this name was ever given."""
@@ -258,7 +264,41 @@ def _created(state: State, position: int, event: Created) -> None:
     state.uuid, state.relation, state.mode = event.uuid, event.relation, event.mode
     state.budget, state.filter_asked = event.budget, event.filter
     state.caps, state.policy = event.caps, event.policy
+    state.unit = _unit(event)
     state.cap_spent = [(0, 0)] * len(state.caps)
+
+
+def _unit(event: Created) -> str:
+    """Whom the promise is about.
+
+    Raises:
+        LedgerCorrupt: a unit that nobody knows, or one without what goes with it.
+    """
+    if event.unit not in UNITS or (event.unit != "row" and event.format < 4):
+        raise LedgerCorrupt("the promise is about a unit that is not known here: "
+                            f"one of {', '.join(UNITS)}, and row before format 4")
+    if (event.unit == "person") != (event.key_check is not None):
+        raise LedgerCorrupt("a key of people goes with unit person, and with no other")
+    return event.unit
+
+
+def _enrolled(state: State, position: int, event: Enrolled) -> None:
+    number = len(state.enrolled)
+    if state.unit != "person":
+        raise LedgerCorrupt(f"entry {position} enrols people, and the promise is about rows")
+    if (event.people.name, event.members.name) != (f"people:{number}", f"members:{number}"):
+        raise LedgerCorrupt(f"entry {position} enrols people under other names than its own")
+    state.enrolled.append((position, event))
+
+
+def _check_enrolled(state: State, position: int, event: Granted) -> None:
+    """A grant is for a table of which the people are known."""
+    number = event.enrolled
+    if state.unit != "person" and number is None:
+        return
+    if (state.unit != "person" or type(number) is not int or not 0 <= number < len(state.enrolled)
+            or state.enrolled[number][1].data != event.data):
+        raise LedgerCorrupt(f"entry {position} grants a table whose people are not known")
 
 
 def _filter(state: State, position: int, event: FilterFixed) -> None:
@@ -307,6 +347,7 @@ def _granted(state: State, position: int, event: Granted) -> None:
     name = event.grant
     if state.knows(name):
         raise LedgerCorrupt(f"granted twice at entry {position}")
+    _check_enrolled(state, position, event)
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
 
@@ -370,7 +411,8 @@ def _window(state: State, position: int, event: WindowOpened) -> None:
 
 
 _HANDLERS: dict[type[Any], Callable[[State, int, Any], None]] = {
-    Created: _created, FilterFixed: _filter, Protected: _protected, ScopeOpened: _scope,
+    Created: _created, FilterFixed: _filter, Protected: _protected, Enrolled: _enrolled,
+    ScopeOpened: _scope,
     Granted: _granted, Refused: _refused, Released: _released, Settled: _settled,
     Aborted: _aborted, Crashed: _crashed, Corrected: _corrected, WindowOpened: _window,
 }
