@@ -52,14 +52,14 @@ from privledger.accounting.subsample import (
 
 __all__ = [
     "ACCOUNTANTS",
-    "Certificate",
-    "Cost",
     "DEFAULT_ORDERS",
     "RELATIONS",
-    "RdpCurve",
-    "Relation",
     "UNITS",
     "WHO",
+    "Certificate",
+    "Cost",
+    "RdpCurve",
+    "Relation",
     "bounded_range_rdp",
     "check_orders",
     "check_relation",

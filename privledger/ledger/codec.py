@@ -74,7 +74,8 @@ _READ["aborted"] = _READ["settled"]
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "budget": asdict, "caps": lambda value: [cap.as_dict() for cap in value],
     "policy": _maybe(lambda value: value.as_dict()), "holder": _maybe(asdict), "rules": list,
-    "vector": _maybe(asdict), "people": asdict, "members": asdict, "nodes": lambda value: [asdict(one, recurse=False) for one in value],
+    "vector": _maybe(asdict), "nodes": lambda value: [asdict(one, recurse=False) for one in value],
+    "people": asdict, "members": asdict,
 }
 
 

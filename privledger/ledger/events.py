@@ -349,6 +349,6 @@ def is_readable(event: Event) -> bool:
 
 
 EVENTS: dict[str, type[Any]] = {one.kind: one for one in (
-    Created, FilterFixed, Protected, Enrolled, ScopeOpened, Granted, Refused, Released, Settled, Aborted,
-    Crashed, Corrected, WindowOpened)}
+    Created, FilterFixed, Protected, Enrolled, ScopeOpened, Granted, Refused, Released, Settled,
+    Aborted, Crashed, Corrected, WindowOpened)}
 """Kind -> record: the closed set (`Unknown` is no kind). `codec` and every reader go by it."""

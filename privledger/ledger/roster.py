@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidPlan, LedgerCorrupt
@@ -50,10 +50,18 @@ class Roster:
             LedgerCorrupt: one is missing, edited, or does not follow the one before.
         """
         for event in enrolled[self.enrolments:]:
-            index, fresh = _batch(store, event.people)
-            if index.first != self.size:
-                raise LedgerCorrupt("a batch of people does not follow the one before")
-            self.take(fresh)
+            self.enrol(store, event)
+
+    def enrol(self, store: Store, event: Enrolled) -> None:
+        """Read the batch of one enrolment, the next.
+
+        Raises:
+            LedgerCorrupt: as `follow`.
+        """
+        index, fresh = _batch(store, event.people)
+        if index.first != self.size:
+            raise LedgerCorrupt("a batch of people does not follow the one before")
+        self.take(fresh)
 
     def take(self, fresh: Digests) -> None:
         """Add a batch: digests that are new, each once, rising."""
@@ -85,6 +93,16 @@ class Roster:
             found[left[right]] = self._places[at[left[right]]]
             left = left[~right]
             at[left] += 1
+        return found
+
+
+    def find_with(self, asked: Digests, fresh: Digests) -> NDArray[np.int64]:
+        """As `find`, as it will be when `fresh` is taken, too."""
+        found = self.find(asked)
+        left = found < 0
+        if left.any():
+            found[left] = self.size + Roster(len(fresh), 0, fresh, np.arange(len(fresh))).find(
+                asked[left])
         return found
 
 
@@ -120,6 +138,11 @@ def member_pieces(number: int, places: NDArray[np.int64],
         if some.any():
             pieces[start // WIDTH] = np.packbits(some, bitorder="little").tobytes()
     return made(f"members:{number}", 0, size, pieces)
+
+
+def known_by(enrolled: Sequence[tuple[int, Enrolled]], store: Store, number: int) -> int:
+    """How many people a ledger knew after an enrolment: as many as its members could be."""
+    return read_index(store, enrolled[number][1].members).count
 
 
 def is_member(store: Store, event: Enrolled, place: int) -> bool:

@@ -50,7 +50,7 @@ class PeopleMatch:
     def on_enrolled(self, line: LineOf[Enrolled], state: State | None) -> Findings:
         """The new ones follow those before; who is in the table is known by then."""
         event = line.event
-        self._roster.follow(self._store, [event] * (self._roster.enrolments + 1))
+        self._roster.enrol(self._store, event)
         there = members_of(self._store, event)
         if len(there) > self._roster.size:
             yield Finding(self.name, line.position, "a table has people who are not known")

@@ -228,7 +228,8 @@ class State:
                           for name, grant in self.grants.items()},
             scopes=dict(self.scopes), tables=dict(self.tables), cap_spent=list(self.cap_spent),
             windows={name: list(totals) for name, totals in self.windows.items()},
-            enrolled=list(self.enrolled), closed=list(self.closed), closed_names=set(self.closed_names))
+            enrolled=list(self.enrolled),
+            closed=list(self.closed), closed_names=set(self.closed_names))
 
     def knows(self, grant: str) -> bool:
         """Whether a grant of this name was ever given."""

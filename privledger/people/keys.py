@@ -13,7 +13,7 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from privledger.errors import InvalidValue
 
@@ -24,6 +24,10 @@ _SIZE, _BLOCK = 32, 64
 _HEAD = "privledger people key 1"
 _MOST_FILE = 4096
 _CHECK = b"privledger people key check 1"
+
+
+KeyGiven: TypeAlias = "bytes | str | os.PathLike[str] | PeopleKey"
+"""A key, or where it is: bytes, the path of its file, or what was made of it."""
 
 
 class PeopleKey:

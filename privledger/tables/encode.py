@@ -82,6 +82,18 @@ def _split(X: Any, schema: Schema) -> list[Any]:
     return [array[:, position] for position in range(len(names))]
 
 
+def column_of(X: Any, name: str) -> Any:
+    """One column of a frame or a mapping, as it is.
+
+    Raises:
+        DataError: it has no such column, or no names at all.
+    """
+    held = X.columns if hasattr(X, "columns") else X if isinstance(X, Mapping) else ()
+    if name not in held:
+        raise DataError(f"missing column {name}")
+    return X[name]
+
+
 def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArray[Any]:
     """One column as float64 (clipped, NaN for missing) or int32 category positions."""
     if not _is_flat(values):
