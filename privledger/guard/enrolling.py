@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -164,7 +163,7 @@ def check_key(history: History, key: PeopleKey | None) -> None:
     Raises:
         InvalidValue: another key, or one for a ledger that protects rows.
     """
-    created: Any = history.state.creation
+    created = history.state.creation
     if key is not None and created.key_check is None:
         raise InvalidValue("people_key", "a key", "left out: this ledger protects rows")
     if key is not None and key.check != created.key_check:

@@ -7,6 +7,7 @@ import secrets
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, RelationMismatch
@@ -31,7 +32,7 @@ class Identities:
         self._rows: dict[str, int] = {}
 
     def check(self, name: str, columns: Columns, target: NDArray[Any] | None,
-              people: NDArray[Any] | None = None) -> None:
+              people: NDArray[np.int32] | None = None) -> None:
         """Remember a table, or raise `DataError` if the name stands for another one."""
         known = self._known.setdefault(name, {})
         rows = self._rows.setdefault(name, columns.n_rows)

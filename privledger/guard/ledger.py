@@ -149,7 +149,7 @@ class Ledger(Teller):
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
                 name: str | None = None, fingerprint_key: bytes | None = None,
                 public_features: bool = False, unlabelled: bool = False,
-                people: Any = None) -> Dataset:
+                people: object = None) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
@@ -178,7 +178,7 @@ class Ledger(Teller):
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 
-    def append(self, data: Dataset, X: Any, y: Any = None, *, people: Any = None) -> Dataset:
+    def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
 
         In a filter scope new records start with their whole cap; under unit `person` new people

@@ -37,7 +37,7 @@ class Table:
     key: bytes | None
     public_features: bool
     unlabelled: bool
-    people: Any = None
+    people: object = None
 
 
 @frozen(eq=False, repr=False)
@@ -47,7 +47,7 @@ class Late:
     data: Dataset
     X: Any
     y: Any
-    people: Any = None
+    people: object = None
 
 
 def protected(table: Table, history: History, source: NoiseSource, identities: Identities,

@@ -24,7 +24,7 @@ RAW = "_raw"
 (`like`) keeps a pair: the body of its model, and the fields in which it differs."""
 
 _NAMES = {"filter": {"rule": "kind"}}  # a record's field -> its name in the body
-_ALWAYS = {"created": ("caps", "unit"), "granted": ("scope", "labels", "lease", "isolation"),
+_ALWAYS = {"created": ("caps",), "granted": ("scope", "labels", "lease", "isolation"),
            "refused": ("learner", "unit")}  # written even where they hold their defaults
 
 

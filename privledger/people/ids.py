@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from attrs import frozen
@@ -25,6 +25,11 @@ from privledger.people.spelling import Misspelt, spelt
 
 _ABSENT = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _INTEGERS, _FLOATS, _TEXTS = (int, np.integer), (float, np.floating), (str,)
+
+
+T = TypeVar("T")
+Cells: TypeAlias = NDArray[Any]
+"""A column of one kind or another."""
 
 
 @frozen(eq=False, repr=False)
@@ -48,7 +53,7 @@ def refused(column: str, rule: str) -> DataError:
     return DataError(f"column {column!r}, ids of people: {rule}")
 
 
-def persons(values: Any, column: str = "people", n_rows: int | None = None) -> Persons:
+def persons(values: object, column: str = "people", n_rows: int | None = None) -> Persons:
     """Read one id for each row.
 
     Args:
@@ -78,7 +83,7 @@ _KINDS = {
 }
 
 
-def _one_column(values: Any, column: str) -> NDArray[Any]:
+def _one_column(values: object, column: str) -> Cells:
     """One dimension of single cells, nothing of it missing by a mask."""
     if isinstance(values, str | bytes | dict | set | frozenset) or values is None:
         raise refused(column, "one column of ids is needed")
@@ -94,18 +99,18 @@ def _one_column(values: Any, column: str) -> NDArray[Any]:
     return array
 
 
-def _array(values: Any) -> NDArray[Any]:
+def _array(values: object) -> Cells:
     if isinstance(values, np.ndarray):
         return np.asarray(values)
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
-    listed = list(values)
+    listed = list(cast(Iterable[object], values))
     result = np.empty(len(listed), dtype=object)  # NumPy would make texts of numbers and texts
     result[:] = listed
     return result
 
 
-def _whole_floats(array: NDArray[Any], column: str) -> NDArray[np.int64]:
+def _whole_floats(array: Cells, column: str) -> NDArray[np.int64]:
     if np.isnan(array).any():
         raise refused(column, "an id is missing (NaN)")
     if np.isinf(array).any():
@@ -120,13 +125,13 @@ def _whole_floats(array: NDArray[Any], column: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _numbered(array: NDArray[Any]) -> Persons:
+def _numbered(array: Cells) -> Persons:
     """Whole numbers, no Python object made but one for each person."""
     starts, rows = grouped(array)
     return Persons(tuple(map(str, array[starts].tolist())), rows)
 
 
-def _spelt(array: NDArray[Any], column: str) -> Persons:
+def _spelt(array: Cells, column: str) -> Persons:
     """Texts, or Python objects: each different one is spelt once."""
     values = array.tolist()
     numbers = _check_kinds(set(map(type, values)), column)
@@ -144,9 +149,9 @@ def _spelt(array: NDArray[Any], column: str) -> Persons:
     return Persons(tuple(ids), place[codes])
 
 
-def _places(values: Iterable[Any], n: int) -> tuple[list[Any], NDArray[np.int32]]:
+def _places(values: Iterable[T], n: int) -> tuple[list[T], NDArray[np.int32]]:
     """What differs, in the order of first appearance, and the place there of each value."""
-    known: defaultdict[Any, int] = defaultdict(count().__next__)
+    known: defaultdict[T, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(known.__getitem__, values), np.int32, n)
     return list(known), codes
 
@@ -173,7 +178,7 @@ def _check_kinds(kinds: set[type], column: str) -> bool:
     return any(numbers)
 
 
-def _number(value: Any, column: str) -> str:
+def _number(value: object, column: str) -> str:
     """One number of a mixed column; NaN and infinity are refused as in a column of floats."""
     if isinstance(value, _INTEGERS):
         return str(int(value))
