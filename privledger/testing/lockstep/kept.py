@@ -22,6 +22,20 @@ Vector: TypeAlias = tuple[Scope, Ints, NDArray[np.int32]]
 """A scope, units taken by every record, and the rounds each took part in."""
 
 
+@frozen
+class Broken:
+    """A premise that does not hold.
+
+    Attributes:
+        premise: `P1` to `P7`. release: number of the release, from 0; -1 for the whole fit.
+        why: in words, without a value of the table.
+    """
+
+    premise: str
+    release: int
+    why: str
+
+
 @frozen(eq=False)
 class Additive:
     """Noise for a batch of numbers.
@@ -134,14 +148,14 @@ class Grant:
 
     Attributes:
         plan: the reserved node. charge: units and delta units that the ledger booked.
-        vectors: scope, units taken and rounds of every record under each filter, by its name.
+        vectors: scope, units taken and rounds of every record under each filter, in order.
         status: how the history says it ended.
         trial: whether it is a run inside a tuning.
     """
 
     plan: Node
     charge: tuple[int, int] = (0, 0)
-    vectors: dict[str, Vector] = Factory(dict)
+    vectors: list[Vector] = Factory(list)
     status: str = ""
     trial: bool = False
 
@@ -154,6 +168,9 @@ class Run:
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
+        promises: relation and mode of every ledger that was asked.
+        histories: what the ledgers' histories say, without what is new in every run.
+        wrong: what is wrong with them, where that was asked.
         outside: draws made outside any release.
         parted: where a repeated run asked the source for other draws; empty for nowhere.
     """
@@ -165,5 +182,8 @@ class Run:
     spent: float = 0.0
     model: dict[str, object] = Factory(dict)
     failed: str = ""
+    promises: list[tuple[str, str]] = Factory(list)
+    histories: list[str] = Factory(list)
+    wrong: list[Broken] = Factory(list)
     outside: list[Draw] = Factory(list)
     parted: str = ""

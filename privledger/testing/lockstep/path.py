@@ -13,8 +13,7 @@ import numpy as np
 from attrs import define, field
 
 from privledger.ledger.individual import RECORD_UNITS
-from privledger.testing.lockstep.kept import Run, Vector
-from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.kept import Broken, Run, Vector
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.shown import TOLERANCE, Shown
 
@@ -75,11 +74,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
         if any(step.kind == "filter" for step in one.charged[0][0]) and not samples_of(one):
             losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
-        for name in mine.vectors.keys() | theirs.vectors.keys():
-            if name not in mine.vectors or name not in theirs.vectors:
-                yield Broken("P6", -1, "a filter charged in one world only")
-                continue
-            yield from _vectors(mine.vectors[name], theirs.vectors[name], losses[number])
+        for before, after in zip(mine.vectors, theirs.vectors, strict=True):
+            yield from _vectors(before, after, losses[number])
 
 
 def _vectors(mine: Vector, theirs: Vector, squared: float) -> Iterator[Broken]:

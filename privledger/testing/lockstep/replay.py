@@ -25,6 +25,7 @@ from privledger.noise.seeded import repeatable
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
+from privledger.testing.lockstep import rereading
 from privledger.testing.lockstep.digest import Digester
 from privledger.testing.lockstep.kept import Grant, Release, Run
 from privledger.testing.lockstep.tap import Tap
@@ -136,8 +137,18 @@ class Fitting:
         """What the learner claims beside its epsilon."""
         return delta_of(self.learner)
 
-    def run(self, table: Example, tap: Tap, told: tuple[object, ...] = ()) -> Run:
-        """One fit. An error of the fit is part of what is seen."""
+    @property
+    def promise(self) -> tuple[str, str]:
+        """Relation and mode of every ledger of a run."""
+        return self.relation, "private" if self.plain else "simulation"
+
+    def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
+            again: bool = False) -> Run:
+        """One fit. An error of the fit is part of what is seen.
+
+        Args:
+            again: whether both verifiers read the histories, too.
+        """
         recorder, run = Recorder(tap, told), Run(table.n_records)
         with repeatable(self.seed), tapped(recorder), recording() as asked:
             try:
@@ -153,6 +164,10 @@ class Fitting:
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
         run.idle = [grant_of(one) for one in idle]
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
+        run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
+        run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
+        run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
+                     ] if again else []
         return run
 
     def fitted(self, table: Example) -> Any:
@@ -180,6 +195,6 @@ def grant_of(session: Granted) -> Grant:
     state = session._history.full().grants[session.grant]
     found = Grant(session.plan, status=state.status, trial=isinstance(session, Branch))
     found.charge = state.charged
-    for name, (scope, spend) in session._inside.spends._taken.items():
-        found.vectors[name] = (scope, spend.taken().copy(), spend.rounds.copy())
+    for scope, spend in session._inside.spends._taken.values():
+        found.vectors.append((scope, spend.taken().copy(), spend.rounds.copy()))
     return found
