@@ -66,7 +66,7 @@ def _person(ledger: str, person: str, people_key: str | None, format_: str) -> N
          lambda out: render_person(out, spend, delta, simulated))
 
 
-def person_dict(spend: PersonSpend, delta: float, simulated: bool) -> dict[str, Any]:
+def person_dict(spend: PersonSpend, delta: float, simulated: bool) -> dict[str, object]:
     """A person's spend as JSON values; the id is not among them."""
     return {
         "unit": spend.unit, "total": spend.total, "epsilon": spend.epsilon,
@@ -91,7 +91,7 @@ def render_person(out: Console, spend: PersonSpend, delta: float, simulated: boo
         _render_line(out, line)
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: Line) -> dict[str, object]:
     return {"grant": line.grant, "learner": line.learner, "node": line.node,
             "amount": line.amount, "cap": line.cap, "share": line.share,
             "rounds": line.rounds, "basis": line.basis, "scope": line.scope}

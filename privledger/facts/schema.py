@@ -263,7 +263,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; `from_dict` reads them back."""
-        value: dict[str, Any] = {
+        value: dict[str, object] = {
             "name": self.name,
             "columns": [_column_dict(column) for column in self.columns],
             "public_rows": self.public_rows,
@@ -283,7 +283,7 @@ class Schema:
             raise SchemaError("a schema is an object with a list of columns")
         for key in ("provenance", "bounds_from"):
             check_provenance("schema", value.get(key, "public"))
-        rows: dict[str, Any] = {"public_rows": value.get("public_rows"),
+        rows = {"public_rows": value.get("public_rows"),
                 "expected_rows": value.get("expected_rows"),
                 "expected_rows_provenance": value.get("expected_rows_provenance")}
         rows |= _unit(value.get("unit"))

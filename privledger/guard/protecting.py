@@ -88,7 +88,7 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     return data
 
 
-def _people(enrolling: Enrolling, given: object, X: Any, schema: Schema,
+def _people(enrolling: Enrolling, given: object, X: object, schema: Schema,
             n_rows: int) -> Persons | None:
     """Who stands behind each row, as it was given or by the schema's column; None for rows."""
     column = schema.person

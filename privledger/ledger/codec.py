@@ -50,7 +50,7 @@ def _labels(value: object) -> dict[str, str]:
     return {_text(key): _text(one) for key, one in value.items()} if isinstance(value, dict) else {}
 
 
-def _note(value: Any) -> VectorNote:
+def _note(value: Mapping[str, str]) -> VectorNote:
     return VectorNote(value["name"], value["sha256"])
 
 

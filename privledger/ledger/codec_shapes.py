@@ -63,7 +63,7 @@ def _order(value: Any) -> None:
         raise ValueError
 
 
-def _mark(value: Any) -> None:
+def _mark(value: object) -> None:
     if type(value) is not str or not _MARK.fullmatch(value):
         raise ValueError
 

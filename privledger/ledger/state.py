@@ -12,10 +12,10 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from privledger.accounting import UNITS
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
+from privledger.ledger.enrolments import check_enrolment, check_granted, unit_of
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, is_whole
 from privledger.ledger.events import (
     Aborted,
@@ -265,41 +265,13 @@ def _created(state: State, position: int, event: Created) -> None:
     state.uuid, state.relation, state.mode = event.uuid, event.relation, event.mode
     state.budget, state.filter_asked = event.budget, event.filter
     state.caps, state.policy = event.caps, event.policy
-    state.unit = _unit(event)
+    state.unit = unit_of(event)
     state.cap_spent = [(0, 0)] * len(state.caps)
 
 
-def _unit(event: Created) -> str:
-    """Whom the promise is about.
-
-    Raises:
-        LedgerCorrupt: a unit that nobody knows, or one without what goes with it.
-    """
-    if event.unit not in UNITS or (event.unit != "row" and event.format < 4):
-        raise LedgerCorrupt("the promise is about a unit that is not known here: "
-                            f"one of {', '.join(UNITS)}, and row before format 4")
-    if (event.unit == "person") != (event.key_check is not None):
-        raise LedgerCorrupt("a key of people goes with unit person, and with no other")
-    return event.unit
-
-
 def _enrolled(state: State, position: int, event: Enrolled) -> None:
-    number = len(state.enrolled)
-    if state.unit != "person":
-        raise LedgerCorrupt(f"entry {position} enrols people, and the promise is about rows")
-    if (event.people.name, event.members.name) != (f"people:{number}", f"members:{number}"):
-        raise LedgerCorrupt(f"entry {position} enrols people under other names than its own")
+    check_enrolment(state.unit, len(state.enrolled), position, event)
     state.enrolled.append((position, event))
-
-
-def _check_enrolled(state: State, position: int, event: Granted) -> None:
-    """A grant is for a table of which the people are known."""
-    number = event.enrolled
-    if state.unit != "person" and number is None:
-        return
-    if (state.unit != "person" or type(number) is not int or not 0 <= number < len(state.enrolled)
-            or state.enrolled[number][1].data != event.data):
-        raise LedgerCorrupt(f"entry {position} grants a table whose people are not known")
 
 
 def _filter(state: State, position: int, event: FilterFixed) -> None:
@@ -348,7 +320,7 @@ def _granted(state: State, position: int, event: Granted) -> None:
     name = event.grant
     if state.knows(name):
         raise LedgerCorrupt(f"granted twice at entry {position}")
-    _check_enrolled(state, position, event)
+    check_granted(state.unit, state.enrolled, position, event)
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,10 @@ _BLOCK = 1 << 18
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def grouped(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+Whole: TypeAlias = NDArray[np.integer[Any]]
+
+
+def grouped(values: Whole) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Which of some whole numbers are equal.
 
     Returns:

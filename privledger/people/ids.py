@@ -134,7 +134,7 @@ def _numbered(array: Cells) -> Persons:
 def _spelt(array: Cells, column: str) -> Persons:
     """Texts, or Python objects: each different one is spelt once."""
     values = array.tolist()
-    numbers = _check_kinds(set(map(type, values)), column)
+    numbers = _check_kinds(values, column)
     keys = None if numbers else text_keys(values)
     if keys is None:
         known, codes = _places(values, len(values))
@@ -156,9 +156,10 @@ def _places(values: Iterable[T], n: int) -> tuple[list[T], NDArray[np.int32]]:
     return list(known), codes
 
 
-def _check_kinds(kinds: set[type], column: str) -> bool:
+def _check_kinds(values: list[object], column: str) -> bool:
     """Whether these are numbers; else they are texts. By every cell's type, before any is looked
     at: True would pass for 1."""
+    kinds = set(map(type, values))
     if any(kind.__name__ in _ABSENT for kind in kinds):
         raise refused(column, "an id is missing")
     if any(issubclass(kind, bool | np.bool_) for kind in kinds):
@@ -174,6 +175,8 @@ def _check_kinds(kinds: set[type], column: str) -> bool:
     if not all(number or text for number, text in zip(numbers, texts, strict=True)):
         raise refused(column, "an id is a whole number or a text")
     if any(numbers) and any(texts):
+        if any(isinstance(value, float) and value != value for value in values):
+            raise refused(column, "an id is missing (NaN)")
         raise refused(column, "numbers and texts in one column: make all of them texts")
     return any(numbers)
 

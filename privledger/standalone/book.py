@@ -10,7 +10,7 @@ from .convert import SLACK, Caps
 from .efforts import Efforts
 from .meter import Meter, Step
 from .nodes import Node, Table, filter_word
-from .persons import People
+from .persons import Body, People
 from .policies import Policy
 from .prices import due
 from .reading import (
@@ -242,7 +242,7 @@ class Book:
         if self.policy is not None:
             self.policy.protected(body)
 
-    def on_enrolled(self, body: Any) -> None:
+    def on_enrolled(self, body: Body) -> None:
         """The people of a table get places; who they are is in no entry."""
         self.people.enrol(len(self.hashes) - 1, body, self.unit)
 

@@ -25,7 +25,7 @@ class People:
     """Follows enrolments and settlements, and compares when what they name is at hand."""
 
     def __init__(self) -> None:
-        self.tables: list[Any] = []  # position and body of every enrolment
+        self.tables: list[tuple[int, Body]] = []  # position and body of every enrolment
         self.wanted: list[tuple[int, str, Body, str]] = []  # entry, what, note, scope
         self.size = self.records = 0
         self.seen: set[bytes] = set()
@@ -39,7 +39,7 @@ class People:
         if (body["people"]["name"], body["members"]["name"]) != (
                 f"people:{number}", f"members:{number}"):
             raise Bad("enrols people under other names than its own")
-        self.tables.append([entry, body])
+        self.tables.append((entry, body))
         self.wanted.append((entry, "batch", body["people"], ""))
         self.wanted.append((entry, "members", body["members"], ""))
 

@@ -45,7 +45,7 @@ def period(value: Any) -> str:
     return str(value)
 
 
-def mark(value: Any) -> str:
+def mark(value: object) -> str:
     """The mark that a key leaves on a fixed label."""
     if not MARK.fullmatch(text(value)):
         raise Bad("not the mark of a key")

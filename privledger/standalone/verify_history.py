@@ -25,6 +25,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 from typing import Any, Callable
+from typing import Any, Callable, TypeAlias
 from typing import Any, Iterator
 from typing import Callable
 import argparse
@@ -624,7 +625,7 @@ def period(value: Any) -> str:
     return str(value)
 
 
-def mark(value: Any) -> str:
+def mark(value: object) -> str:
     """The mark that a key leaves on a fixed label."""
     if not MARK.fullmatch(text(value)):
         raise Bad("not the mark of a key")
@@ -2211,17 +2212,21 @@ INDEX_HEAD = len(INDEX_MAGIC) + 16 + 16
 NOBODY = bytes(PIECE_HASH)
 
 
+Body: TypeAlias = dict[str, Any]
+LookUp: TypeAlias = Callable[[str], "bytes | None"]
+
+
 class People:
     """Follows enrolments and settlements, and compares when what they name is at hand."""
 
     def __init__(self) -> None:
-        self.tables: list[Any] = []  # position and body of every enrolment
-        self.wanted: list[tuple[int, str, dict[str, Any], str]] = []  # entry, what, note, scope
+        self.tables: list[tuple[int, Body]] = []  # position and body of every enrolment
+        self.wanted: list[tuple[int, str, Body, str]] = []  # entry, what, note, scope
         self.size = self.records = 0
         self.seen: set[bytes] = set()
-        self.totals: dict[str, Any] = {}
+        self.totals: dict[tuple[str, int], array[int]] = {}
 
-    def enrol(self, entry: int, body: Any, unit: str) -> None:
+    def enrol(self, entry: int, body: Body, unit: str) -> None:
         """Note who was enrolled, to be looked at in the end."""
         if unit != "person":
             raise Bad("enrols people, and the promise is about rows")
@@ -2229,24 +2234,24 @@ class People:
         if (body["people"]["name"], body["members"]["name"]) != (
                 f"people:{number}", f"members:{number}"):
             raise Bad("enrols people under other names than its own")
-        self.tables.append([entry, body])
+        self.tables.append((entry, body))
         self.wanted.append((entry, "batch", body["people"], ""))
         self.wanted.append((entry, "members", body["members"], ""))
 
-    def granted(self, body: Any, unit: str) -> None:
+    def granted(self, body: Body, unit: str) -> None:
         """Refuse a grant for a table of which nobody said who is in it."""
         number = body.get("enrolled")
         if (number is None) != (unit != "person") or (number is not None and (
                 number >= len(self.tables) or self.tables[number][1]["data"] != body["data"])):
             raise Bad("grants a table whose people are not known")
 
-    def settled(self, entry: int, body: Any, scope: str | None) -> None:
+    def settled(self, entry: int, body: Body, scope: str | None) -> None:
         """Note what people spent under a grant."""
         note = body.get("vector")
         if note:
             self.wanted.append((entry, "spent", note, note["name"] if scope is None else scope))
 
-    def check(self, look_up: Any) -> list[tuple[int, str]]:
+    def check(self, look_up: LookUp) -> list[tuple[int, str]]:
         """Faults, in the order of the entries."""
         found = []
         for entry, what, note, scope in self.wanted:
@@ -2267,7 +2272,7 @@ class People:
         return found
 
     @staticmethod
-    def pieces(look_up: Any, note: Any) -> tuple[int, int, list[bytes | None]]:
+    def pieces(look_up: LookUp, note: Body) -> tuple[int, int, list[bytes | None]]:
         """First place, number of places, and every piece, each with its hash."""
         index = look_up(note["name"])
         if index is None or hashlib.sha256(index).hexdigest() != note["sha256"]:
@@ -2316,7 +2321,7 @@ class People:
             if piece is not None:
                 self.piece(min(PIECE_WIDTH, count - number * PIECE_WIDTH), piece, (scope, number))
 
-    def piece(self, some: int, data: bytes, key: Any) -> None:
+    def piece(self, some: int, data: bytes, key: tuple[str, int]) -> None:
         """One piece of what people spent: units, then rounds."""
         raw = opened(data, 12 * some, whole=True)
         taken, rounds = array("q"), array("i")
@@ -2616,7 +2621,7 @@ class Book:
         if self.policy is not None:
             self.policy.protected(body)
 
-    def on_enrolled(self, body: Any) -> None:
+    def on_enrolled(self, body: Body) -> None:
         """The people of a table get places; who they are is in no entry."""
         self.people.enrol(len(self.hashes) - 1, body, self.unit)
 
