@@ -174,11 +174,6 @@ class LedgerHandle(Opaque):
         return _ledger(self).relation
 
     @property
-    def unit(self) -> str:
-        """As `Ledger.unit`."""
-        return _ledger(self).unit
-
-    @property
     def mode(self) -> str:
         """`private`, or `simulation`: NOT PRIVATE."""
         return _ledger(self).mode

@@ -47,7 +47,7 @@ def test_unit_and_key_go_together(tmp_path):
     with pytest.raises(pl.errors.InvalidValue, match="created with"):
         pl.Ledger.open(tmp_path / "l", people_key=b"x" * 32)
     with pl.Ledger.open(tmp_path / "l") as ledger:
-        assert ledger.unit == ledger.handle.unit == "person"
+        assert ledger.unit == "person"
         assert "one person, with all rows in all tables" in repr(ledger)
         with pytest.raises(pl.errors.NotGranted, match="people_key"):
             ledger.protect(rows(0.5), schema=SCHEMA, people=[1])
