@@ -13,7 +13,7 @@ from tests import house
 GENERATED = {"privledger.standalone.verify_history"}
 MODULES = sorted(name for name in house.OURS if name not in GENERATED)
 # Annotations with `Any`, in all files. A number that may only fall: lower it with the code.
-MOST_ANY = 1114
+MOST_ANY = 1104
 # Words that say nothing of what a name does not say itself.
 EMPTY = {"a", "an", "the", "of", "to", "for", "and", "or", "in", "is", "are", "this", "that", "it",
          "its", "by", "as", "with", "from", "on", "return", "returns", "get", "gets"}

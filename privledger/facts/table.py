@@ -18,7 +18,12 @@ class TableFacts:
         has_target: whether it was protected with a target.
         unlabelled: whether records may lack a label.
         public_features: whether the owner declared everything but the labels public.
-        n_rows: the number of records, where the relation makes it public; None under add_remove.
+        n_rows: the number of records, where it is public: under every relation but add_remove,
+            and under unit person only where everything but the labels is. Else None.
+        unit: `row`, or `person`: whom the promise is about, a record or everything of a person.
+        n_people: the number of people, where the relation makes it public; None under unit row.
+        most_rows: rows of whoever has the most, where everything but the labels is public and
+            the unit is a person; else None.
     """
 
     schema: Schema
@@ -27,6 +32,14 @@ class TableFacts:
     unlabelled: bool = False
     public_features: bool = False
     n_rows: int | None = None
+    unit: str = "row"
+    n_people: int | None = None
+    most_rows: int | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether neighbours differ in everything of one person."""
+        return self.unit == "person"
 
     def column(self, name: str, kind: str) -> Column:
         """The feature of that name, or the target for "".

@@ -36,6 +36,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted and not inside.vouched:
         raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
                          "nothing was read")
+    _refuse_rows(question, inside)
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     question.check(inside.vault.facts)
@@ -57,6 +58,13 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
         lambda rows: question.finish(
             question.sketch(inside.members.of(question.data, rows), state), noise),
         lambda answer: answer)
+
+
+def _refuse_rows(question: Any, inside: Inside) -> None:
+    """Under unit person a kind of question is asked only if it says what one person may move."""
+    if inside.vault.facts.by_person and not getattr(question, "by_person", False):
+        raise UnsupportedNode(f"{type(question).__name__} bounds what one row may move, and this "
+                              "ledger protects people, who have several; nothing was read")
 
 
 def _filters(inside: Inside, data: Dataset) -> list[str]:

@@ -47,13 +47,28 @@ class Pass:
 def _lasting(rows: Rows) -> Rows:
     """The same records, with features that nobody can change: learners will hold them too."""
     arrays = tuple(fixed(array) for array in rows.features.arrays)
-    return Rows(Columns(rows.features.schema, arrays, rows.n), rows.target, rows.source)
+    return Rows(Columns(rows.features.schema, arrays, rows.n), rows.target, rows.source,
+                people=rows.people)
 
 
 def _public_side(rows: Rows) -> Rows:
-    """The features, and which records have a label; of the label itself nothing."""
+    """The features, whose they are, and which records have a label; of the label nothing."""
     blank = None if rows.target is None else np.where(has_label(rows.target), 0, MISSING)
-    return Rows(rows.features, blank)
+    return Rows(rows.features, blank, people=rows.people)
+
+
+def facts_of(rows: Rows, relation: str, public_features: bool, unlabelled: bool) -> TableFacts:
+    """What is public about rows under `relation`. Under unit person the number of people is what
+    the number of rows is elsewhere; rows are counted only where everything but labels is public."""
+    known, by_person = relation != "add_remove", rows.people is not None
+    most = None
+    if rows.people is not None and public_features:
+        most = int(np.bincount(rows.people).max(initial=0))
+    return TableFacts(
+        rows.features.schema, relation, rows.target is not None, unlabelled, public_features,
+        n_rows=rows.n if known and (public_features or not by_person) else None,
+        unit="person" if by_person else "row",
+        n_people=rows.n_people if known else None, most_rows=most)
 
 
 class Vault:
@@ -76,8 +91,7 @@ class Vault:
         rows = _lasting(rows) if public_features else rows
         self.public = _public_side(rows) if public_features else None
         self.schema = rows.features.schema
-        self.facts = TableFacts(self.schema, relation, rows.target is not None, unlabelled,
-                                public_features, None if relation == "add_remove" else rows.n)
+        self.facts = facts_of(rows, relation, public_features, unlabelled)
         self._n_rows = rows.n
         self.__rows = rows
         self.opened = 0
@@ -105,16 +119,25 @@ class Vault:
             finally:
                 self.reading = False
 
-    def grown(self, features: Columns, target: NDArray[Any] | None) -> Vault:
-        """A vault of the same identity with more rows after the old ones."""
+    def grown(self, features: Columns, target: NDArray[Any] | None,
+              people: NDArray[np.int32] | None = None) -> Vault:
+        """A vault of the same identity with more rows after the old ones.
+
+        Args:
+            people: as `Rows.people`, of all rows; given exactly where the unit is a person. What
+                rows weigh is found anew, since somebody may have more of them now.
+        """
         old = self.__rows
+        if (people is None) != (old.people is None):
+            raise NotGranted("rows without people among people; nothing was read")
         arrays = tuple(np.concatenate([a, b])
                        for a, b in zip(old.features.arrays, features.arrays, strict=True))
         both = None
         if old.target is not None and target is not None:
             both = np.concatenate([old.target, target])
         columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
-        return Vault(self.identity, Rows(columns, both, old.source), self._guardian,
+        rows = Rows(columns, both, old.source, people=people)
+        return Vault(self.identity, rows, self._guardian,
                      relation=self.relation, public_features=self.public is not None,
                      unlabelled=self.unlabelled)
 

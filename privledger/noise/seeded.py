@@ -5,13 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privledger.noise import exact_choice, samplers, top_k
 from privledger.rounding import count
+
+Generator: TypeAlias = np.random.Generator
+
+
+def generator(*seeds: int) -> Generator:
+    """Repeatable public randomness for tests and audits: never noise that protects anybody."""
+    return np.random.default_rng(seeds)
 
 
 @contextmanager

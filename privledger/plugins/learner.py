@@ -74,3 +74,13 @@ class Learner(Protocol):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from a guarded `Dataset`, asking a session for every look at the data."""
+
+
+class Priced(Learner, Protocol):
+    """A learner that says what one fit costs, as everything that checks learners needs.
+
+    Attributes:
+        epsilon: of one fit, above 0.
+    """
+
+    epsilon: float

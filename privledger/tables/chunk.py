@@ -10,6 +10,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from privledger.facts.columns import Columns
+from privledger.tables.weighing import masses, people_in
 
 
 @define(eq=False, repr=False)
@@ -23,6 +24,11 @@ class Rows:
         cache: arrays derived per handle object (bin codes, running scores, samples).
         last: the tree whose cells were computed last, and those cells.
         parent: the table that this one is a part of, and its members' positions there.
+        people: place of each row's person in the protected table's own numbering, 0, 1, ...,
+            int32, shape (n_records,); None where the unit is the row.
+        mass: what each row weighs in a choice, in steps of 1 / ONE, shape (n_records,); found
+            once for the whole protected table, and kept by every part of it.
+        n_people: how many people the whole protected table has; None where the unit is the row.
     """
 
     features: Columns
@@ -31,6 +37,16 @@ class Rows:
     cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
     last: tuple[object, NDArray[Any]] | None = None
     parent: tuple[Rows, NDArray[Any]] | None = None
+    people: NDArray[np.int32] | None = None
+    mass: NDArray[np.int64] | None = None
+    n_people: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.people is not None and self.mass is None:
+            # Of the whole table. In a part a person's rows would weigh too much: a person would
+            # count in full in every part that has a row.
+            self.n_people = people_in(self.people)
+            self.mass = masses(self.people, self.n_people)
 
     @property
     def n(self) -> int:
@@ -50,7 +66,11 @@ class Rows:
         arrays = tuple(array[members] for array in self.features.arrays)
         columns = Columns(self.features.schema, arrays, len(members))
         target = None if self.target is None else self.target[members]
-        return Rows(columns, target, self.source, parent=(self, members))
+        # Whose rows they are and what they weigh is what it was in the whole table.
+        return Rows(columns, target, self.source, parent=(self, members),
+                    people=None if self.people is None else self.people[members],
+                    mass=None if self.mass is None else self.mass[members],
+                    n_people=self.n_people)
 
     def joined(self, other: Rows) -> Rows:
         """Both chunks' records as a table of their own."""
@@ -59,7 +79,10 @@ class Rows:
         target = None
         if self.target is not None and other.target is not None:
             target = np.concatenate([self.target, other.target])
-        return Rows(Columns(self.features.schema, arrays, self.n + other.n), target, self.source)
+        people = None if self.people is None else np.concatenate([self.people, other.people])
+        mass = None if self.mass is None else np.concatenate([self.mass, other.mass])
+        return Rows(Columns(self.features.schema, arrays, self.n + other.n), target, self.source,
+                    people=people, mass=mass, n_people=self.n_people)
 
     def __repr__(self) -> str:
         return "Rows(private)"

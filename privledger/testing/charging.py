@@ -11,6 +11,7 @@ from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.graph import cost_of
 from privledger.guard import Ledger
 from privledger.ledger import Budget
+from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.failing import fail
 from privledger.testing.fitting import (
@@ -29,7 +30,7 @@ from privledger.testing.fitting import (
 NEARLY = 1e-9  # of a charge: two ways to add up the same floats
 
 
-def price_of(learner: Any, given: Example) -> float:
+def price_of(learner: Priced, given: Example) -> float:
     """What a ledger of (epsilon, delta) charges for the plan alone; infinity if it is refused."""
     ledger = ledger_for(learner)
     data = protect(ledger, given)
@@ -40,7 +41,7 @@ def price_of(learner: Any, given: Example) -> float:
         return math.inf
 
 
-def check_plan_needs_no_data(learner: Any, example: Example | None = None) -> None:
+def check_plan_needs_no_data(learner: Priced, example: Example | None = None) -> None:
     """`plan(schema)` gives a priced node, the same one twice, from public facts alone."""
     for given in examples_for(learner, example):
         plan = fresh(learner).plan(given.schema)
@@ -49,7 +50,7 @@ def check_plan_needs_no_data(learner: Any, example: Example | None = None) -> No
             fail("plan-needs-no-data", "two plans from one schema differ")
 
 
-def check_no_read_before_grant(learner: Any, example: Example | None = None) -> None:
+def check_no_read_before_grant(learner: Priced, example: Example | None = None) -> None:
     """Rows are read inside releases only, and every reading release was charged."""
     for given in examples_for(learner, example):
         watched = watch(ledger_for(learner), given)
@@ -69,7 +70,7 @@ def check_no_read_before_grant(learner: Any, example: Example | None = None) -> 
                                              "that it asked for and settled")
 
 
-def check_refusal_reads_nothing(learner: Any, example: Example | None = None) -> None:
+def check_refusal_reads_nothing(learner: Priced, example: Example | None = None) -> None:
     """Over budget: `BudgetExceeded`, zero rows read, nothing spent."""
     for given in examples_for(learner, example):
         watched = watch(ledger_for(learner, 0.5), given)
@@ -93,7 +94,7 @@ def check_refusal_reads_nothing(learner: Any, example: Example | None = None) ->
                 fail("refusal-reads-nothing", f"{way.name}, a refused fit read rows")
 
 
-def check_spend_within_plan(learner: Any, example: Example | None = None) -> None:
+def check_spend_within_plan(learner: Priced, example: Example | None = None) -> None:
     """A fit charges what `plan(schema)` costs, however much is left, and no more than epsilon."""
     for given in examples_for(learner, example):
         price = price_of(learner, given)
@@ -147,7 +148,8 @@ def halved_budgets() -> Iterator[None]:
         Ledger.create = staticmethod(real)  # type: ignore[method-assign]
 
 
-def check_same_plan_for_neighbouring_tables(learner: Any, example: Example | None = None) -> None:
+def check_same_plan_for_neighbouring_tables(learner: Priced,
+                                            example: Example | None = None) -> None:
     """One record more, less or another does not change what is reserved."""
     for given in examples_for(learner, example):
         plans = {}
@@ -176,7 +178,7 @@ def _places(releases: int) -> list[int]:
     return sorted({1, (releases + 1) // 2, releases})
 
 
-def check_crash_keeps_the_charge(learner: Any, example: Example | None = None) -> None:
+def check_crash_keeps_the_charge(learner: Priced, example: Example | None = None) -> None:
     """A fit that dies after a release has spent its whole reservation, and says how it died."""
     given = examples_for(learner, example)[0]
     calm = ledger_for(learner)
@@ -210,7 +212,7 @@ def _crash_plainly(way: Way, given: Example) -> None:
         fail(rule, f"{way.name}, a crash left a grant open, or handed its charge back")
 
 
-def _crash(learner: Any, given: Example, place: int, kind: type[BaseException],
+def _crash(learner: Priced, given: Example, place: int, kind: type[BaseException],
            price: float) -> None:
     ledger = ledger_for(learner)
     ledger.on_release = _stopping(place, kind)

@@ -11,6 +11,7 @@ from typing import Any
 
 from privledger.errors import PrivledgerError
 from privledger.guard import Ledger
+from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.failing import fail
 from privledger.testing.fitting import (
@@ -27,7 +28,7 @@ RULE = "copies-never-fork-the-budget"
 GUARDED = (b"WatchedRows", b"Vault", b"privledger.guard.ledger")
 
 
-def check_copies_never_fork_the_budget(learner: Any, example: Example | None = None) -> None:
+def check_copies_never_fork_the_budget(learner: Priced, example: Example | None = None) -> None:
     """Copies, clones, pickles, pipelines and searches are charged, each fit of them, in full."""
     given = examples_for(learner, example)[0]
     watched = watch(ledger_for(learner), given)
@@ -55,7 +56,7 @@ def _pickled(fitted: Any) -> bytes:
         fail(RULE, f"a fitted learner must pickle: {error}")
 
 
-def _every_fit_is_charged(learner: Any, fitted: Any, text: bytes, given: Example) -> None:
+def _every_fit_is_charged(learner: Priced, fitted: Any, text: bytes, given: Example) -> None:
     """Fits of every kind of copy on one ledger: as many grants as fits, and no more left over."""
     copies = {"deepcopy": copy.deepcopy(fresh(learner)), "pickle": pickle.loads(text),
               "deepcopy of a fitted one": copy.deepcopy(fitted)}
@@ -76,7 +77,7 @@ def _every_fit_is_charged(learner: Any, fitted: Any, text: bytes, given: Example
         fail(RULE, "after fits of copies the ledger does not verify")
 
 
-def _searches(learner: Any, given: Example) -> None:
+def _searches(learner: Priced, given: Example) -> None:
     """Guarded data cannot be split behind the ledger's back; every fit on a table is charged."""
     from sklearn.model_selection import GridSearchCV, cross_val_score
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import SchemaError, UnsupportedNode
 from privledger.facts.schema import Column, Schema
+from privledger.plugins.learner import Priced
 
 Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
 
@@ -104,7 +105,7 @@ def without_some(table: Example) -> Example:
     return evolve(table, y=y, unlabelled=True)
 
 
-def tasks_of(learner: Any) -> tuple[str, ...]:
+def tasks_of(learner: Priced) -> tuple[str, ...]:
     """The kinds of target to try: of a learner that says nothing, a number."""
     tasks = learner.info.tasks
     if not tasks or "regression" in tasks:
@@ -113,7 +114,7 @@ def tasks_of(learner: Any) -> tuple[str, ...]:
     return ("classification", "several classes")
 
 
-def examples_for(learner: Any, given: Example | None = None) -> tuple[Example, ...]:
+def examples_for(learner: Priced, given: Example | None = None) -> tuple[Example, ...]:
     """One example per kind of target that the learner can plan for, mixed features first.
 
     A learner may refuse a schema that it cannot use with `SchemaError` or `UnsupportedNode`;

@@ -16,22 +16,23 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.session import Granted
 from privledger.guard.teller import Request, Teller
 from privledger.ledger import Budget
+from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.watched import WatchedTable
 
 
-def relation_of(learner: Any) -> Any:
+def relation_of(learner: Priced) -> Any:
     """The learner's neighbouring relation; the first it supports, if it has no choice."""
     found = getattr(learner, "relation", None)
     return found if isinstance(found, str) else learner.info.relations[0]
 
 
-def delta_of(learner: Any) -> float:
+def delta_of(learner: Priced) -> float:
     """The learner's delta; zero, if it has none."""
     return float(getattr(learner, "delta", 0.0))
 
 
-def fresh(learner: Any, **changes: Any) -> Any:
+def fresh(learner: Priced, **changes: Any) -> Any:
     """An unfitted copy with some parameters changed; a deep copy without `get_params`.
 
     A change of a parameter that the learner does not have is left out.
@@ -46,7 +47,7 @@ def fresh(learner: Any, **changes: Any) -> Any:
     return twin
 
 
-def ledger_for(learner: Any, factor: float = 1.0) -> Ledger:
+def ledger_for(learner: Priced, factor: float = 1.0) -> Ledger:
     """A ledger in memory for `factor` fits of the learner, under its own relation."""
     delta = min(delta_of(learner) * max(1.0, factor), 0.5)
     return Ledger.create(None, budget=Budget(float(learner.epsilon) * factor, delta),
@@ -66,13 +67,13 @@ def protect(ledger: Ledger, given: Example) -> Dataset:
                           unlabelled=given.unlabelled)
 
 
-def fitted_on(learner: Any, data: Dataset) -> Any:
+def fitted_on(learner: Priced, data: Dataset) -> Any:
     """What a fit returns; the learner itself, where it returns nothing."""
     found = learner.fit(data)
     return learner if found is None else found
 
 
-def takes_tables(learner: Any) -> bool:
+def takes_tables(learner: Priced) -> bool:
     """Whether the learner can be given a plain table, with its schema as a parameter."""
     return (hasattr(learner, "get_params") and "schema" in learner.get_params(deep=False)
             and relation_of(learner) != "replace_label"
@@ -90,7 +91,7 @@ class Way:
 
     name: str
     plain: bool
-    learner: Any
+    learner: Priced
 
     def fit(self, table: Example) -> Any:
         """What a fit on `table` returns."""
@@ -101,7 +102,7 @@ class Way:
         return twin if found is None else found
 
 
-def ways(learner: Any, **changes: Any) -> tuple[Way, ...]:
+def ways(learner: Priced, **changes: Any) -> tuple[Way, ...]:
     """A guarded handle; and the plain table, of a learner that takes one. Parameters changed."""
     learner = fresh(learner, **changes)
     guarded = Way("behind a ledger", False, learner)
@@ -109,7 +110,7 @@ def ways(learner: Any, **changes: Any) -> tuple[Way, ...]:
         guarded,)
 
 
-def plain_ways(learner: Any) -> tuple[Way, ...]:
+def plain_ways(learner: Priced) -> tuple[Way, ...]:
     """The plain table alone, of a learner that takes one."""
     return ways(learner)[1:]
 

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from privledger.errors import PrivledgerError
 from privledger.graph import IndividualFilter, Node, OneOf, to_json
+from privledger.plugins.learner import Priced
 from privledger.testing.examples import (
     Example,
     example_schema,
@@ -53,7 +54,7 @@ def variants_of(given: Example, relation: str) -> dict[str, Example]:
     }
 
 
-def _public_side(learner: Any, way: Way, table: Example) -> dict[str, Any]:
+def _public_side(learner: Priced, way: Way, table: Example) -> dict[str, Any]:
     """What must not depend on records, of a fit on `table`."""
     with recording() as asked:
         fitted = way.fit(table)
@@ -89,7 +90,7 @@ def _open_ended(node: Node) -> bool:
     return any(_open_ended(part) for part in [*inside, *([] if single is None else [single])])
 
 
-def check_structure_is_public(learner: Any, example: Example | None = None) -> None:
+def check_structure_is_public(learner: Priced, example: Example | None = None) -> None:
     """Classes, features, plan and number of releases are the same whatever the records are."""
     for given in examples_for(learner, example):
         for way in ways(learner):
@@ -126,7 +127,7 @@ def bad_tables(given: Example) -> dict[str, tuple[Any, Any]]:
     return tables
 
 
-def check_bad_input_is_refused(learner: Any, example: Example | None = None) -> None:
+def check_bad_input_is_refused(learner: Priced, example: Example | None = None) -> None:
     """A table that does not fit: a clear PrivledgerError, or a whole fit; every grant settled."""
     for given in examples_for(learner, example):
         for name, (X, y) in bad_tables(given).items():
@@ -135,7 +136,7 @@ def check_bad_input_is_refused(learner: Any, example: Example | None = None) -> 
     _wrong_schema(learner)
 
 
-def _ways(learner: Any, given: Example, X: Any, y: Any) -> list[Any]:
+def _ways(learner: Priced, given: Example, X: Any, y: Any) -> list[Any]:
     """By a ledger of ours; and where the learner takes tables, by its own."""
 
     def guarded() -> Any:
@@ -165,7 +166,7 @@ def _bad_fit(name: str, fit: Any) -> None:
         fail(BAD, f"with {name}: a grant was left open")
 
 
-def _wrong_schema(learner: Any) -> None:
+def _wrong_schema(learner: Priced) -> None:
     """A target of a kind that the learner does not do is refused before anything is read."""
     tasks = learner.info.tasks
     for task in ("regression", "classification"):

@@ -6,14 +6,20 @@ here is private in the sense of the ledger: tables of a lock are made by the kit
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import Factory, define, frozen
 from numpy.typing import NDArray
 
+from privledger.graph import Context, Node
+from privledger.guard import Scope
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+Vector: TypeAlias = tuple[Scope, Ints, NDArray[np.int32]]
+"""A scope, units taken by every record, and the rounds each took part in."""
 
 
 @frozen(eq=False)
@@ -113,12 +119,12 @@ class Release:
 
     grant: int
     digest: bytes
-    question: Any
-    mechanism: Any
-    charged: list[tuple[Any, Any]] = Factory(list)
+    question: object
+    mechanism: object
+    charged: list[tuple[tuple[Context, ...], Node]] = Factory(list)
     draws: list[Draw] = Factory(list)
-    truth: Any = None
-    answer: Any = None
+    truth: object = None
+    answer: object = None
     failed: str = ""
 
 
@@ -127,15 +133,17 @@ class Grant:
     """One grant of a run.
 
     Attributes:
-        plan: the reserved node, as JSON. charge: what the ledger booked, in its own currency.
-        vectors: spend of every record under each filter, by the filter's name.
-        settled: how the history says it ended.
+        plan: the reserved node. charge: units and delta units that the ledger booked.
+        vectors: scope, units taken and rounds of every record under each filter, in order.
+        status: how the history says it ended.
+        trial: whether it is a run inside a tuning.
     """
 
-    plan: Any
-    charge: float = 0.0
-    vectors: dict[str, Any] = Factory(dict)
-    settled: str = ""
+    plan: Node
+    charge: tuple[int, int] = (0, 0)
+    vectors: list[Vector] = Factory(list)
+    status: str = ""
+    trial: bool = False
 
 
 @define(eq=False)
@@ -143,16 +151,19 @@ class Run:
     """One fit through the tap.
 
     Attributes:
-        releases, grants: in order. spent: of the ledger, at the end.
+        releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
         outside: draws made outside any release.
+        parted: where a repeated run asked the source for other draws; empty for nowhere.
     """
 
     n_records: int
     releases: list[Release] = Factory(list)
     grants: list[Grant] = Factory(list)
+    idle: list[Grant] = Factory(list)
     spent: float = 0.0
-    model: dict[str, Any] = Factory(dict)
+    model: dict[str, object] = Factory(dict)
     failed: str = ""
     outside: list[Draw] = Factory(list)
+    parted: str = ""

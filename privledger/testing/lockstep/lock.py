@@ -1,0 +1,123 @@
+"""One lock: three runs of one learner, and every premise of the proof on their path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import frozen
+
+from privledger.accounting import Relation
+from privledger.noise.seeded import Generator, generator
+from privledger.plugins.learner import Priced
+from privledger.testing.examples import Example
+from privledger.testing.lockstep.answering import answered
+from privledger.testing.lockstep.covering import uncovered
+from privledger.testing.lockstep.kept import Run
+from privledger.testing.lockstep.parting import Broken, parted
+from privledger.testing.lockstep.path import Path
+from privledger.testing.lockstep.replay import Fitting
+from privledger.testing.lockstep.sampling import Samples
+from privledger.testing.lockstep.shown import Shown, paid, shown
+from privledger.testing.lockstep.tap import Steering, Tap
+
+Pair = tuple[Example, Example]
+
+
+@frozen
+class Lock:
+    """What one lock found.
+
+    Attributes:
+        broken: premises that do not hold; empty if all do.
+        ratio: the worst of a release's loss to its node's price, and of the path's to the claim.
+        release: which release had it; -1 for the path.
+        ratios: of every release, in order.
+        releases: how many there were.
+    """
+
+    broken: tuple[Broken, ...]
+    ratio: float
+    release: int
+    ratios: tuple[float, ...] = ()
+
+
+def steered(rng: Generator) -> Steering:
+    """How to make one path unusual; a third of the paths are as the law makes them."""
+    kind = int(rng.integers(0, 3))
+    if kind == 0:
+        return Steering(inside=0.5)
+    return Steering(wide=20.0, sign=1 if kind == 1 else -1, uniform=0.7, inside=0.75)
+
+
+def runs_of(fitting: Fitting, pair: Pair, rng: Generator) -> tuple[Run, Run, Run]:
+    """Run 0 on the first table; 1 there again without noise; 2 on the neighbour."""
+    seeds = rng.integers(0, 1 << 62, size=3)
+    fresh = [generator(int(seed)) for seed in seeds]
+    tap = Tap(fresh[0], steered(rng))
+    real = fitting.run(pair[0], tap)
+    told = tuple(one.answer for one in real.releases)
+    control = Tap(fresh[1], Steering(uniform=1.0), tuple(tap.draws), quiet=True, repeat=False)
+    quiet = fitting.run(pair[0], control, told)
+    third = Tap(fresh[2], Steering(), tuple(control.draws), quiet=True)
+    twin = fitting.run(pair[1], third, told)
+    for one, used in ((quiet, control), (twin, third)):
+        one.parted = used.parted
+    return real, quiet, twin
+
+
+def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
+    """Three runs on two neighbouring tables, whose record that differs comes last."""
+    real, quiet, twin = runs_of(fitting, pair, rng)
+    broken = list(_apart(real, quiet, twin))
+    if broken:
+        return Lock(tuple(broken[:1]), 0.0, broken[0].release)
+    found: list[Shown] = []
+    larger = twin if twin.n_records >= quiet.n_records else quiet
+    samples = Samples(larger)
+    broken += samples.broken
+    for place, each in enumerate(zip(real.releases, quiet.releases, twin.releases, strict=True)):
+        wrong = [] if each[0].failed else list(answered(place, *each))
+        broken += wrong
+        seen = Shown() if wrong or each[0].failed else shown(*each)
+        found.append(seen)
+        broken += paid(place, seen, samples.inside(larger.releases[place]))
+    for run in (real, quiet, twin):
+        broken += uncovered(run)
+    path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
+    if not broken and not twin.failed:
+        broken += path.judged(quiet, twin, found)
+    return _worst(tuple(broken), found, path.ratio)
+
+
+def _apart(real: Run, quiet: Run, twin: Run) -> Iterator[Broken]:
+    """P1, with what every two fits on one table have in common."""
+    # Text of what repeats, but for what is new in every fit (times, names of grants).
+    steady = frozenset(path for path, value in real.model.items()
+                       if quiet.model.get(path) == value) | {"its outputs"}
+    yield from parted(real, quiet, "in a second fit on the same table", steady)
+    yield from parted(real, twin, "on a neighbouring table", steady)
+    for run, name in ((quiet, "in a second fit on the same table"),
+                      (twin, "on a neighbouring table")):
+        if run.parted:
+            yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
+
+
+def _worst(broken: tuple[Broken, ...], found: list[Shown], along: float) -> Lock:
+    ratios = tuple(one.ratio for one in found)
+    place = int(np.argmax(ratios)) if ratios else -1
+    worst = ratios[place] if ratios else 0.0
+    if along > worst:
+        place, worst = -1, along
+    if broken:
+        place = broken[0].release
+    return Lock(broken, worst, place, ratios)
+
+
+def fitting_of(learner: Priced, relation: Relation, *, plain: bool = False,
+               seed: int = 0) -> Fitting:
+    """What a lock fits: an unfitted learner under a relation, with a seed where it takes one."""
+    from privledger.testing.fitting import fresh
+
+    given = fresh(learner, random_state=seed, relation=relation)
+    return Fitting(given, relation, plain, seed)

@@ -1,0 +1,166 @@
+"""`lockstep`: locks on one pair of tables after another, until time is up or a premise breaks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define, field, frozen
+
+from privledger.accounting import Relation, check_relation
+from privledger.noise.seeded import Generator, generator
+from privledger.plugins.learner import Priced
+from privledger.rounding import count, positive
+from privledger.testing.examples import Example, examples_for
+from privledger.testing.fitting import relation_of, takes_tables
+from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
+from privledger.testing.lockstep.neighbouring import first_pairs
+from privledger.testing.lockstep.probing import probed
+from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
+
+SHRINKING = 0.5
+"""Seconds spent on a smaller witness once a premise is broken."""
+
+
+@frozen
+class Verdict:
+    """What an audit by replay found.
+
+    Attributes:
+        holds: whether every premise held on every path that was looked at. No proof of others.
+        premise: `P1` to `P7`, or empty. release: number of the release, -1 for the whole fit.
+        why: in words.
+        ratio: the worst loss found over its price; at most 1 where all holds.
+        tables: how many pairs of neighbouring tables were fitted.
+        witness: the worst pair, or the broken one, as JSON that `replay_witness` runs again.
+        seconds: of processor time.
+    """
+
+    holds: bool
+    premise: str
+    release: int
+    why: str
+    ratio: float
+    tables: int
+    witness: dict[str, Any] = field(repr=False)
+    seconds: float
+
+    def as_json(self) -> str:
+        """The witness, for a file."""
+        return json.dumps(self.witness, indent=1, sort_keys=True)
+
+
+@define(eq=False)
+class Audit:
+    """One audit under way.
+
+    Attributes:
+        until: processor time at which it ends.
+    """
+
+    learner: Priced
+    relation: Relation
+    seed: int
+    start: float
+    until: float
+    tables: int = 0
+    best: tuple[Lock, Pair, tuple[int, ...], bool] | None = None
+
+    def more(self) -> bool:
+        """Whether there is time for another lock; the first few always happen."""
+        return time.process_time() < self.until
+
+    def lock(self, pair: Pair, plain: bool = False) -> Lock:
+        """One lock, remembered if it is the worst so far."""
+        seeds = (self.seed, self.tables)
+        self.tables += 1
+        found = locked(self.learner, self.relation, pair, seeds, plain=plain)
+        if self.best is None or (bool(found.broken), found.ratio) > (
+                bool(self.best[0].broken), self.best[0].ratio):
+            self.best = found, pair, seeds, plain
+        return found
+
+    def broken(self, pair: Pair, plain: bool) -> bool:
+        """Whether a premise breaks on this pair."""
+        return bool(self.lock(pair, plain).broken)
+
+    def verdict(self) -> Verdict:
+        """What was found, with its witness made small where a premise is broken."""
+        assert self.best is not None
+        found, pair, seeds, plain = self.best
+        if found.broken:
+            pair, found = self._smaller(found, pair, seeds, plain)
+        first = found.broken[0] if found.broken else None
+        return Verdict(
+            first is None, "" if first is None else first.premise,
+            found.release if first is None else first.release,
+            "" if first is None else first.why, found.ratio, self.tables,
+            witness_of(self.learner, self.relation, pair, seeds, found, plain=plain),
+            time.process_time() - self.start)
+
+    def _smaller(self, found: Lock, pair: Pair, seeds: tuple[int, ...],
+                 plain: bool) -> tuple[Pair, Lock]:
+        until = time.process_time() + SHRINKING
+
+        def fails(tried: Pair) -> bool:
+            if not min(table.n_records for table in tried):
+                return False  # an empty table is refused at the door
+            again = locked(self.learner, self.relation, tried, seeds, plain=plain).broken
+            return bool(again) and again[0].premise == found.broken[0].premise
+
+        if not fails(pair):
+            return pair, found
+        least = smaller(pair, fails, lambda: time.process_time() < until)
+        return least, locked(self.learner, self.relation, least, seeds, plain=plain)
+
+
+def lockstep(learner: Priced, example: Example | None = None, *, relation: str | None = None,
+             seconds: float = 2.0, seed: int = 0) -> Verdict:
+    """Check every premise of a learner's privacy proof on real paths of real fits.
+
+    Simulation on tables of the kit: NOT PRIVATE, and never for people's data.
+
+    Args:
+        learner: unfitted, with its epsilon (and delta).
+        example: whose schema, and first of all whose records, tables are made of; None for the
+            kit's own, one for each kind of target that the learner takes.
+        relation: of neighbouring tables; None for the learner's own.
+        seconds: of processor time, above 0; the first pairs are always looked at.
+        seed: of tables, paths and public randomness.
+
+    Returns:
+        A `Verdict`. That it holds is said of the paths and tables that were visited.
+
+    Raises:
+        InvalidValue: no such relation or number.
+    """
+    chosen = check_relation(relation_of(learner) if relation is None else relation)
+    start = time.process_time()
+    audit = Audit(learner, chosen, count("seed", seed, least=0), start,
+                  start + positive("seconds", seconds))
+    rng = generator(audit.seed, 1)
+    sources = [first_pairs(one, chosen, rng) for one in examples_for(learner, example)]
+    for turn, pair in enumerate(_in_turn(sources)):
+        if turn >= len(sources) and not audit.more():
+            break
+        if audit.lock(pair).broken or (turn < len(sources) and _besides(audit, pair, rng)):
+            break
+    return audit.verdict()
+
+
+def _besides(audit: Audit, pair: Pair, rng: Generator) -> bool:
+    """What needs one table only: grants, and the path of a plain table. Whether it broke."""
+    table = max(pair, key=lambda one: one.n_records)
+    fitting = fitting_of(audit.learner, audit.relation, seed=audit.seed)
+    for found in probed(fitting, table, rng):
+        audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
+        return True
+    return takes_tables(audit.learner) and bool(audit.lock(pair, plain=True).broken)
+
+
+def _in_turn(sources: list[Iterator[Pair]]) -> Iterator[Pair]:
+    while True:
+        for one in sources:
+            yield next(one)

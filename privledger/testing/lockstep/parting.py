@@ -1,0 +1,69 @@
+"""P1: with equal answers, the runs of a lock are the same run, to everybody outside the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from privledger.graph import to_json
+from privledger.testing.lockstep.kept import Grant, Run
+
+
+@frozen
+class Broken:
+    """A premise that does not hold.
+
+    Attributes:
+        premise: `P1` to `P7`. release: number of the release, from 0; -1 for the whole fit.
+        why: in words, without a value of the table.
+    """
+
+    premise: str
+    release: int
+    why: str
+
+
+def parted(first: Run, other: Run, other_name: str, steady: frozenset[str]) -> Iterator[Broken]:
+    """Where two runs with equal answers part.
+
+    Args:
+        steady: what repeats between two fits on one table, of `Run.model`.
+    """
+    for place, (one, two) in enumerate(zip(first.releases, other.releases, strict=False)):
+        if one.digest[:16] != two.digest[:16]:
+            yield Broken("P1", place, f"{other_name}, another question was asked")
+            return
+        if one.failed != two.failed:
+            yield Broken("P1", place, f"{other_name}, a release fails otherwise")
+            return
+        if one.digest != two.digest:
+            yield Broken("P1", place, f"{other_name}, another charge was itemised")
+            return
+    if len(first.releases) != len(other.releases):
+        yield Broken("P1", min(len(first.releases), len(other.releases)),
+                     f"{other_name}, another number of questions was asked")
+        return
+    if first.failed != other.failed:
+        yield Broken("P1", -1, f"{other_name}, the fit ends otherwise")
+        return
+    yield from _grants(first, other, other_name)
+    for path in sorted(steady):
+        if first.model.get(path) != other.model.get(path):
+            yield Broken("P1", -1, f"{other_name}, {path} is another: it came from the records "
+                                   "past the ledger")
+            return
+
+
+def _grants(first: Run, other: Run, other_name: str) -> Iterator[Broken]:
+    mine, theirs = ([*run.grants, *run.idle] for run in (first, other))
+    if [_said(grant) for grant in mine] != [_said(grant) for grant in theirs]:
+        yield Broken("P1", -1, f"{other_name}, plans, charges or ends of the grants are others")
+    if first.spent != other.spent:
+        yield Broken("P1", -1, f"{other_name}, the ledger's total is another")
+    if first.model.keys() != other.model.keys():
+        yield Broken("P1", -1, f"{other_name}, the model holds other things")
+
+
+def _said(grant: Grant) -> tuple[object, ...]:
+    return to_json(grant.plan), grant.charge, grant.status, len(grant.vectors), grant.trial

@@ -1,0 +1,174 @@
+"""P7: a grant serves what it was given for, once, and a fit that stops keeps its whole charge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import define, evolve, field
+
+from privledger.errors import BudgetExceeded, PrivledgerError
+from privledger.guard import Ledger, Session
+from privledger.ledger import Budget
+from privledger.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    RandomizedResponse,
+    TopK,
+)
+from privledger.noise.seeded import Generator, generator, repeatable
+from privledger.testing.examples import Example
+from privledger.testing.fitting import fresh, protect, recording
+from privledger.testing.lockstep.covering import uncovered
+from privledger.testing.lockstep.kept import Run
+from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.replay import AMPLE, Fitting, Recorder, Releasing, grant_of, tapped
+from privledger.testing.lockstep.tap import Tap
+
+STOPPED = "a lock stopped this fit"
+
+
+class _Stopped(Exception):
+    pass
+
+
+@define(eq=False)
+class Prober(Recorder):
+    """Tries more than it was granted, after the release of each number.
+
+    Attributes:
+        stop: number of the release after which the fit is stopped; -1 for never.
+        last: number of releases after which the same is asked once more; -1 for never.
+        taken: what was released although it should have been refused.
+    """
+
+    stop: int = -1
+    last: int = -1
+    taken: list[str] = field(factory=list)
+
+    def release(self, real: Releasing, session: Session, mechanism: object, query: object,
+                named: dict[str, object]) -> object:
+        """As `Recorder.release`; and then what nobody reserved."""
+        found = Recorder.release(self, real, session, mechanism, query, named)
+        if len(self.releases) == self.stop:
+            raise _Stopped(STOPPED)
+        if len(self.releases) == self.last:
+            louder = louder_of(mechanism)
+            if louder is not None and not _refused(real, session, louder, query, named):
+                self.taken.append("a release with less noise than reserved was answered")
+            try:
+                Recorder.release(self, real, session, mechanism, query, named)
+            except PrivledgerError:
+                self.releases.pop()
+        return found
+
+
+def _refused(real: Releasing, session: Session, mechanism: object, query: object,
+             named: dict[str, object]) -> bool:
+    try:
+        real(session, mechanism, query, **named)
+    except PrivledgerError:
+        return True
+    return False
+
+
+def louder_of(mechanism: object) -> object:
+    """The same mechanism with less noise than was reserved; None where there is none."""
+    if isinstance(mechanism, Gaussian):
+        return evolve(mechanism, noise_multiplier=mechanism.noise_multiplier * 0.75)
+    if isinstance(mechanism, Laplace):
+        return evolve(mechanism, scale=mechanism.scale * 0.75)
+    if isinstance(mechanism, Exponential | PermuteAndFlip | TopK):
+        return evolve(mechanism, epsilon=mechanism.epsilon * 1.25)
+    if isinstance(mechanism, RandomizedResponse):
+        return evolve(mechanism, noise_parameter=mechanism.noise_parameter * 0.75)
+    return None
+
+
+def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
+    """Everything that a fit must not get."""
+    whole = _probe(fitting, table, Prober(_tap(rng)))
+    if whole.failed or not whole.releases:
+        return
+    count = len(whole.releases)
+    yield from _stopped(fitting, table, rng, whole.spent, int(rng.integers(1, count + 1)))
+    again = Prober(_tap(rng), last=count)
+    run = _probe(fitting, table, again)
+    for text in again.taken:
+        yield Broken("P7", count - 1, text)
+    if not run.failed:
+        for found in uncovered(run):
+            yield Broken("P7", count - 1, found.why)
+    yield from _over(again)
+    if not fitting.plain:
+        yield from _twice(fitting, table, rng, whole.spent)
+
+
+def _tap(rng: Generator) -> Tap:
+    return Tap(generator(int(rng.integers(0, 1 << 62))))
+
+
+def _probe(fitting: Fitting, table: Example, prober: Prober) -> Run:
+    run = Run(table.n_records)
+    with repeatable(fitting.seed), tapped(prober), recording() as asked:
+        try:
+            fitting.fitted(table)
+        except Exception as error:
+            run.failed = type(error).__name__
+    run.releases = prober.releases
+    run.grants = [grant_of(one) for one in prober.grants]
+    run.spent = sum(ledger.spent for ledger in asked.ledgers)
+    return run
+
+
+def _stopped(fitting: Fitting, table: Example, rng: Generator, spent: float,
+             place: int) -> Iterator[Broken]:
+    """A fit that stops after a release: nothing is handed back of what was touched."""
+    run = _probe(fitting, table, Prober(_tap(rng), stop=place))
+    if len(run.releases) < place:
+        return
+    own = run.grants[run.releases[place - 1].grant]
+    if own.status in ("aborted", "granted") and not own.trial:
+        yield Broken("P7", place - 1, "a grant that was stopped after a release is "
+                                      f"{own.status}: its charge does not stand")
+    if place == 1 and not 0 < run.spent <= spent:
+        yield Broken("P7", place - 1, "a fit that was stopped costs nothing, or more than a whole")
+
+
+def _over(prober: Prober) -> Iterator[Broken]:
+    """A grant that is settled answers nothing."""
+    for place, one in enumerate(prober.releases):
+        granted = prober.grants[one.grant]
+        try:
+            granted.release(one.mechanism, one.question)
+        except PrivledgerError:
+            continue
+        except Exception:
+            yield Broken("P7", place, "a settled grant fails with an error that is not ours")
+            return
+        yield Broken("P7", place, "a settled grant still answers")
+        return
+
+
+def _twice(fitting: Fitting, table: Example, rng: Generator,
+           spent: float) -> Iterator[Broken]:
+    """A budget for one fit is refused to a second one."""
+    if not spent > 0:
+        return
+    # What one fit was booked at, so that a second one cannot fit, whatever the first left.
+    budget = Budget(spent * AMPLE, fitting.delta)
+    with repeatable(fitting.seed), tapped(Prober(_tap(rng))):
+        ledger = Ledger.create(None, budget=budget, relation=fitting.relation,
+                               mode="simulation", seed=0)
+        data = protect(ledger, table)
+        for turn in (0, 1):
+            try:
+                fresh(fitting.learner).fit(data)
+            except BudgetExceeded:
+                return
+            except PrivledgerError:
+                if turn == 0:
+                    return
+    yield Broken("P7", -1, "two fits were granted from a budget for one")
+

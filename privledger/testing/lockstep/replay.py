@@ -1,0 +1,185 @@
+"""One fit of a lock: a learner on a table of the kit, through a tap, with forced answers.
+
+Nothing inside the guard is replaced but its source of noise. What the learner is handed is
+exchanged where it leaves the guard, in `Session.release`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from attrs import define, field
+
+from privledger.accounting import Relation
+from privledger.errors import public_name
+from privledger.graph import Node
+from privledger.guard import Ledger, Session
+from privledger.guard.handle import _granted
+from privledger.guard.session import Branch, Granted
+from privledger.ledger import Budget
+from privledger.ledger.log import Chain, ReleaseLog
+from privledger.noise.seeded import repeatable
+from privledger.plugins.learner import Priced
+from privledger.testing.examples import Example
+from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
+from privledger.testing.lockstep.digest import Digester
+from privledger.testing.lockstep.kept import Grant, Release, Run
+from privledger.testing.lockstep.tap import Tap
+from privledger.testing.replaying import facts_of
+from privledger.testing.structure import table_probes
+
+AMPLE = 1.0 + 2.0**-30
+"""A ledger of a lock holds one fit and no second one."""
+
+Releasing: TypeAlias = Callable[..., object]
+"""`Session.release` as it is without a lock."""
+
+
+@define(eq=False)
+class Recorder:
+    """What releases of one run said, and what they were made to say.
+
+    Attributes:
+        tap: the source of everything drawn.
+        told: answers that the learner is handed, in order; none where it gets the guard's own.
+    """
+
+    tap: Tap
+    told: tuple[object, ...] = ()
+    releases: list[Release] = field(factory=list)
+    numbers: dict[int, int] = field(factory=dict)
+    grants: list[Granted] = field(factory=list)
+    digester: Digester = field(factory=Digester)
+    inside: int = 0
+
+    def release(self, real: Releasing, session: Session, mechanism: object, query: object,
+                named: dict[str, object]) -> object:
+        """One release by the guard, kept; and what the learner is handed."""
+        granted = _granted(session)
+        log, place = granted._inside.log, len(self.releases)
+        noted, drawn = len(log), len(self.tap.draws)
+        asked = self.digester.of(mechanism, query, sorted(named.items()))
+        one = Release(self._grant(granted), asked, query, mechanism)
+        self.releases.append(one)
+        self.inside += 1
+        try:
+            one.truth = real(session, mechanism, query, **named)
+        except BaseException as error:
+            one.failed = public_name(type(error))
+            raise
+        finally:
+            self.inside -= 1
+            one.draws = self.tap.draws[drawn:]
+            one.charged = charged_since(log, noted)
+            one.digest += self.digester.of(one.charged)
+        one.answer = one.truth
+        if place < len(self.told):
+            one.answer = self.told[place]
+        return copy.deepcopy(one.answer)
+
+    def _grant(self, granted: Granted) -> int:
+        number = self.numbers.setdefault(id(granted), len(self.grants))
+        if number == len(self.grants):
+            self.grants.append(granted)  # kept, so that no identity is used twice
+        return number
+
+
+def charged_since(log: ReleaseLog, first: int) -> list[tuple[Chain, Node]]:
+    """What a log of releases itemised after the first `first`: (chain, node) each."""
+    nodes = list(log._nodes)
+    columns = log.columns()["node"]
+    return [nodes[int(place)] for place in columns[first:]]
+
+
+@contextmanager
+def tapped(recorder: Recorder) -> Iterator[None]:
+    """Every ledger made in this block draws from the tap; every release goes to the recorder."""
+    release, create = Session.release, Ledger.create
+
+    def taped(self: Session, mechanism: object, query: object, **named: object) -> object:
+        return recorder.release(release, self, mechanism, query, named)
+
+    def made(path: str | None, **named: Any) -> Ledger:
+        ledger = create(path, **named)
+        ledger._source = recorder.tap
+        return ledger
+
+    Session.release = taped  # type: ignore[method-assign]
+    Ledger.create = staticmethod(made)  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Session.release = release  # type: ignore[method-assign]
+        Ledger.create = staticmethod(create)  # type: ignore[method-assign]
+
+
+@define(eq=False)
+class Fitting:
+    """What is fitted in every run of a lock.
+
+    Attributes:
+        learner: unfitted. relation: which tables are neighbours.
+        probes: where models are compared. plain: on a plain table, without a ledger of ours.
+        seed: of public randomness.
+    """
+
+    learner: Priced
+    relation: Relation
+    plain: bool = False
+    seed: int = 0
+
+    @property
+    def delta(self) -> float:
+        """What the learner claims beside its epsilon."""
+        return delta_of(self.learner)
+
+    def run(self, table: Example, tap: Tap, told: tuple[object, ...] = ()) -> Run:
+        """One fit. An error of the fit is part of what is seen."""
+        recorder, run = Recorder(tap, told), Run(table.n_records)
+        with repeatable(self.seed), tapped(recorder), recording() as asked:
+            try:
+                fitted = self.fitted(table)
+            except Exception as error:
+                run.failed = public_name(type(error))
+            else:
+                run.model = model_of(fitted, table)
+        run.releases = recorder.releases
+        within = {id(draw) for one in run.releases for draw in one.draws}
+        run.outside = [draw for draw in tap.draws if id(draw) not in within]
+        run.grants = [grant_of(one) for one in recorder.grants]
+        idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
+        run.idle = [grant_of(one) for one in idle]
+        run.spent = sum(ledger.spent for ledger in asked.ledgers)
+        return run
+
+    def fitted(self, table: Example) -> Any:
+        """A fit on a ledger for one such fit; or on the plain table."""
+        if self.plain:
+            return Way("on a plain table", True, self.learner).fit(table)
+        learner = fresh(self.learner)
+        budget = Budget(float(learner.epsilon) * AMPLE, self.delta)
+        ledger = Ledger.create(None, budget=budget,
+                               relation=self.relation, mode="simulation", seed=0)
+        found = learner.fit(protect(ledger, table))
+        return learner if found is None else found
+
+
+def model_of(fitted: object, table: Example) -> dict[str, object]:
+    """All that a fitted learner holds and says, comparable."""
+    probes = table_probes(table)
+    found = facts_of(fitted, probes)
+    found["its outputs"] = outputs(fitted, probes).tobytes()
+    return found
+
+
+def grant_of(session: Granted) -> Grant:
+    """What became of one grant."""
+    state = session._history.full().grants[session.grant]
+    found = Grant(session.plan, status=state.status, trial=isinstance(session, Branch))
+    found.charge = state.charged
+    for scope, spend in session._inside.spends._taken.values():
+        found.vectors.append((scope, spend.taken().copy(), spend.rounds.copy()))
+    return found

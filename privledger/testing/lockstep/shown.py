@@ -1,0 +1,134 @@
+"""P3 to P6: how much the record that differs shows, release by release and along the path.
+
+Losses are suprema over all outcomes of a release, given what was released before. Prices are read
+off the nodes themselves, not from the accountant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import frozen
+
+from privledger.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    RandomizedResponse,
+    TopK,
+)
+from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
+from privledger.testing.lockstep.kept import Chosen, ChosenSet, Release, Responses
+from privledger.testing.lockstep.laws import Loss, response_loss, selection_loss, set_loss
+from privledger.testing.lockstep.parting import Broken
+
+TOLERANCE = 1e-9
+"""Relative room for float errors of the laws; honest ratios do not pass it."""
+
+
+@frozen
+class Shown:
+    """What one release shows of the record that differs.
+
+    Attributes:
+        up, down: sup of the log ratio, this way and the other; infinite for a Gaussian.
+        squared: mu squared of a Gaussian, else 0.
+        ratio: of the loss to the node's own price; 1 is what was paid for.
+        why: what is wrong with the outcomes themselves, empty for nothing.
+    """
+
+    up: float = 0.0
+    down: float = 0.0
+    squared: float = 0.0
+    ratio: float = 0.0
+    why: str = ""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the record that differs leaves no trace at all."""
+        return not (self.up or self.down or self.squared or self.why)
+
+
+def shown(real: Release, quiet: Release, twin: Release) -> Shown:
+    """What a release shows, whose answer is known to be what was drawn (P2)."""
+    node = real.charged[0][1] if real.charged else real.mechanism
+    draws = main_draws(quiet), main_draws(twin)
+    if isinstance(node, Gaussian | Laplace):
+        return _of_numbers(node, real, quiet, twin)
+    if not draws[0] or not draws[1]:
+        return Shown()
+    first, second = draws[0][-1 if isinstance(draws[0][-1], Responses) else 0], draws[1][
+        -1 if isinstance(draws[1][-1], Responses) else 0]
+    if isinstance(first, Responses) and isinstance(second, Responses):
+        return _of_labels(node, first, second)
+    if isinstance(first, Chosen) and isinstance(second, Chosen):
+        return _of_choice(node, selection_loss(first, second))
+    if isinstance(first, ChosenSet) and isinstance(second, ChosenSet):
+        return _of_choice(node, set_loss(first, second))
+    return Shown(why="what was drawn is of another kind on the other table")
+
+
+def _of_numbers(node: Gaussian | Laplace, real: Release, quiet: Release, twin: Release) -> Shown:
+    moved = np.concatenate(blocks_of(twin.truth)) - np.concatenate(blocks_of(quiet.truth))
+    step, draw = steps_of(real, quiet), main_draws(real)[0]
+    other = main_draws(twin)[0]
+    if not np.array_equal(draw.scale, other.scale):  # type: ignore[union-attr]
+        return Shown(why="the width of the noise depends on the records")
+    hit = np.flatnonzero(moved)
+    if not len(hit):
+        return Shown()
+    if not step[hit].all():
+        return Shown(why="a number moves that had no noise")
+    in_widths = np.abs(moved[hit]) / (draw.scale[hit] * step[hit])  # type: ignore[union-attr]
+    if isinstance(node, Gaussian):
+        squared = float(np.square(in_widths).sum())
+        return Shown(math.inf, math.inf, squared, math.sqrt(squared) * node.noise_multiplier)
+    loss = float(in_widths.sum())
+    return Shown(loss, loss, 0.0, loss * node.scale / node.l1_sensitivity)
+
+
+def _of_labels(node: object, first: Responses, second: Responses) -> Shown:
+    changed = int((first.codes != second.codes).sum())
+    if changed > 1:
+        return Shown(why="one label changes several answers")
+    if not isinstance(node, RandomizedResponse):
+        return Shown(why="labels were answered under another node")
+    price = _response(node.noise_parameter, node.num_buckets)
+    loss = max(response_loss(first), response_loss(second)) * changed
+    return Shown(loss, loss, 0.0, loss / price if price else float(loss > 0))
+
+
+def _response(noise: float, buckets: int) -> float:
+    return math.log1p((1 - noise) * buckets / noise)
+
+
+def _of_choice(node: object, loss: Loss) -> Shown:
+    if not loss.aligned:
+        return Shown(why=loss.why)
+    up, down = float(np.sum(loss.up)), float(np.sum(loss.down))
+    if isinstance(node, Exponential):
+        ratio = (up + down) / node.range
+    elif isinstance(node, TopK) and node.noise == "gumbel":
+        ratio = (up + down) / node.epsilon
+    elif isinstance(node, PermuteAndFlip | TopK):
+        ratio = max(up, down) / node.epsilon
+    else:
+        return Shown(why="a choice was made under another node")
+    return Shown(up, down, 0.0, ratio)
+
+
+def paid(place: int, found: Shown, inside: bool) -> Iterator[Broken]:
+    """P3, and P5's half of it: a record that is not in the sample shows nothing.
+
+    Args:
+        inside: whether the record that differs is in every sample of the release.
+    """
+    if found.why:
+        yield Broken("P3", place, found.why)
+    elif not inside and not found.nothing:
+        yield Broken("P5", place, "a record outside of the sample moves the answer")
+    elif not found.ratio <= 1 + TOLERANCE:
+        yield Broken("P3", place, f"the loss is {found.ratio:.6g} times the node's price")

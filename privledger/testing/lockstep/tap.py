@@ -1,0 +1,247 @@
+"""A noise source that keeps every call, and steers or repeats what it says. NOT PRIVATE.
+
+Draws come from the real samplers over seeded words. A steered draw is another one of the same
+law's support: any path may be looked at, and some show more than likely ones.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+from numpy.typing import NDArray
+
+from privledger.noise.seeded import Generator
+from privledger.noise.source import SystemSource
+from privledger.testing.lockstep.kept import (
+    Additive,
+    Below,
+    Chosen,
+    ChosenSet,
+    Coins,
+    Draw,
+    Floats,
+    Ints,
+    Responses,
+    Words,
+)
+from privledger.testing.lockstep.units import in_units, of_units, offset_within, unit_within
+
+S = TypeVar("S", bound=np.generic)
+D = TypeVar("D", Additive, Below, Chosen, ChosenSet, Coins, Responses, Words)
+
+
+class SeededWords(SystemSource):
+    """The real samplers over words that a seed repeats."""
+
+    private = False
+
+    def __init__(self, rng: Generator) -> None:
+        super().__init__()
+        self._rng = rng
+
+    def _words(self, size: int) -> NDArray[np.uint64]:
+        return self._rng.integers(0, 1 << 64, size=size, dtype=np.uint64)
+
+
+@frozen
+class Steering:
+    """How a run's draws are made unusual.
+
+    Attributes:
+        wide: noise is this many times wider than asked for.
+        sign: -1 or 1 for noise of one sign, 0 for both.
+        uniform: probability of a choice that ignores its scores.
+        inside: probability that the last record's own coin shows heads, None for its law's.
+    """
+
+    wide: float = 1.0
+    sign: int = 0
+    uniform: float = 0.0
+    inside: float | None = None
+
+
+@define(eq=False)
+class Tap:
+    """The NoiseSource of a lock's runs.
+
+    Attributes:
+        rng: of everything that is drawn here.
+        steering: of fresh draws.
+        script: draws of an earlier run, in order; none for a run that is recorded.
+        quiet: whether additive noise is zero, so that answers show what stands below.
+        repeat: whether choices are those of the script; else they are drawn anew.
+        draws: what was drawn so far, in order.
+        parted: the first call that the script did not have, in words; empty for none.
+    """
+
+    rng: Generator
+    steering: Steering = Steering()
+    script: tuple[Draw, ...] = ()
+    quiet: bool = False
+    repeat: bool = True
+    draws: list[Draw] = field(factory=list)
+    parted: str = ""
+    _source: SeededWords = field(init=False)
+    _pending: tuple[Ints, Ints] | None = field(init=False, default=None)
+
+    private = False
+
+    def __attrs_post_init__(self) -> None:
+        self._source = SeededWords(self.rng)
+
+    def describe(self) -> str:
+        """One line for reports and records."""
+        return "NOT PRIVATE (a lock's tap)"
+
+    def integers64(self, size: int) -> NDArray[np.uint64]:
+        """As `NoiseSource.integers64`; a record that both runs have gets the same word."""
+        fresh = self._source.integers64(size)
+        told = self._told(Words)
+        if told is not None:
+            fresh = _shared(told.result, fresh)
+        return self._keep(Words(fresh), fresh)
+
+    def gaussian(self, sigma: object, size: int) -> Ints:
+        """As `NoiseSource.gaussian`."""
+        return self._additive("gaussian", sigma, size)
+
+    def laplace(self, scale: object, size: int) -> Ints:
+        """As `NoiseSource.laplace`."""
+        return self._additive("laplace", scale, size)
+
+    def _additive(self, law: Literal["gaussian", "laplace"], scale: object, size: int) -> Ints:
+        scales: Floats = np.broadcast_to(np.array(scale, dtype=np.float64), (size,)).copy()
+        self._told(Additive)
+        if self.quiet:
+            none = np.zeros(size, dtype=np.int64)
+            return self._keep(Additive(law, scales, none), none)
+        wide = np.minimum(scales * self.steering.wide, 2.0**52)
+        found = getattr(self._source, law)(wide, size)
+        if self.steering.sign:
+            found = self.steering.sign * np.abs(found)
+        return self._keep(Additive(law, scales, found), found)
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        """As `NoiseSource.bernoulli`; a record that both runs have gets the same coin."""
+        fresh = self._source.bernoulli(rate, size)
+        if size and self.steering.inside is not None and 0 < rate < 1:
+            fresh[-1] = self.rng.random() < self.steering.inside
+        told = self._told(Coins)
+        if told is not None:
+            fresh = _shared(told.result, fresh)
+        return self._keep(Coins(float(rate), fresh), fresh)
+
+    def integer_below(self, bound: int) -> int:
+        """As `NoiseSource.integer_below`."""
+        limit = np.array([bound], dtype=np.int64)
+        return int(self._below(limit)[0])
+
+    def uniform_below(self, bounds: Ints) -> Ints:
+        """As `NoiseSource.uniform_below`; the place within a chosen run follows its unit."""
+        return self._below(np.asarray(bounds, dtype=np.int64))
+
+    def _below(self, bounds: Ints) -> Ints:
+        pending, after = self._pending, self.draws[-1] if self.draws else None
+        told = self._told(Below)
+        fresh = self._source.uniform_below(bounds)
+        within = None if pending is None else offset_within(*pending, bounds)
+        if within is not None:
+            fresh = within
+        elif told is not None and (self.repeat or not isinstance(after, Chosen)):
+            fits = len(told.result) == len(bounds)
+            fresh = np.where(told.result < bounds, told.result, fresh) if fits else fresh
+        return self._keep(Below(bounds, fresh), fresh)
+
+    def choose(self, scores: Floats, weights: Ints, starts: Ints, rate: float) -> Ints:
+        """As `NoiseSource.choose`; in a repeated run the option that holds the same unit."""
+        return self._chosen("exponential", scores, weights, starts, rate)
+
+    def permute_and_flip(self, scores: Floats, starts: Ints, rate: float) -> Ints:
+        """As `NoiseSource.permute_and_flip`."""
+        weights = np.ones(len(scores), dtype=np.int64)
+        return self._chosen("permute_and_flip", scores, weights, starts, rate)
+
+    def _chosen(self, law: Literal["exponential", "permute_and_flip"], scores: Floats,
+                weights: Ints, starts: Ints, rate: float) -> Ints:
+        place, pending = len(self.draws), None
+        told = self._told(Chosen)
+        call = Chosen(law, scores.copy(), weights.copy(), starts.copy(), float(rate),
+                      np.zeros(len(starts) - 1, dtype=np.int64))
+        if told is not None and self.repeat:
+            result, pending = self._same_units(told, place, call)
+        elif len(starts) > 1 and self.rng.random() < self.steering.uniform:
+            units = self.rng.integers(0, in_units(call).totals)
+            result, within = of_units(call, units)
+            pending = within, call.weights[result]
+        elif law == "exponential":
+            result = self._source.choose(scores, weights, starts, rate)
+        else:
+            result = self._source.permute_and_flip(scores, starts, rate)
+        kept = self._keep(evolve(call, result=result), result)
+        self._pending = pending
+        return kept
+
+    def _same_units(self, told: Chosen, place: int,
+                    call: Chosen) -> tuple[Ints, tuple[Ints, Ints] | None]:
+        """What the script chose, found in this table's candidates."""
+        following = self.script[place + 1] if place + 1 < len(self.script) else None
+        offset = following if isinstance(following, Below) else None
+        units = unit_within(told, offset)
+        if len(units) != len(call.result):
+            self._part("another number of choices")
+            units = np.zeros(len(call.result), dtype=np.int64)
+        found, within = of_units(call, units)
+        return found, None if offset is None else (within, call.weights[found])
+
+    def randomized_response(self, codes: Ints, buckets: int, noise_parameter: float) -> Ints:
+        """As `NoiseSource.randomized_response`."""
+        found = self._source.randomized_response(codes, buckets, noise_parameter)
+        told = self._told(Responses)
+        if self.rng.random() < self.steering.uniform:
+            found = self.rng.integers(0, buckets, size=len(codes))
+        if told is not None and self.repeat and len(told.result) == len(codes):
+            found = told.result
+        call = Responses(codes.copy(), int(buckets), float(noise_parameter), found)
+        return self._keep(call, found)
+
+    def top_k(self, scores: Floats, k: int, rate: float,
+              noise: Literal["exponential", "gumbel"], gamma: float = 0.5) -> Ints:
+        """As `NoiseSource.top_k`."""
+        found = self._source.top_k(scores, k, rate, noise, gamma)
+        told = self._told(ChosenSet)
+        if self.rng.random() < self.steering.uniform:
+            found = np.sort(self.rng.choice(len(scores), size=k, replace=False))
+        if told is not None and self.repeat and len(told.result) == k:
+            found = told.result
+        call = ChosenSet(scores.copy(), int(k), float(rate), noise, float(gamma), found)
+        return self._keep(call, found)
+
+    def _told(self, kind: type[D]) -> D | None:
+        """The script's draw at this place; None in a run that is recorded, or once parted."""
+        if not self.script or self.parted:
+            return None
+        place = len(self.draws)
+        told = self.script[place] if place < len(self.script) else None
+        if not isinstance(told, kind):
+            self._part(f"draw {place} is of kind {kind.__name__}")
+            return None
+        return told
+
+    def _part(self, why: str) -> None:
+        self.parted = self.parted or why
+
+    def _keep(self, draw: Draw, said: NDArray[S]) -> NDArray[S]:
+        self.draws.append(draw)
+        self._pending = None
+        return said.copy()
+
+
+def _shared(told: NDArray[S], fresh: NDArray[S]) -> NDArray[S]:
+    """What records of both runs got before; the record that differs comes last."""
+    if abs(len(told) - len(fresh)) > 1:
+        return fresh
+    both = min(len(told), len(fresh))
+    fresh[:both] = told[:both]
+    return fresh

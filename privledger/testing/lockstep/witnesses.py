@@ -1,0 +1,131 @@
+"""A witness: everything that one lock needs to be run again by somebody else, as plain JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from numpy.typing import NDArray
+
+from privledger.accounting import Relation
+from privledger.errors import InvalidValue
+from privledger.facts.schema import Schema
+from privledger.facts.values import Json
+from privledger.noise.seeded import generator
+from privledger.plugins.learner import Priced
+from privledger.testing.examples import Example
+from privledger.testing.lockstep.lock import Lock, Pair, fitting_of, lock
+
+FORMAT = 1
+
+
+def table_out(table: Example) -> Json:
+    """A table of the kit as JSON values; missing cells are null."""
+    return {"X": {name: [_plain(cell) for cell in column.tolist()]
+                  for name, column in table.X.items()},
+            "y": [_plain(cell) for cell in table.y.tolist()],
+            "kinds": {name: column.dtype.str for name, column in table.X.items()},
+            "target_kind": table.y.dtype.str}
+
+
+def _plain(cell: Any) -> Any:
+    return None if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def table_in(wire: Json, schema: Schema, unlabelled: bool) -> Example:
+    """The inverse of `table_out`."""
+    X = {name: _array(cells, wire["kinds"][name]) for name, cells in wire["X"].items()}
+    return Example(schema, X, _array(wire["y"], wire["target_kind"]), unlabelled)
+
+
+def _array(cells: list[Any], kind: str) -> NDArray[Any]:
+    if np.dtype(kind).kind == "f":
+        cells = [math.nan if cell is None else cell for cell in cells]
+    return np.array(cells, dtype=kind)
+
+
+def witness_of(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int, ...],
+               found: Lock, *, plain: bool = False) -> Json:
+    """What `replay_witness` takes.
+
+    Args:
+        seeds: of the lock. learner: unfitted; parameters that are no JSON are named in `left_out`.
+    """
+    kind, params, left = type(learner), {}, []
+    held = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    for name, value in held.items():
+        if value is None or isinstance(value, bool | int | float | str):
+            params[name] = value
+        else:
+            left.append(name)
+    first = found.broken[0] if found.broken else None
+    return {"format": FORMAT, "learner": f"{kind.__module__}:{kind.__qualname__}",
+            "params": params, "left_out": sorted(left), "relation": relation, "plain": plain,
+            "seeds": list(seeds), "schema": pair[0].schema.to_dict(),
+            "unlabelled": pair[0].unlabelled, "tables": [table_out(table) for table in pair],
+            "premise": "" if first is None else first.premise,
+            "release": found.release, "why": "" if first is None else first.why,
+            "ratio": found.ratio}
+
+
+def replay_witness(wire: Json, learner: Priced | None = None) -> Lock:
+    """Run the lock of a witness again.
+
+    Args:
+        learner: for a class that cannot be imported by its name, or with parameters left out.
+
+    Raises:
+        InvalidValue: another format of witness.
+    """
+    if wire.get("format") != FORMAT:
+        raise InvalidValue("witness format", wire.get("format"), str(FORMAT))
+    if learner is None:
+        module, _, name = str(wire["learner"]).partition(":")
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        learner = found(**wire["params"])
+    schema = Schema.from_dict(wire["schema"])
+    first, second = (table_in(one, schema, wire["unlabelled"]) for one in wire["tables"])
+    return locked(learner, wire["relation"], (first, second), tuple(wire["seeds"]),
+                  plain=wire["plain"])
+
+
+def locked(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int, ...], *,
+           plain: bool = False) -> Lock:
+    """The lock of these seeds."""
+    fitting = fitting_of(learner, relation, plain=plain, seed=seeds[0])
+    return lock(fitting, pair, generator(*seeds))
+
+
+def smaller(pair: Pair, fails: Callable[[Pair], bool], more: Callable[[], bool]) -> Pair:
+    """The pair with as many common records left out as still fail, by halves and then singly.
+
+    Args:
+        more: whether there is time for another try.
+    """
+    common = min(table.n_records for table in pair)
+    if pair[0].n_records == pair[1].n_records:
+        common -= 1
+    kept, step = list(range(common)), max(1, common // 2)
+    while step and more():
+        place = 0
+        while place < len(kept) and more():
+            tried = kept[:place] + kept[place + step:]
+            if fails(_with(pair, tried, common)):
+                kept = tried
+            else:
+                place += step
+        step //= 2
+    return _with(pair, kept, common)
+
+
+def _with(pair: Pair, kept: list[int], common: int) -> Pair:
+    first, second = (
+        table.take(np.array([*kept, *range(common, table.n_records)], dtype=int))
+        for table in pair)
+    return evolve(first), evolve(second)
