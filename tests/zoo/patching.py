@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import attrs
 import privledger_learners
-from attrs import frozen
+from attrs import define, field, frozen
 
 import privledger
 
@@ -28,6 +28,7 @@ Tool = Literal["lockstep", "noise law", "guessing", "kit"]
 TOOLS: tuple[Tool, ...] = ("lockstep", "noise law", "guessing", "kit")
 # Where they are imported from, installed or not.
 ROOTS = tuple(Path(package.__file__ or "").parent for package in (privledger, privledger_learners))
+_OURS = tuple(str(root) for root in ROOTS)
 
 
 @frozen
@@ -84,7 +85,7 @@ def functions_in(code: CodeType) -> Iterator[CodeType]:
 def changed(fault: Fault) -> list[tuple[CodeType, CodeType]]:
     """Codes of the functions that differ, without and with the fault."""
     before, after = fault.patched()
-    codes = [list(functions_in(compile(text, str(fault.path), "exec", dont_inherit=True)))
+    codes = [list(functions_in(compile(text, str(fault.module.__file__), "exec", dont_inherit=True)))
              for text in (before, after)]
     if [one.co_qualname for one in codes[0]] != [one.co_qualname for one in codes[1]]:
         raise ValueError(f"{fault.name}: other functions than before")
@@ -101,21 +102,43 @@ def _differ(one: CodeType, other: CodeType) -> bool:
                for a, b in zip(one.co_consts, other.co_consts, strict=True))
 
 
-def living(fault: Fault, code: CodeType) -> list[FunctionType]:
-    """Every function of this process that was made from the code of a file."""
-    file = fault.module.__file__
-    return [one for one in gc.get_objects() if type(one) is FunctionType
-            and one.__code__.co_filename == file
-            and one.__code__.co_qualname == code.co_qualname
-            and one.__code__.co_firstlineno == code.co_firstlineno]
+Code = tuple[str, str, int]
+"""Where a function is from: its file, its qualified name, its first line."""
+
+
+@define
+class _Known:
+    """Functions and caches of this process: looked for again when modules were imported since."""
+
+    modules: int = 0
+    functions: dict[Code, list[FunctionType]] = field(factory=dict)
+    caches: list[Any] = field(factory=list)
+
+    def fresh(self) -> _Known:
+        """This, brought up to date."""
+        if self.modules != len(sys.modules):
+            self.functions, self.caches = {}, []
+            for one in gc.get_objects():
+                if type(one) is FunctionType and one.__code__.co_filename.startswith(_OURS):
+                    self.functions.setdefault(_place(one.__code__), []).append(one)
+                elif type(one) is functools._lru_cache_wrapper and str(
+                        getattr(one, "__module__", "")).startswith("privledger"):
+                    self.caches.append(one)
+            self.modules = len(sys.modules)
+        return self
+
+
+def _place(code: CodeType) -> Code:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+_known = _Known()
 
 
 def forget() -> None:
     """Every cached result of the two packages: it was computed by the other code."""
-    for one in gc.get_objects():
-        if type(one) is functools._lru_cache_wrapper and str(
-                getattr(one, "__module__", "")).startswith("privledger"):
-            one.cache_clear()
+    for one in _known.fresh().caches:
+        one.cache_clear()
 
 
 @contextmanager
@@ -137,7 +160,7 @@ def applied(fault: Fault) -> Iterator[None]:
 def _swap_functions(fault: Fault) -> list[Callable[[], None]]:
     undo: list[Callable[[], None]] = []
     for before, after in changed(fault):
-        found = living(fault, before)
+        found = _known.fresh().functions.get(_place(before), [])
         if not found:
             raise ValueError(f"{fault.name}: nobody runs {before.co_qualname}")
         for one in found:

@@ -109,7 +109,7 @@ SUSPECTS: dict[str, Suspect] = {
     "diprime": Suspect(_diprime(variant="base")),
     "diprime-exp": Suspect(_diprime(variant="exp")),
     "diprime-flip": Suspect(_diprime(variant="flip")),
-    "diprime-flip-delta": Suspect(_diprime(variant="flip", delta=1e-5, n_trees=8)),
+    "diprime-flip-delta": Suspect(_diprime(variant="flip", delta=1e-5)),
     "diprime-number": Suspect(_diprime(number=True, n_trees=1, quantile_share=0.0), NUMBER),
     "dpsis": Suspect(_dpsis()),
     "dpsis-number": Suspect(_dpsis(), NUMBER),
