@@ -15,6 +15,7 @@ from privledger.questions.query import Query
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,
+    Broken,
     Chosen,
     ChosenSet,
     Coins,
@@ -25,7 +26,6 @@ from privledger.testing.lockstep.kept import (
     Responses,
     Words,
 )
-from privledger.testing.lockstep.parting import Broken
 from privledger.testing.lockstep.units import unit_within
 
 AROUND = (Coins, Words)

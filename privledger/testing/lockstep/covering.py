@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from privledger.graph import IndividualFilter, Node, OneOf, Parallel, Repeat, Tuning
 from privledger.graph.nodes import children
-from privledger.testing.lockstep.kept import Release, Run
-from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.kept import Broken, Release, Run
 
 
 def allowed(plan: Node, leaf: Node) -> float:

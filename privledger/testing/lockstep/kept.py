@@ -22,6 +22,20 @@ Vector: TypeAlias = tuple[Scope, Ints, NDArray[np.int32]]
 """A scope, units taken by every record, and the rounds each took part in."""
 
 
+@frozen
+class Broken:
+    """A premise that does not hold.
+
+    Attributes:
+        premise: `P1` to `P7`. release: number of the release, from 0; -1 for the whole fit.
+        why: in words, without a value of the table.
+    """
+
+    premise: str
+    release: int
+    why: str
+
+
 @frozen(eq=False)
 class Additive:
     """Noise for a batch of numbers.
@@ -154,6 +168,8 @@ class Run:
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
+        histories: what the ledgers' histories say, without what is new in every run.
+        wrong: what is wrong with them, where that was asked.
         outside: draws made outside any release.
         parted: where a repeated run asked the source for other draws; empty for nowhere.
     """
@@ -165,5 +181,7 @@ class Run:
     spent: float = 0.0
     model: dict[str, object] = Factory(dict)
     failed: str = ""
+    histories: list[str] = Factory(list)
+    wrong: list[Broken] = Factory(list)
     outside: list[Draw] = Factory(list)
     parted: str = ""

@@ -13,8 +13,8 @@ from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.lockstep.answering import answered
 from privledger.testing.lockstep.covering import uncovered
-from privledger.testing.lockstep.kept import Run
-from privledger.testing.lockstep.parting import Broken, parted
+from privledger.testing.lockstep.kept import Broken, Run
+from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.path import Path
 from privledger.testing.lockstep.replay import Fitting
 from privledger.testing.lockstep.sampling import Samples
@@ -92,15 +92,19 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
 
 def _apart(real: Run, quiet: Run, twin: Run) -> Iterator[Broken]:
     """P1, with what every two fits on one table have in common."""
-    # Text of what repeats, but for what is new in every fit (times, names of grants).
-    steady = frozenset(path for path, value in real.model.items()
-                       if quiet.model.get(path) == value) | {"its outputs"}
+    steady = steady_of(real, quiet)
     yield from parted(real, quiet, "in a second fit on the same table", steady)
     yield from parted(real, twin, "on a neighbouring table", steady)
     for run, name in ((quiet, "in a second fit on the same table"),
                       (twin, "on a neighbouring table")):
         if run.parted:
             yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
+
+
+def steady_of(one: Run, again: Run) -> frozenset[str]:
+    """What repeats between two fits on one table: not times, or names of grants."""
+    return frozenset(path for path, value in one.model.items()
+                     if again.model.get(path) == value) | {"its outputs"}
 
 
 def _worst(broken: tuple[Broken, ...], found: list[Shown], along: float) -> Lock:

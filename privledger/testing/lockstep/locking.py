@@ -15,9 +15,9 @@ from privledger.plugins.learner import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import relation_of, takes_tables
+from privledger.testing.lockstep.besides import besides
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
 from privledger.testing.lockstep.neighbouring import first_pairs
-from privledger.testing.lockstep.probing import probed
 from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
 
 SHRINKING = 0.5
@@ -141,20 +141,21 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
     audit = Audit(learner, chosen, count("seed", seed, least=0), start,
                   start + positive("seconds", seconds))
     rng = generator(audit.seed, 1)
-    sources = [first_pairs(one, chosen, rng) for one in examples_for(learner, example)]
+    bases = examples_for(learner, example)
+    sources = [first_pairs(one, chosen, rng) for one in bases]
     for turn, pair in enumerate(_in_turn(sources)):
         if turn >= len(sources) and not audit.more():
             break
-        if audit.lock(pair).broken or (turn < len(sources) and _besides(audit, pair, rng)):
+        if audit.lock(pair).broken or (
+                turn < len(sources) and _besides(audit, pair, bases[turn], rng)):
             break
     return audit.verdict()
 
 
-def _besides(audit: Audit, pair: Pair, rng: Generator) -> bool:
+def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     """What needs one table only: grants, and the path of a plain table. Whether it broke."""
-    table = max(pair, key=lambda one: one.n_records)
     fitting = fitting_of(audit.learner, audit.relation, seed=audit.seed)
-    for found in probed(fitting, table, rng):
+    for found in besides(fitting, table, rng):
         audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
         return True
     return takes_tables(audit.learner) and bool(audit.lock(pair, plain=True).broken)

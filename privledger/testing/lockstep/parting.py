@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from privledger.graph import to_json
-from privledger.testing.lockstep.kept import Grant, Run
-
-
-@frozen
-class Broken:
-    """A premise that does not hold.
-
-    Attributes:
-        premise: `P1` to `P7`. release: number of the release, from 0; -1 for the whole fit.
-        why: in words, without a value of the table.
-    """
-
-    premise: str
-    release: int
-    why: str
+from privledger.testing.lockstep.kept import Broken, Grant, Run
 
 
 def parted(first: Run, other: Run, other_name: str, steady: frozenset[str]) -> Iterator[Broken]:
@@ -59,6 +43,8 @@ def _grants(first: Run, other: Run, other_name: str) -> Iterator[Broken]:
     mine, theirs = ([*run.grants, *run.idle] for run in (first, other))
     if [_said(grant) for grant in mine] != [_said(grant) for grant in theirs]:
         yield Broken("P1", -1, f"{other_name}, plans, charges or ends of the grants are others")
+    if first.histories != other.histories:
+        yield Broken("P1", -1, f"{other_name}, the ledger's history says something else")
     if first.spent != other.spent:
         yield Broken("P1", -1, f"{other_name}, the ledger's total is another")
     if first.model.keys() != other.model.keys():

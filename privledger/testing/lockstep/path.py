@@ -13,8 +13,7 @@ import numpy as np
 from attrs import define, field
 
 from privledger.ledger.individual import RECORD_UNITS
-from privledger.testing.lockstep.kept import Run, Vector
-from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.kept import Broken, Run, Vector
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.shown import TOLERANCE, Shown
 
@@ -76,8 +75,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
         if any(step.kind == "filter" for step in chain) and not samples_of(one):
             losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
-        for one, other in zip(mine.vectors, theirs.vectors, strict=True):
-            yield from _vectors(one, other, losses[number])
+        for before, after in zip(mine.vectors, theirs.vectors, strict=True):
+            yield from _vectors(before, after, losses[number])
 
 
 def _vectors(mine: Vector, theirs: Vector, squared: float) -> Iterator[Broken]:

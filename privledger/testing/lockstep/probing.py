@@ -21,8 +21,7 @@ from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect, recording
 from privledger.testing.lockstep.covering import uncovered
-from privledger.testing.lockstep.kept import Run
-from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.kept import Broken, Run
 from privledger.testing.lockstep.replay import AMPLE, Fitting, Recorder, Releasing, grant_of, tapped
 from privledger.testing.lockstep.tap import Tap
 
@@ -151,24 +150,36 @@ def _over(prober: Prober) -> Iterator[Broken]:
         return
 
 
-def _twice(fitting: Fitting, table: Example, rng: Generator,
-           spent: float) -> Iterator[Broken]:
-    """A budget for one fit is refused to a second one."""
-    if not spent > 0:
-        return
-    # What one fit was booked at, so that a second one cannot fit, whatever the first left.
-    budget = Budget(spent * AMPLE, fitting.delta)
+def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
+              fits: int) -> tuple[int, int]:
+    """How many of so many fits a budget grants, and how often rows were read for them."""
+    granted = 0
     with repeatable(fitting.seed), tapped(Prober(_tap(rng))):
-        ledger = Ledger.create(None, budget=budget, relation=fitting.relation,
-                               mode="simulation", seed=0)
+        ledger = Ledger.create(None, budget=Budget(spent, fitting.delta),
+                               relation=fitting.relation, mode="simulation", seed=0)
         data = protect(ledger, table)
-        for turn in (0, 1):
+        for _ in range(fits):
             try:
                 fresh(fitting.learner).fit(data)
             except BudgetExceeded:
-                return
+                break
             except PrivledgerError:
-                if turn == 0:
-                    return
-    yield Broken("P7", -1, "two fits were granted from a budget for one")
+                continue
+            granted += 1
+        return granted, data._vault.opened
+
+
+def _twice(fitting: Fitting, table: Example, rng: Generator,
+           spent: float) -> Iterator[Broken]:
+    """A budget for one fit is refused to a second one; half a budget to the first."""
+    if not spent > 0:
+        return
+    # What one fit was booked at, so that a second one cannot fit, whatever the first left.
+    if _budgeted(fitting, table, rng, spent * AMPLE, 2)[0] > 1:
+        yield Broken("P7", -1, "two fits were granted from a budget for one")
+    granted, read = _budgeted(fitting, table, rng, spent * 0.75, 1)
+    if granted:
+        yield Broken("P7", -1, "a fit was granted that is over its budget")
+    if read:
+        yield Broken("P7", -1, "rows were read for a fit that was refused")
 

@@ -25,6 +25,7 @@ from privledger.noise.seeded import repeatable
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
+from privledger.testing.lockstep import rereading
 from privledger.testing.lockstep.digest import Digester
 from privledger.testing.lockstep.kept import Grant, Release, Run
 from privledger.testing.lockstep.tap import Tap
@@ -136,8 +137,13 @@ class Fitting:
         """What the learner claims beside its epsilon."""
         return delta_of(self.learner)
 
-    def run(self, table: Example, tap: Tap, told: tuple[object, ...] = ()) -> Run:
-        """One fit. An error of the fit is part of what is seen."""
+    def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
+            again: bool = False) -> Run:
+        """One fit. An error of the fit is part of what is seen.
+
+        Args:
+            again: whether both verifiers read the histories, too.
+        """
         recorder, run = Recorder(tap, told), Run(table.n_records)
         with repeatable(self.seed), tapped(recorder), recording() as asked:
             try:
@@ -153,6 +159,9 @@ class Fitting:
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
         run.idle = [grant_of(one) for one in idle]
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
+        run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
+        run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
+                     ] if again else []
         return run
 
     def fitted(self, table: Example) -> Any:

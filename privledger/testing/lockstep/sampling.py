@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from privledger.graph import Context
-from privledger.testing.lockstep.kept import Coins, Release, Run
-from privledger.testing.lockstep.parting import Broken
+from privledger.testing.lockstep.kept import Broken, Coins, Release, Run
 
 
 def samples_of(one: Release) -> list[Context]:

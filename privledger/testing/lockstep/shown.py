@@ -21,9 +21,8 @@ from privledger.mechanisms import (
     TopK,
 )
 from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
-from privledger.testing.lockstep.kept import Chosen, ChosenSet, Release, Responses
+from privledger.testing.lockstep.kept import Broken, Chosen, ChosenSet, Release, Responses
 from privledger.testing.lockstep.laws import Loss, response_loss, selection_loss, set_loss
-from privledger.testing.lockstep.parting import Broken
 
 TOLERANCE = 1e-9
 """Relative room for float errors of the laws; honest ratios do not pass it."""

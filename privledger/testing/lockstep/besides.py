@@ -1,0 +1,37 @@
+"""What a lock asks once of a learner: tables far apart, histories read twice, plain tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from privledger.noise.seeded import Generator, generator
+from privledger.testing.examples import Example
+from privledger.testing.lockstep.kept import Broken
+from privledger.testing.lockstep.lock import steady_of
+from privledger.testing.lockstep.parting import parted
+from privledger.testing.lockstep.probing import probed
+from privledger.testing.lockstep.replay import Fitting
+from privledger.testing.lockstep.tap import Steering, Tap
+from privledger.testing.replaying import others_of
+
+
+def besides(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
+    """P1 on tables that share nothing, both verifiers on the histories, and P7."""
+    yield from _far(fitting, table, rng)
+    yield from probed(fitting, table, rng)
+
+
+def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
+    """With equal answers no table makes another run: what follows from an exact count or from an
+    extreme shows here, where one record more would hide it."""
+    taps = [generator(int(seed)) for seed in rng.integers(0, 1 << 62, size=4)]
+    first = Tap(taps[0], Steering(uniform=0.5))
+    real = fitting.run(table, first, again=True)
+    yield from real.wrong
+    told = tuple(one.answer for one in real.releases)
+    again = fitting.run(table, Tap(taps[1], script=tuple(first.draws)), told)
+    steady = steady_of(real, again)
+    for place, (name, other) in enumerate(others_of(table, fitting.relation).items()):
+        # Draws are fresh: coins and words of other records are others.
+        run = fitting.run(other, Tap(taps[2 + place % 2], script=tuple(first.draws)), told)
+        yield from parted(real, run, f"with {name}", steady)
