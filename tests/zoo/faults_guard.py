@@ -188,7 +188,8 @@ FAULTS: tuple[Fault, ...] = (
         "The history tells how many trials there were, which must stay secret."),
     Fault(
         "failing-trials-drawn-again", "tuning", TUNED,
-        "            found = self._one(branch(node.node, bool(self.why)), data, candidate, shown)\n",
+        "            found = self._one(branch(node.node, bool(self.why)), data, candidate, "
+        "shown)\n",
         "            while isinstance((found := self._one(branch(node.node, bool(self.why)), data, "
         "candidate, shown)).output, _Failed): candidate = inside.source.integer_below(self"
         ".candidates)\n",

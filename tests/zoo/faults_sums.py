@@ -135,7 +135,7 @@ FAULTS: tuple[Fault, ...] = (
         "refuses-extremes", "class of an error", BLOCKS,
         "        values: NDArray[np.float64] = (column - self.center) / self.scale\n",
         "        values: NDArray[np.float64] = (column - self.center) / (self.scale if np.nanmax("
-        "np.abs(column - self.center), initial=0.0) < 0.995 * self.scale else refuse_code())\n",
+        "np.abs(column - self.center), initial=0.0) < 0.9995 * self.scale else refuse_code())\n",
         "sgbdt-number", (LOCK, KIT),
         "Whether somebody is at a bound decides whether there is an answer or an error."),
     Fault(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from types import FrameType
 from typing import Any
 
 from attrs import frozen
 
 from privledger.testing import CHECKS, LearnerCheckFailed
 from privledger.testing.lockstep import lockstep
-from tests.zoo.patching import Fault, Tool, applied
+from tests.zoo.patching import Fault, Tool, applied, changed
 from tests.zoo.suspects import SUSPECTS, Suspect
 
 LISTS = ("sums", "choices", "guard", "prices", "noise", "learners")
@@ -88,6 +90,24 @@ def honest(tools: Iterable[Tool], seed: int) -> Iterator[Outcome]:
     for tool in tools:
         for name in SUSPECTS:
             yield hunted(name, None, tool, seed)
+
+
+def runs(fault: Fault) -> bool:
+    """Whether one fit of its learner comes to the code that the fault is in."""
+    ((_, after),) = changed(fault)
+    suspect, seen = SUSPECTS[fault.learner], set[tuple[str, int]]()
+
+    def notice(frame: FrameType, event: str, argument: object) -> None:
+        seen.add((frame.f_code.co_qualname, frame.f_code.co_firstlineno))
+
+    with applied(fault), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.setprofile(notice)
+        try:
+            suspect.fit()
+        finally:
+            sys.setprofile(None)
+    return (after.co_qualname, after.co_firstlineno) in seen
 
 
 def as_row(outcome: Outcome) -> dict[str, Any]:

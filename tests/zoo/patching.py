@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Literal
 
 import attrs
@@ -85,7 +85,8 @@ def functions_in(code: CodeType) -> Iterator[CodeType]:
 def changed(fault: Fault) -> list[tuple[CodeType, CodeType]]:
     """Codes of the functions that differ, without and with the fault."""
     before, after = fault.patched()
-    codes = [list(functions_in(compile(text, str(fault.module.__file__), "exec", dont_inherit=True)))
+    file = str(fault.module.__file__)
+    codes = [list(functions_in(compile(text, file, "exec", dont_inherit=True)))
              for text in (before, after)]
     if [one.co_qualname for one in codes[0]] != [one.co_qualname for one in codes[1]]:
         raise ValueError(f"{fault.name}: other functions than before")
@@ -118,14 +119,37 @@ class _Known:
         """This, brought up to date."""
         if self.modules != len(sys.modules):
             self.functions, self.caches = {}, []
-            for one in gc.get_objects():
+            for one in _reached():
                 if type(one) is FunctionType and one.__code__.co_filename.startswith(_OURS):
                     self.functions.setdefault(_place(one.__code__), []).append(one)
-                elif type(one) is functools._lru_cache_wrapper and str(
-                        getattr(one, "__module__", "")).startswith("privledger"):
+                elif type(one) is functools._lru_cache_wrapper:
                     self.caches.append(one)
             self.modules = len(sys.modules)
         return self
+
+
+_HOLDERS = (FunctionType, CellType, functools._lru_cache_wrapper, property, classmethod,
+            staticmethod, functools.partial, functools.cached_property, dict, list, tuple,
+            MappingProxyType)
+
+
+def _reached() -> Iterator[Any]:
+    """What modules of the two packages hold: functions, classes, and what these hold."""
+    waiting: list[Any] = [vars(module) for name, module in list(sys.modules.items())
+                          if name.partition(".")[0] in ("privledger", "privledger_learners")]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        ours = isinstance(one, _HOLDERS) or (
+            isinstance(one, type) and one.__module__.startswith("privledger"))
+        if not ours or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one, FunctionType):  # not its globals, which are the module's
+            waiting += [*(one.__closure__ or ()), *vars(one).values()]
+        else:
+            waiting += gc.get_referents(one)
 
 
 def _place(code: CodeType) -> Code:
@@ -133,6 +157,12 @@ def _place(code: CodeType) -> Code:
 
 
 _known = _Known()
+
+
+def functions_of(fault: Fault, code: CodeType) -> list[FunctionType]:
+    """Every function of this process that has the code of a function of the fault's file."""
+    assert fault.module  # it must be imported before it can be changed
+    return _known.fresh().functions.get(_place(code), [])
 
 
 def forget() -> None:
@@ -144,7 +174,6 @@ def forget() -> None:
 @contextmanager
 def applied(fault: Fault) -> Iterator[None]:
     """The process with the fault in it."""
-    fault.module  # noqa: B018  # it must be imported before it can be changed
     undo = [*_swap_functions(fault), *_set_values(fault)]
     if not undo:
         raise ValueError(f"{fault.name}: nothing would change")
@@ -160,7 +189,7 @@ def applied(fault: Fault) -> Iterator[None]:
 def _swap_functions(fault: Fault) -> list[Callable[[], None]]:
     undo: list[Callable[[], None]] = []
     for before, after in changed(fault):
-        found = _known.fresh().functions.get(_place(before), [])
+        found = functions_of(fault, before)
         if not found:
             raise ValueError(f"{fault.name}: nobody runs {before.co_qualname}")
         for one in found:

@@ -80,13 +80,13 @@ class Overreaching(Probe):
 
     def _ask(self, session: pl.Session, data: pl.Dataset) -> Answers:
         sample, whole = data.poisson(self.RATE), data.poisson(0.9)
+        again = [data.poisson(self.RATE) for _ in range(self.TRIES)]
         asked: Answers = []
-        for handle in (data, sample, whole):
-            for _ in range(self.TRIES):
-                try:
-                    asked.append(session.release(self._laplace(0.3), handle.count()))
-                except pl.NotGranted:
-                    break
+        for handle in (data, data, whole, sample, sample, *again):
+            try:
+                asked.append(session.release(self._laplace(0.3), handle.count()))
+            except pl.NotGranted:
+                asked.append("refused")
         return asked
 
 

@@ -15,6 +15,7 @@ from privledger.testing.examples import (
     example_schema,
     without_some,
 )
+from privledger.testing.fitting import ways
 from tests.zoo import probes
 
 REPLACE, LABEL = "replace_one", "replace_label"
@@ -37,6 +38,12 @@ class Suspect:
         """A table for it."""
         found = example(example_schema(self.task), self.task, rows)
         return without_some(found) if getattr(self.make(), "unlabelled", False) else found
+
+    def fit(self) -> Any:
+        """One private fit."""
+        learner, table = self.make(), self.example()
+        way = ways(learner)[-1 if self.plain else 0]
+        return way.fit(table)
 
 
 def _gbdt(number: bool = False, **named: Any) -> Callable[[], Any]:
