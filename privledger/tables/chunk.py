@@ -53,6 +53,11 @@ class Rows:
         """How many records: private under add_remove."""
         return self.features.n_rows
 
+    @property
+    def n_protected(self) -> int:
+        """How many records the whole protected table has."""
+        return self.n if self.parent is None else self.parent[0].n_protected
+
     def positions(self) -> NDArray[np.int64]:
         """Where these records stand in the order given to `protect`, shape (n_records,)."""
         if self.parent is None:

@@ -168,6 +168,7 @@ class Run:
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
+        promises: relation and mode of every ledger that was asked.
         histories: what the ledgers' histories say, without what is new in every run.
         wrong: what is wrong with them, where that was asked.
         outside: draws made outside any release.
@@ -181,6 +182,7 @@ class Run:
     spent: float = 0.0
     model: dict[str, object] = Factory(dict)
     failed: str = ""
+    promises: list[tuple[str, str]] = Factory(list)
     histories: list[str] = Factory(list)
     wrong: list[Broken] = Factory(list)
     outside: list[Draw] = Factory(list)

@@ -137,6 +137,11 @@ class Fitting:
         """What the learner claims beside its epsilon."""
         return delta_of(self.learner)
 
+    @property
+    def promise(self) -> tuple[str, str]:
+        """Relation and mode of every ledger of a run."""
+        return self.relation, "private" if self.plain else "simulation"
+
     def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
             again: bool = False) -> Run:
         """One fit. An error of the fit is part of what is seen.
@@ -159,6 +164,7 @@ class Fitting:
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
         run.idle = [grant_of(one) for one in idle]
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
+        run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
         run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
         run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
                      ] if again else []
