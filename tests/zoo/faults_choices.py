@@ -101,8 +101,8 @@ FAULTS: tuple[Fault, ...] = (
         "Only categories that somebody has can be chosen."),
     Fault(
         "squares-over-the-root", "sensitivity", SPLITS,
-        'np.einsum("ij,ij->i", held, held) / np.maximum(held.sum(axis=1), 1.0)',
-        'np.einsum("ij,ij->i", held, held) / np.maximum(held.sum(axis=1), 1.0)**0.5',
+        'np.einsum("ij,ij->i", held, held) / np.where(size > 0, size, 1.0)',
+        'np.einsum("ij,ij->i", held, held) / np.where(size > 0, size, 1.0)**0.5',
         "joint", (LOCK,),
         "Squares are divided by the root of a side's size: a record moves them by such a root."),
     Fault(

@@ -14,8 +14,8 @@ INSIDE = "privledger/guard/inside.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "sample-at-twice-the-rate", "Poisson sample", MEMBERS,
-        "self._source.bernoulli(step.context.rate, rows.n)",
-        "self._source.bernoulli(min(1.0, 2 * step.context.rate), rows.n)",
+        "        return source.bernoulli(rate, rows.n)\n",
+        "        return source.bernoulli(min(1.0, 2 * rate), rows.n)\n",
         "sgbdt-sampled", (LOCK,),
         "Records enter with twice the probability that is paid for."),
     Fault(
@@ -26,8 +26,8 @@ FAULTS: tuple[Fault, ...] = (
         "Every round uses the first round's sample, and is priced as a fresh one."),
     Fault(
         "sample-of-eight-repeated", "private coins", MEMBERS,
-        "self._source.bernoulli(step.context.rate, rows.n)",
-        "np.resize(self._source.bernoulli(step.context.rate, 8), rows.n)",
+        "        return source.bernoulli(rate, rows.n)\n",
+        "        return np.resize(source.bernoulli(rate, 8), rows.n)\n",
         "sgbdt-sampled", (LOCK,),
         "Records share eight coins: whether one is in is seen from the others."),
     Fault(
@@ -83,14 +83,15 @@ FAULTS: tuple[Fault, ...] = (
         "A block in which every record counts one is paid for by nobody."),
     Fault(
         "charged-at-most-half", "individual filter", SPENDS,
-        "        np.minimum(squares, top, out=squares)\n",
-        "        np.minimum(squares, top / 2, out=squares)\n",
+        "        np.minimum(squares, top, out=squares)\n        return spend.admit(",
+        "        np.minimum(squares, top / 2, out=squares)\n        return spend.admit(",
         "sgbdt-filter", (LOCK,),
         "Whoever uses more than half of a round pays half of it."),
     Fault(
         "top-by-the-mean", "others' spends", SPENDS,
-        "        top = sum(weights)\n",
-        "        top = min(sum(weights), 1.2 * float(squares.mean()))\n",
+        "        top = sum(weights)\n        np.minimum(squares, top, out=squares)\n        return spend",
+        "        top = min(sum(weights), 1.2 * float(squares.mean()))\n"
+        "        np.minimum(squares, top, out=squares)\n        return spend",
         "sgbdt-filter", (LOCK,),
         "What a record pays depends on the mean of all, so on every other record."),
     Fault(

@@ -135,7 +135,7 @@ FAULTS: tuple[Fault, ...] = (
         "refuses-extremes", "class of an error", BLOCKS,
         "        values: NDArray[np.float64] = (column - self.center) / self.scale\n",
         "        values: NDArray[np.float64] = (column - self.center) / (self.scale if np.nanmax("
-        "np.abs(column - self.center), initial=0.0) < 0.9995 * self.scale else refuse_code())\n",
+        "column, initial=-1e9) < self.center + 0.9995 * self.scale else refuse_code())\n",
         "sgbdt-number", (LOCK, KIT),
         "Whether somebody is at a bound decides whether there is an answer or an error."),
     Fault(
@@ -152,22 +152,20 @@ FAULTS: tuple[Fault, ...] = (
         "The sample is drawn, paid for as a sample, and everybody takes part."),
     Fault(
         "coins-by-rank", "private coins", CELLS,
-        "            words = rows.source.integers64(rows.n) % np.uint64(",
-        "            words = np.argsort(np.argsort(rows.features.arrays[0])).astype(np.uint64) "
-        "% np.uint64(",
+        "            words = rows.source.integers64(coined) %",
+        "            words = np.argsort(np.argsort(rows.features.arrays[0])).astype(np.uint64) %",
         "mrf", (LOCK,),
         "Parts follow from ranks: one record moves all those above it to another part."),
     Fault(
         "coins-by-position", "private coins", CELLS,
-        "            words = rows.source.integers64(rows.n) % np.uint64(",
-        "            words = np.arange(rows.n, dtype=np.uint64) % np.uint64(",
+        "            words = rows.source.integers64(coined) %",
+        "            words = np.arange(coined, dtype=np.uint64) %",
         "dpboost-parts", (LOCK,),
         "Without a record everybody behind it is in another part: parts are not independent."),
     Fault(
         "one-coin-for-eight", "private coins", CELLS,
-        "            words = rows.source.integers64(rows.n) % np.uint64(",
-        "            words = np.repeat(rows.source.integers64(rows.n // 8 + 1), 8)[:rows.n] % "
-        "np.uint64(",
+        "            words = rows.source.integers64(coined) %",
+        "            words = np.repeat(rows.source.integers64(coined // 8 + 1), 8)[:coined] %",
         "search", (LOCK,),
         "Eight records share a coin: what is seen of seven tells where the eighth is."),
     Fault(

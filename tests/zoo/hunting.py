@@ -14,6 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from privledger.testing import CHECKS, LearnerCheckFailed
+from privledger.testing.fitting import ways
+from privledger.testing.guessing import guessing_audit
 from privledger.testing.lockstep import lockstep
 from tests.zoo.patching import Fault, Tool, applied, changed
 from tests.zoo.suspects import SUSPECTS, Suspect
@@ -22,6 +24,8 @@ LISTS = ("sums", "choices", "guard", "prices", "noise", "learners")
 FAULTS: tuple[Fault, ...] = tuple(
     fault for name in LISTS for fault in importlib.import_module(f"tests.zoo.faults_{name}").FAULTS)
 LOCK_SECONDS = 0.5
+GUESSES = 1000
+"""Fits at most: enough for a leak, not for a tenth of the noise."""
 SLOW_CHECKS = ("epsilon-holds",)
 """Fits by the hundred: guessing is the tool for that."""
 
@@ -59,8 +63,16 @@ def by_kit(suspect: Suspect, fault: Fault | None, seed: int) -> str:
     return ""
 
 
+def by_guessing(suspect: Suspect, fault: Fault | None, seed: int) -> str:
+    """What bets on which table a fit was of have disproved."""
+    learner = suspect.make()
+    found = guessing_audit(learner, suspect.example(), fits=GUESSES, seed=seed, patient=False,
+                           way=ways(learner)[-1 if suspect.plain else 0])
+    return "" if found.holds else f"epsilon {found.epsilon_low:.3g} or more"
+
+
 HUNTS: dict[Tool, Callable[[Suspect, Fault | None, int], str]] = {
-    "lockstep": by_lockstep, "kit": by_kit}
+    "lockstep": by_lockstep, "guessing": by_guessing, "kit": by_kit}
 """The tools that are there."""
 
 
