@@ -151,6 +151,8 @@ class Grant:
         vectors: scope, units taken and rounds of every record under each filter, in order.
         status: how the history says it ended.
         trial: whether it is a run inside a tuning.
+        items: how many releases the history itemises. tunings: cells that each of its tunings was
+            itemised with.
     """
 
     plan: Node
@@ -158,6 +160,8 @@ class Grant:
     vectors: list[Vector] = Factory(list)
     status: str = ""
     trial: bool = False
+    items: int = 0
+    tunings: tuple[int, ...] = ()
 
 
 @define(eq=False)

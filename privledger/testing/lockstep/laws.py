@@ -7,7 +7,7 @@ up to `TOLERANCE` of the price it is compared with. docs/proofs/lockstep.md, pre
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from privledger.testing.lockstep.flips import log_flips
 from privledger.testing.lockstep.kept import Chosen, ChosenSet, Floats, Ints, Responses
 from privledger.testing.lockstep.subsets import MOST_PAIRS, set_log_laws, sets_met
+
+Whole: TypeAlias = NDArray[np.int64] | NDArray[np.object_]
 
 TOLERANCE = 1e-9
 """Of a ratio of loss to price; floats are right to far less (tests: mpmath)."""
@@ -135,8 +137,9 @@ def additive_shift(a: object, b: object, scale: object, grid: object = 1.0) -> S
     if one.shape != other.shape:
         return Shift(math.inf, math.inf)
     with np.errstate(all="ignore"):
-        unit: Any = np.asarray(scale, dtype=np.float64) * np.asarray(grid, dtype=np.float64)
-        shift = np.abs(one - other) / np.ravel(unit)
+        unit = np.atleast_1d(np.asarray(scale, dtype=np.float64)
+                             * np.asarray(grid, dtype=np.float64))
+        shift = np.abs(one - other) / unit.ravel()
     shift[one == other] = 0.0
     if not np.isfinite(shift).all():
         return Shift(math.inf, math.inf)
@@ -170,7 +173,7 @@ def _not_aligned(a: Chosen, b: Chosen) -> str:
     return "" if np.array_equal(one, other) else "the total weight of a segment differs"
 
 
-def _whole(weights: Ints) -> NDArray[Any]:
+def _whole(weights: Ints) -> Whole:
     """Weights whose sums are exact: beyond 64 bits as Python's own numbers."""
     if float(weights.astype(np.float64).sum()) < 2.0**62:
         return weights.astype(np.int64)
@@ -198,7 +201,7 @@ def _exponential_loss(a: Chosen, b: Chosen) -> Loss:
                  np.maximum.reduceat(-gap - slack, begins))
 
 
-def _densities(draw: Chosen) -> tuple[NDArray[Any], Floats, Floats]:
+def _densities(draw: Chosen) -> tuple[Whole, Floats, Floats]:
     """Cumulative weight, log-probability of a unit of weight, and its error, per candidate."""
     begins, sizes = draw.starts[:-1], np.diff(draw.starts)
     best = np.repeat(np.maximum.reduceat(draw.scores, begins), sizes)
@@ -207,4 +210,5 @@ def _densities(draw: Chosen) -> tuple[NDArray[Any], Floats, Floats]:
     mass = np.exp(far) * draw.weights.astype(np.float64)
     total = np.log(np.add.reduceat(mass, begins))
     error = np.repeat(_ROUNDING * (sizes + np.abs(total) + 4.0), sizes) - _ROUNDING * far
-    return np.cumsum(_whole(draw.weights)), far - np.repeat(total, sizes), error
+    ends: Whole = np.add.accumulate(_whole(draw.weights))
+    return ends, far - np.repeat(total, sizes), error

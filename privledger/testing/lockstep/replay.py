@@ -15,7 +15,7 @@ from attrs import define, field
 
 from privledger.accounting import Relation
 from privledger.errors import public_name
-from privledger.graph import Node
+from privledger.graph import Node, Tuning
 from privledger.guard import Ledger, Session
 from privledger.guard.handle import _granted
 from privledger.guard.session import Branch, Granted
@@ -194,7 +194,11 @@ def grant_of(session: Granted) -> Grant:
     """What became of one grant."""
     state = session._history.full().grants[session.grant]
     found = Grant(session.plan, status=state.status, trial=isinstance(session, Branch))
-    found.charge = state.charged
+    found.charge, found.items = state.charged, state.releases
+    log = session._inside.log
+    nodes, columns = list(log._nodes), log.columns()
+    found.tunings = tuple(int(cells) for place, cells in zip(
+        columns["node"], columns["cells"], strict=True) if isinstance(nodes[place][1], Tuning))
     for scope, spend in session._inside.spends._taken.values():
         found.vectors.append((scope, spend.taken().copy(), spend.rounds.copy()))
     return found

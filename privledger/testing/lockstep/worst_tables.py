@@ -1,0 +1,395 @@
+"""Search for the neighbouring tables on which a release says most about the one record.
+
+Bounds are reached by a few extreme rows, repeated: what matters is where they lie and how often
+they occur. So tables are climbed by rows and multiplicities, small ones first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import product
+from typing import TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from privledger.facts.schema import Column, Schema
+from privledger.noise.seeded import SeededSource
+from privledger.testing.examples import Example
+from privledger.testing.lockstep.neighbours import Cell, Pair, Row, columns_of, grouped, rows_of
+
+NEAR = 0.9999
+"""Part of the target at which a search stops: nothing is left to find."""
+
+Item = TypeVar("Item")
+
+_TIMES = (1, 8, 160)
+_PATIENCE = 60  # moves without a gain
+_FIRST = 12  # starts before the first climb
+_BEST = 8  # pairs that a climb may begin at
+_MOST_KINDS = 12  # of rows in one table, if it began with fewer
+_STEPS = 80  # of a ladder of numbers
+
+
+@frozen
+class Found:
+    """What a search ended with.
+
+    Attributes:
+        value: the largest score, of `pair`. tables: how many pairs were looked at.
+    """
+
+    pair: Pair
+    value: float
+    tables: int
+
+
+@frozen(eq=False)
+class _Dice:
+    """Public coins of a search."""
+
+    seed: int
+    source: SeededSource = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "source", SeededSource(self.seed))
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        return items[self.source.integer_below(len(items))]
+
+    def shuffled(self, items: Iterable[Item]) -> list[Item]:
+        left, found = list(items), []
+        while left:
+            place = self.source.integer_below(len(left))
+            left[place], left[-1] = left[-1], left[place]
+            found.append(left.pop())
+        return found
+
+    def chance(self, percent: int) -> bool:
+        return self.source.integer_below(100) < percent
+
+    def share(self) -> float:
+        return self.source.integer_below(1 << 20) / (1 << 20)
+
+
+def search(score: Callable[[Pair], float], start: Example | Schema, relation: str, *,
+           seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30, target: float = 1.0,
+           most_rows: int = 4096, first: Sequence[Pair] = ()) -> Found:
+    """Climb to the pair of neighbours with the largest score.
+
+    Args:
+        score: what is climbed, usually loss over price; whatever it raises goes through.
+        seconds: CPU time of this process, after which no new table is tried. steps: how many
+            pairs are tried at most.
+        target: a search ends at `NEAR` of it.
+        start, relation, seed, most_rows, first: as for `climbing`.
+    """
+    until = time.process_time() + seconds
+    tries = climbing(start, relation, seed=seed, most_rows=most_rows, first=first)
+    pair = best = next(tries)
+    value = most = score(pair)
+    tables = 1
+    while most < NEAR * target and tables < steps and time.process_time() < until:
+        pair = tries.send(value)
+        value = score(pair)
+        tables += 1
+        if value > most:
+            best, most = pair, value
+    return Found(best, most, tables)
+
+
+def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_rows: int = 0,
+             most_rows: int = 4096, first: Sequence[Pair] = ()
+             ) -> Generator[Pair, float, None]:
+    """Pairs of neighbours to try, without an end; each is answered by its score (`send`).
+
+    Args:
+        start: the schema, or a table whose own rows join those that are tried.
+        seed: of public coins; equal ones and equal scores give equal pairs.
+        least_rows, most_rows: of each table.
+        first: pairs to look at before all others.
+    """
+    schema = start.schema if isinstance(start, Example) else start
+    own = rows_of(start) if isinstance(start, Example) else []
+    dice = _Dice(seed)
+    moves = _Moves(schema, relation, dice, own, least_rows, most_rows)
+    starts = iter([pair for pair in (*first, *_from(own, schema, relation),
+                                     *starting_pairs(schema, relation, seed)) if moves.fits(pair)])
+    climb, turn = _Climb(dice), 0
+    while True:
+        # The first few starts, then climbs and other starts in turn.
+        fresh = next(starts, None) if turn < _FIRST + len(first) or turn % 2 else None
+        turn += 1
+        pair = moves.of(climb.pair) if fresh is None and climb.pair is not None else fresh
+        if pair is None:
+            climb.told(None, 0.0, False)
+        else:
+            climb.told(pair, (yield pair), fresh is not None)
+
+
+@define(eq=False)
+class _Climb:
+    """Where a climb stands: every move that does not lose is kept, until none gains for long."""
+
+    dice: _Dice
+    value: float = -1.0
+    pair: Pair | None = None
+    idle: int = 0
+    best: list[tuple[float, int, Pair]] = field(factory=list)
+
+    def told(self, pair: Pair | None, value: float, fresh: bool) -> None:
+        """What a pair was worth; None for a move that was none."""
+        gain = pair is not None and value > self.value * (1 + 1e-6) + 1e-9
+        if pair is not None and (gain or (value >= self.value and not fresh)):
+            self.value, self.pair = value, pair
+        if pair is not None and (fresh or gain):
+            self.best.append((value, -len(self.best), pair))
+            self.best.sort(key=lambda one: one[:2], reverse=True)
+            del self.best[_BEST:]
+        self.idle = 0 if gain else self.idle + (not fresh)
+        if self.idle >= _PATIENCE and self.best:
+            # Half of the climbs begin again at the best so far.
+            again = self.best[0] if self.dice.chance(50) else self.dice.pick(self.best)
+            self.value, self.pair, self.idle = again[0], again[2], 0
+
+
+def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[Pair]:
+    """Pairs that are bad for something: nobody and one; equal ones and a stranger; two camps;
+    a feature in the order of the target, and one record against it.
+
+    Small and large tables take turns: the first few are of every kind.
+    """
+    dice = _Dice(seed)
+    corners = _corners(schema, dice)
+    crowds = list(_crowds(corners))
+    kinds: list[list[Pair]] = [_ladder_pairs(schema, relation)]
+    for times in (0, *_TIMES):
+        for some in ([()],) if times == 0 else (crowds[:len(corners)], crowds[len(corners):]):
+            kinds.append([Pair(schema, grouped((row, times) for row in crowd), old, new)
+                          for crowd in some
+                          for old, new in _last(corners, schema, relation, dice, len(crowd))])
+    found: dict[Pair, None] = {}
+    waiting = [dice.shuffled(dict.fromkeys(pairs)) for pairs in kinds]
+    while any(waiting):
+        found.update((pairs.pop(), None) for pairs in waiting if pairs)
+    return list(found)
+
+
+def _ladder_pairs(schema: Schema, relation: str) -> list[Pair]:
+    """The record that differs is out of order; in a replacement the old one was in order."""
+    found, low = [], _ends(columns_of(schema)[-1])[0]
+    for crowd, odd, even in _ladders(schema):
+        common = grouped((row, max(1, 240 // len(crowd))) for row in crowd)
+        old = {"add_remove": None, "replace_one": even}.get(relation, (*odd[:-1], low))
+        found.append(Pair(schema, common, old, odd))
+    return found
+
+
+def _ladders(schema: Schema) -> Iterator[tuple[list[Row], Row, Row]]:
+    """Rows whose targets rise with a feature or more, the others constant; a record that is
+    above all, but below all in one feature; and one the other way round."""
+    target, features = columns_of(schema)[-1], schema.features
+    steps: Sequence[Cell] = (
+        [target.lower + (target.upper - target.lower) * step / _STEPS for step in range(_STEPS)]
+        if target.kind == "numeric" else target.categories[:-1])
+    top, places = _ends(target)[1], range(len(features))
+    low, high = (tuple(_ends(column)[end] for column in features) for end in (0, 1))
+    numeric = [place for place in places if features[place].kind == "numeric"]
+    for down in numeric[:3]:
+        for flat in [place for place in places if place != down][:3]:
+            for still in ((flat,), tuple(place for place in places if place != down)):
+                crowd = [(*(low[place] if place in still
+                            else _share(features[place], step, len(steps))
+                            for place in places), value) for step, value in enumerate(steps)]
+                yield (crowd, (*high[:down], low[down], *high[down + 1:], top),
+                       (*low[:down], high[down], *low[down + 1:], top))
+
+
+def _share(column: Column, step: int, steps: int) -> Cell:
+    """A value strictly inside the bounds, rising with the step; a category as the target's."""
+    if column.kind == "numeric":
+        return column.lower + (column.upper - column.lower) * (step + 1) / (steps + 1)
+    cell: Cell = column.categories[step * len(column.categories) // steps]
+    return cell
+
+
+def _corners(schema: Schema, dice: _Dice) -> list[Row]:
+    """Rows at the ends, in the middle, without values, and every other one up; each with the
+    two targets that lie farthest apart."""
+    columns = columns_of(schema)
+    features, ends = columns[:-1], _ends(columns[-1])
+    places: list[Row] = [
+        tuple(_middle(column) for column in features),
+        tuple(_ends(column)[1] for column in features),
+        tuple(_ends(column)[0] for column in features),
+        tuple(_ends(column)[place % 2] for place, column in enumerate(features)),
+    ]
+    if any(column.missing for column in features):
+        places.append(tuple(None if column.missing else _middle(column) for column in features))
+    rows = [(*place, end) for place, end in product(dict.fromkeys(places), ends)]
+    if columns[-1].kind == "categorical" and len(columns[-1].categories) > 2:
+        more = columns[-1].categories[1:-1]
+        rows += [(*places[0], dice.pick(more))]
+    return rows
+
+
+def _crowds(corners: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
+    """Common rows: one kind, and two."""
+    yield from ((row,) for row in corners)
+    middle_low, middle_high, high_low, high_high, low_low, low_high = corners[:6]
+    yield from ((middle_low, middle_high), (low_low, high_high), (low_high, high_low),
+                (low_low, low_high), (middle_low, high_high))
+
+
+def _last(corners: Sequence[Row], schema: Schema, relation: str, dice: _Dice,
+          kinds: int) -> Iterator[tuple[Row | None, Row | None]]:
+    """The record that differs: ordered pairs, or one of them missing."""
+    if relation == "add_remove":
+        yield from ((None, row) for row in corners)
+    elif relation == "replace_label":
+        target = columns_of(schema)[-1]
+        low, high = _ends(target)
+        yield from (((*row[:-1], low), (*row[:-1], high)) for row in corners[::2])
+    else:
+        ordered = [(old, new) for old in corners for new in corners if old != new]
+        yield from (dice.pick(ordered) for _ in range(4 if kinds > 1 else 8))
+
+
+def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[Pair]:
+    """Pairs made of the example's own rows."""
+    if len(own) < 2:
+        return []
+    common = grouped((row, 1) for row in own[:-1])
+    target = columns_of(schema)[-1]
+    if relation == "add_remove":
+        return [Pair(schema, common, None, own[-1])]
+    low, high = _ends(target)
+    last = own[-1] if relation == "replace_one" else (*own[0][:-1], low)
+    other = (*own[0][:-1], high if last[-1] != high else low)
+    return [Pair(schema, common, last, other)]
+
+
+def _ends(column: Column) -> tuple[Cell, Cell]:
+    if column.kind == "numeric":
+        return column.lower, column.upper
+    return column.categories[0], column.categories[-1]
+
+
+def _middle(column: Column) -> Cell:
+    if column.kind == "numeric":
+        half = (column.lower + column.upper) / 2
+        return float(round(half)) if column.integer else half
+    cell: Cell = column.categories[len(column.categories) // 2]
+    return cell
+
+
+@frozen(eq=False)
+class _Moves:
+    """Random small changes of a pair that leave it a pair of neighbours."""
+
+    schema: Schema
+    relation: str
+    dice: _Dice
+    own: Sequence[Row]
+    least_rows: int
+    most_rows: int
+
+    def fits(self, pair: Pair) -> bool:
+        """Whether both tables have as many rows as they may."""
+        return self.least_rows <= min(pair.n_records) and max(pair.n_records) <= self.most_rows
+
+    def of(self, pair: Pair) -> Pair | None:
+        """Another pair, or None where this change is none."""
+        moves = (self._more, self._more, self._fewer, self._scaled, self._row_added,
+                 self._row_moved, self._last_moved, self._last_moved, self._near, self._turned)
+        most = max(_MOST_KINDS, len(pair.common))
+        for _ in range(self.dice.pick((1, 1, 2, 3))):
+            pair = self.dice.pick(moves)(pair)
+        fits = self.fits(pair) and len(pair.common) <= most
+        return pair if fits and pair.old != pair.new else None
+
+    def _pick(self, pair: Pair) -> int:
+        return self.dice.pick(range(len(pair.common)))
+
+    def _times(self, pair: Pair, place: int, often: int) -> Pair:
+        rows = list(pair.common)
+        rows[place] = (rows[place][0], often)
+        return evolve(pair, common=grouped(rows))
+
+    def _more(self, pair: Pair) -> Pair:
+        if not pair.common:
+            return self._row_added(pair)
+        place = self._pick(pair)
+        often = pair.common[place][1]
+        return self._times(pair, place, self.dice.pick((often + 1, 2 * often, 4 * often)))
+
+    def _fewer(self, pair: Pair) -> Pair:
+        if not pair.common:
+            return pair
+        place = self._pick(pair)
+        often = pair.common[place][1]
+        return self._times(pair, place, self.dice.pick((often - 1, often // 2, 0)))
+
+    def _scaled(self, pair: Pair) -> Pair:
+        return evolve(pair, common=tuple((row, 2 * often) for row, often in pair.common))
+
+    def _row_added(self, pair: Pair) -> Pair:
+        times = 1 << self.dice.pick(range(8))
+        return evolve(pair, common=grouped([*pair.common, (self._row(), times)]))
+
+    def _row_moved(self, pair: Pair) -> Pair:
+        if not pair.common:
+            return pair
+        rows = list(pair.common)
+        place = self._pick(pair)
+        rows[place] = (self._changed(rows[place][0]), rows[place][1])
+        return evolve(pair, common=grouped(rows))
+
+    def _near(self, pair: Pair) -> Pair:
+        """Common rows like the record that differs."""
+        row = pair.old if pair.new is None or (
+            pair.old is not None and self.dice.chance(50)) else pair.new
+        assert row is not None
+        if self.dice.chance(70):
+            row = self._changed(row)
+        times = 1 << self.dice.pick(range(8))
+        return evolve(pair, common=grouped([*pair.common, (row, times)]))
+
+    def _last_moved(self, pair: Pair) -> Pair:
+        fresh = self.dice.chance(30)
+        if self.relation == "replace_label":
+            assert pair.old is not None
+            assert pair.new is not None
+            place = (self._row() if fresh else self._changed(pair.old))[:-1]
+            if self.dice.chance(30):
+                return evolve(pair, old=(*place, self._value(-1)), new=(*place, self._value(-1)))
+            return evolve(pair, old=(*place, pair.old[-1]), new=(*place, pair.new[-1]))
+        first = pair.old is not None and (pair.new is None or self.dice.chance(50))
+        row = pair.old if first else pair.new
+        assert row is not None
+        row = self._row() if fresh else self._changed(row)
+        return evolve(pair, old=row) if first else evolve(pair, new=row)
+
+    def _turned(self, pair: Pair) -> Pair:
+        return pair.turned()
+
+    def _row(self) -> Row:
+        if self.own and self.dice.chance(30):
+            return self.dice.pick(self.own)
+        return tuple(self._value(place) for place in range(len(columns_of(self.schema))))
+
+    def _changed(self, row: Row) -> Row:
+        place = self.dice.pick(range(len(row)))
+        return (*row[:place], self._value(place), *row[place + 1:])
+
+    def _value(self, place: int) -> Cell:
+        """A value of one column: mostly an end or the middle."""
+        column = columns_of(self.schema)[place]
+        if column.missing and column.role == "feature" and self.dice.chance(15):
+            return None
+        if column.kind == "categorical":
+            cell: Cell = self.dice.pick(column.categories)
+            return cell
+        share = self.dice.pick((0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, self.dice.share()))
+        value = column.lower + share * (column.upper - column.lower)
+        return float(round(value)) if column.integer else value
