@@ -89,7 +89,8 @@ FAULTS: tuple[Fault, ...] = (
         "Whoever uses more than half of a round pays half of it."),
     Fault(
         "top-by-the-mean", "others' spends", SPENDS,
-        "        top = sum(weights)\n        np.minimum(squares, top, out=squares)\n        return spend",
+        "        top = sum(weights)\n"
+        "        np.minimum(squares, top, out=squares)\n        return spend",
         "        top = min(sum(weights), 1.2 * float(squares.mean()))\n"
         "        np.minimum(squares, top, out=squares)\n        return spend",
         "sgbdt-filter", (LOCK,),
