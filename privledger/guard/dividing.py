@@ -8,9 +8,10 @@ at most this share of its price (docs/proofs/people.md, "Parts"). Everything els
 
 from __future__ import annotations
 
+from privledger.accounting import check_relation
 from privledger.errors import UnsupportedNode
 from privledger.facts.table import TableFacts
-from privledger.graph import Node
+from privledger.graph import Node, cost_of
 from privledger.graph.nodes import (
     IndividualFilter,
     OneOf,
@@ -22,6 +23,7 @@ from privledger.graph.nodes import (
     below,
     children,
 )
+from privledger.ledger import State
 from privledger.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, TopK
 
 _FREE = (PostProcess, Public)
@@ -29,22 +31,34 @@ _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
 _ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, TopK)
 
 
-def check_divided(plan: Node, facts: TableFacts, kind: str | None, delta: float) -> None:
+def check_divided(plan: Node, facts: TableFacts, state: State) -> None:
     """Refuse a plan whose parts have no proved price for people who are in several of them.
-
-    Args:
-        kind: of the ledger's filter; None where the first plan fixes it.
-        delta: that the request may use; prices of `basic` ledgers add up at 0 only.
 
     Raises:
         UnsupportedNode: nothing was read.
     """
     if facts.unit != "person":
         return
-    adds_up = delta == 0 or kind not in (None, "basic")
-    for node in _outside_filters(plan):
-        if isinstance(node, Parallel) and _divides(node, facts):
-            _check(node, adds_up)
+    divided = [node for node in _outside_filters(plan)
+               if isinstance(node, Parallel) and _divides(node, facts)]
+    for node in divided:
+        _check_inside(node)
+    if all(isinstance(one, Gaussian) for node in divided for one in _priced(node)):
+        return
+    if not _adds_up(plan, state):
+        raise UnsupportedNode(
+            "parts that may divide one person's records, priced as a whole at a delta: proved for "
+            "Gaussian noise only. Ask for less than the budget's epsilon without a delta, or of a "
+            "ledger with filter=\"rdp\"; nothing was read")
+
+
+def _adds_up(plan: Node, state: State) -> bool:
+    """Whether the ledger charges what adds up: anything but a whole plan's epsilon at a delta."""
+    kind = None if state.rule is None else state.rule.kind
+    if kind in ("gdp", "zcdp", "rdp"):
+        return True
+    assert state.budget is not None
+    return cost_of(plan, check_relation(state.relation)).pure <= state.budget.epsilon
 
 
 def _outside_filters(plan: Node) -> list[Node]:
@@ -70,15 +84,14 @@ def _divides(node: Parallel, facts: TableFacts) -> bool:
     return len(asked) > 1
 
 
-def _check(node: Parallel, adds_up: bool) -> None:
-    inside = [one for one in below(node) if not isinstance(one, _INNER)]
-    for one in inside:
+def _priced(node: Parallel) -> list[Node]:
+    return [one for one in below(node) if not isinstance(one, _INNER)]
+
+
+def _check_inside(node: Parallel) -> None:
+    for one in _priced(node):
         if not isinstance(one, _ADDITIVE):
             raise UnsupportedNode(
                 f"{type(one).__name__} in several parts that may divide one person's records: each "
                 "part would see the person in full. Parts by coins, or a sample around the parts, "
                 "hold; nothing was read")
-    if not adds_up and not all(isinstance(one, Gaussian) for one in inside):
-        raise UnsupportedNode(
-            "parts that may divide one person's records, in a ledger whose prices are of whole "
-            "plans at a delta: proved for Gaussian noise only, or for delta 0; nothing was read")

@@ -306,7 +306,7 @@ class IndexCells:
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`. Where the number of rows is not public, places are of people."""
-        if rows.people is not None and len(self.places) != rows.n_protected:
+        if rows.people is not None and len(self.places) != rows.whole.n:
             return self.places[rows.people]
         return self.places[rows.positions()] if rows.parent is not None else self.places
 

@@ -54,9 +54,9 @@ class Rows:
         return self.features.n_rows
 
     @property
-    def n_protected(self) -> int:
-        """How many records the whole protected table has."""
-        return self.n if self.parent is None else self.parent[0].n_protected
+    def whole(self) -> Rows:
+        """The protected table that this one is a part of, or itself."""
+        return self if self.parent is None else self.parent[0].whole
 
     def positions(self) -> NDArray[np.int64]:
         """Where these records stand in the order given to `protect`, shape (n_records,)."""

@@ -92,6 +92,42 @@ def test_nobody_moves_a_choice_too_far_in_many_trials(relation, classes):
     assert search(relation, classes, 2, 17_000) > 100_000
 
 
+def weighted_error(values, mass):
+    """Sum of squared distances to the mean, each record as often as it weighs."""
+    if not mass.sum():
+        return 0.0
+    middle = (values * mass[:, None]).sum(axis=0) / mass.sum()
+    return float((mass[:, None] * (values - middle) ** 2).sum())
+
+
+def error_search(classes, seed, tables):
+    """Scores of cuts against their definition: minus the error of both sides, per leaf."""
+    rng = np.random.default_rng([seed, classes])
+    data = pl.Dataset(CLASSES if classes else SCHEMA, NoVault())
+    tree = data.root(data.bins(8))
+    labels = CategoryCells("", 3) if classes else None
+    cuts = data.bins(8).codes
+    for _ in range(tables):
+        rows = People.drawn(rng, classes, 4).rows()
+        if not rows.n:
+            continue
+        choice = data.choose(tree, "squared_error", features=[0], labels=labels)
+        found = scores_of(choice, rows)[0]
+        held = (np.eye(3)[rows.target] if classes else
+                np.clip(rows.target / 10, 0, 1)[:, None])
+        mass, code = rows.mass / ONE, cuts(rows.features)[0]
+        for cut, score in enumerate(found, start=1):
+            left = code < cut
+            expected = -sum(weighted_error(held[side], mass[side]) for side in (left, ~left))
+            constant = float((mass[:, None] * held**2).sum())
+            assert score - constant == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
+def test_errors_of_weighted_records_are_those_of_the_definition(classes):
+    error_search(classes, 1, 40)
+
+
 def label_counts(choice, rows):
     return choice.sketch(rows, 1.0) / ONE
 

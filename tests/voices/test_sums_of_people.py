@@ -203,3 +203,15 @@ def test_a_masked_table_and_a_part_give_the_same_sums(make_ledger):
             alone = inside.sketch(rows.subset(np.flatnonzero(members)), state)
             for one, other in zip(whole, alone, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_other_labels_in_other_cells(make_ledger):
+    """Two rows in two cells, one of them of the class: the other way round is the whole bound."""
+    X, y, _ = People.drawn(np.random.default_rng(1), True, 9).columns()
+    data = make_ledger().protect(X, y, People(True, []).schema)
+    query = data.query((Q.ClassIs(1),), data.cells("x", [0.5]))
+    X = {"x": np.array([0.0, 1.0]), "c": np.array(["a", "a"], dtype=object)}
+    one, two = (People(True, [(X, np.array(labels))]).rows() for labels in ([1, 0], [0, 1]))
+    for mechanism in (pl.Gaussian(0.01), pl.Laplace(0.01)):
+        found = distances(query, mechanism, "replace_label", one, two)
+        assert 0.999 * bound(mechanism) < found <= bound(mechanism)
