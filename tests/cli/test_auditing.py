@@ -77,7 +77,27 @@ def test_an_installed_learner(as_json, schema_file):
     assert found["holds"] and found["relation"] == "replace_one" and found["delta"] == 0.0
 
 
+def test_a_leak_breaks_a_premise(call, as_json, schema_file):
+    given = ("audit", "leaks", "--schema", schema_file, "--epsilon", 1, "--lockstep",
+             "--seconds", 0.2)
+    page = call(*given)
+    assert page.exit_code == 1 and "DISPROVED" in page.stdout and "premise P1" in page.stdout
+    found = as_json(*given)
+    assert not found["holds"] and found["premise"] == "P1" and found["witness"]["format"] == 1
+
+
+def test_an_honest_learner_breaks_none(call, as_json, schema_file):
+    given = ("audit", "leaks", "--schema", schema_file, "--epsilon", 0.5, "--lockstep",
+             "--seconds", 0.2, "--param", "honest=true")
+    page = call(*given)
+    assert page.exit_code == 0 and "not a proof" in page.stdout
+    found = as_json(*given)
+    assert found["holds"] and found["premise"] == "" and 0.9 < found["ratio"] <= 1
+    assert found["claimed"] == 0.5 and found["relation"] == "add_remove" and found["tables"] > 2
+
+
 @pytest.mark.parametrize(("wrong", "word"), [
+    (("leaks", "--epsilon", "1", "--seconds", "1"), "lockstep"),
     (("leaks", "--epsilon", "nan"), "epsilon"),
     (("leaks", "--epsilon", "1", "--delta", "2"), "delta"),
     (("leaks", "--epsilon", "1", "--fits", "3"), "fits"),

@@ -70,7 +70,7 @@ def people_of(people):
     from privledger.guard import protecting
 
     def rows(*held, **named):
-        return Rows(*held, **named, people=numbered(np.asarray(people)))
+        return Rows(*held, **(named | {"people": numbered(np.asarray(people))}))
 
     with patch.object(protecting, "Rows", rows):
         yield

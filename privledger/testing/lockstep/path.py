@@ -71,7 +71,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
     """P6: the others pay the same in both worlds; the record that differs pays what it shows."""
     losses: dict[int, float] = defaultdict(float)
     for one, found in zip(twin.releases, shown, strict=True):
-        if any(step.kind == "filter" for step in one.charged[0][0]) and not samples_of(one):
+        chain = one.charged[0][0] if one.charged else ()  # nothing, where it was refused
+        if any(step.kind == "filter" for step in chain) and not samples_of(one):
             losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
         for before, after in zip(mine.vectors, theirs.vectors, strict=True):
