@@ -22,7 +22,7 @@ from privledger.errors import InvalidValue
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
-from privledger.testing import choice_laws, pool_laws, sampler_laws, session_laws
+from privledger.testing import choice_laws, edge_laws, pool_laws, sampler_laws, session_laws
 from privledger.testing.distances import Finding, LawResult, worst
 from privledger.testing.failing import fail
 from privledger.testing.sampler_laws import Bench
@@ -36,6 +36,7 @@ FEWEST_DRAWS = 1 << 14
 LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "gaussian": sampler_laws.gaussian,
     "laplace": sampler_laws.laplace,
+    "rounding-edges": edge_laws.rounding_edges,
     "bernoulli": sampler_laws.bernoulli,
     "uniform": sampler_laws.uniform,
     "exponential": sampler_laws.exponential,

@@ -6,6 +6,7 @@ a test gives the same answer every time. `pool` looks at real entropy: false ala
 
 from __future__ import annotations
 
+import decimal
 import math
 
 import mpmath
@@ -17,7 +18,7 @@ from privledger.errors import InvalidValue
 from privledger.guard import ledger as _guard  # noqa: F401  (the patched modules are loaded)
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import SystemSource
-from privledger.testing import distances, noise_law, stratified
+from privledger.testing import distances, edge_laws, noise_law, stratified
 from privledger.testing.noise_law import LAWS, LawResult
 
 SMALL = 1 << 16
@@ -111,6 +112,14 @@ def test_tails_agree_with_mpmath():
             for t, found in zip(points.tolist(), ours(points).tolist(), strict=True):
                 right = true(mpmath.mpf(t))
                 assert abs(found - right) <= right * mpmath.mpf(2) ** -43
+
+
+def test_the_tail_in_decimals_agrees_with_mpmath():
+    with mpmath.workdps(90), decimal.localcontext() as context:
+        context.prec = 70
+        for t in ("0.001", "0.5", "1.75", "3.1", "4.9"):
+            found = mpmath.mpf(str(edge_laws.normal_tail(decimal.Decimal(t))))
+            assert abs(found - mpmath.erfc(mpmath.mpf(t) / mpmath.sqrt(2))) < mpmath.mpf(10) ** -60
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.7, 1e6])

@@ -296,6 +296,10 @@ ROUNDING = {
     "a Gaussian for Laplace": (other_law, ["laplace"]),
     "sigma for b": (scaled(1 / math.sqrt(2), "laplace"), ["laplace"]),
     "variance for sigma": (scaled(1.1, "gaussian"), ["gaussian"]),
+    "no margin": (lambda which, scale, size, words, **options: REAL_ROUNDED(
+        which, scale, size, words, margin=0.0), ["rounding-edges"]),
+    "quantiles off by 2**-30": (by_float(lambda x: np.rint(x * (1 + 2.0**-30))),
+                                ["rounding-edges"]),
     "floor for rint": (by_float(np.floor), ROUNDED),
     "ceil for rint": (by_float(np.ceil), ROUNDED),
     "the sign is the magnitude's first bit": (
