@@ -42,7 +42,7 @@ def in_crowds(table: Example, rng: Generator) -> Example:
 
 def _ids(rows: int, rng: Generator) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Whose each common row is: nobody's alone, or of people with many."""
-    people = max(1, int(rng.integers(max(1, rows // 4), rows + 1)))
+    people = int(rng.integers(max(1, rows // 4), max(2, rows + 1)))
     return np.asarray(rng.integers(0, people, size=rows), dtype=np.int64)
 
 
