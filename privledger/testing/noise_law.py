@@ -22,7 +22,7 @@ from privledger.errors import InvalidValue
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
-from privledger.testing import pool_laws, sampler_laws, session_laws
+from privledger.testing import choice_laws, edge_laws, pool_laws, sampler_laws, session_laws
 from privledger.testing.distances import Finding, LawResult, worst
 from privledger.testing.failing import fail
 from privledger.testing.sampler_laws import Bench
@@ -36,6 +36,7 @@ FEWEST_DRAWS = 1 << 14
 LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "gaussian": sampler_laws.gaussian,
     "laplace": sampler_laws.laplace,
+    "rounding-edges": edge_laws.rounding_edges,
     "bernoulli": sampler_laws.bernoulli,
     "uniform": sampler_laws.uniform,
     "exponential": sampler_laws.exponential,
@@ -50,11 +51,11 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "session-laplace": session_laws.session_laplace,
     "session-sample": session_laws.session_sample,
     "session-coins": session_laws.session_coins,
-    "session-exponential": session_laws.session_exponential,
-    "session-permute-and-flip": session_laws.session_flips,
-    "session-top-k": session_laws.session_top_k,
-    "session-responses": session_laws.session_responses,
-    "session-trials": session_laws.session_trials,
+    "session-exponential": choice_laws.session_exponential,
+    "session-permute-and-flip": choice_laws.session_flips,
+    "session-features": choice_laws.session_features,
+    "session-responses": choice_laws.session_responses,
+    "session-trials": choice_laws.session_trials,
 }
 
 

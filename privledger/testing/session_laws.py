@@ -12,29 +12,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.facts.schema import Column, Schema
-from privledger.graph import LabelOnly, PoissonSample, Repeat, Tuning
+from privledger.graph import PoissonSample, Repeat
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
 from privledger.mechanisms import (
-    Exponential,
     Gaussian,
     Laplace,
-    PermuteAndFlip,
-    RandomizedResponse,
-    TopK,
 )
 from privledger.noise.source import NoiseSource
-from privledger.noise.trials_law import TrialsLaw
 from privledger.questions.blocks import ColumnValue, Ones
 from privledger.questions.cells import IntervalCells
 from privledger.questions.cross_cells import CrossCells
-from privledger.questions.custom_scores import CustomScores
-from privledger.questions.grown import GrownCells
 from privledger.questions.query import Query
 from privledger.testing.distances import (
     FLOATS,
@@ -42,21 +34,14 @@ from privledger.testing.distances import (
     Floats,
     Ints,
     Survival,
-    by_flips,
-    by_weight,
     chi_square,
     continuous,
     gaussian_tail,
     kolmogorov,
     laplace_tail,
-    of_table,
 )
 from privledger.testing.sampler_laws import (
-    WORD,
     Bench,
-    last_true,
-    response_distance,
-    trials_table,
 )
 from privledger.testing.stratified import strata
 
@@ -218,7 +203,7 @@ def _side(bench: Bench, most: int) -> int:
     return 1 << ((bench.few(most).bit_length() - 1) // 2)
 
 
-_QUIET = Laplace(0.01, 1.0)
+QUIET = Laplace(0.01, 1.0)
 """Noise that a count of whole records outshouts: above 1/2 with probability exp(-50)."""
 
 
@@ -231,9 +216,9 @@ def session_sample(bench: Bench) -> list[Finding]:
             strata(records, bench.random), strata(made.side**2, bench.random)]))
         ledger = ledger_over(source, "add_remove")
         data = ledger.protect(made.X, made.schema)
-        node = PoissonSample(rate, _QUIET)
+        node = PoissonSample(rate, QUIET)
         with ledger.request(node, data) as session:
-            counts = session.release(_QUIET, data.poisson(rate).query((Ones(),), made.cells))
+            counts = session.release(QUIET, data.poisson(rate).query((Ones(),), made.cells))
         inside = np.rint(counts[made.counts > 0])
         members.append(inside)
         odd = float(((inside != 0) & (inside != 1)).sum())
@@ -253,9 +238,9 @@ def session_coins(bench: Bench) -> list[Finding]:
                        ((4, 1), (0.8, 0.2))):
         ledger = ledger_over(bench.plain(4 * made.side**2), "add_remove")
         data = ledger.protect(made.X, made.schema)
-        with ledger.request(_QUIET, data) as session:
+        with ledger.request(QUIET, data) as session:
             part = data.partition(parts)
-            counts = session.release(_QUIET, data.query((Ones(),), CrossCells(
+            counts = session.release(QUIET, data.query((Ones(),), CrossCells(
                 made.cells.first, part.cells)))
         table = np.rint(counts).reshape(made.side, len(law))
         whole = table[: made.side - 1]
@@ -265,148 +250,3 @@ def session_coins(bench: Bench) -> list[Finding]:
         held.append(whole)
     again = float((held[0] == held[1]).all())
     return [*found, Finding(again, 0.0, 1)]
-
-
-_CLASSES = ("x", "y", "z")
-_IN_LEAF = (3, 1, 0)
-
-
-def _leaves(count: int) -> tuple[Schema, dict[str, Floats], NDArray[np.str_]]:
-    """A table with 3 records of x and one of y in each of `count` leaves."""
-    place: Floats = np.repeat(np.arange(float(count)), sum(_IN_LEAF)) + np.float64(0.5)
-    labels = np.tile(np.repeat(_CLASSES, _IN_LEAF), count)
-    schema = Schema("leaves of a test", (
-        Column("a", "numeric", "feature", 0.0, float(count)),
-        Column("label", "categorical", "target", categories=_CLASSES)))
-    return schema, {"a": place}, labels
-
-
-def _tree(data: Dataset, count: int) -> GrownCells:
-    """The tree whose leaf j has the records between j and j + 1."""
-    tree, width = data.root(data.bins(count)), count
-    while width > 1:
-        begins = np.arange(tree.count) * width
-        width //= 2
-        tree = tree.grow(np.zeros(tree.count, dtype=np.int64), begins + width)
-    return tree
-
-
-def _choices(source: NoiseSource, mechanism: Exponential | PermuteAndFlip, relation: str,
-             leaves: int, times: int) -> Ints:
-    """Classes chosen in every leaf, release after release."""
-    schema, X, y = _leaves(leaves)
-    ledger = ledger_over(source, relation)
-    data = ledger.protect(X, y, schema)
-    with ledger.request(Repeat(mechanism, times), data) as session:
-        tree, labels = _tree(data, leaves), data.cells("label")
-        picks = [np.asarray(session.release(mechanism, data.choose_label(tree, labels)))
-                 for _ in range(times)]
-    return np.concatenate(picks)
-
-
-def session_exponential(bench: Bench) -> list[Finding]:
-    """Choices of labels: exp(epsilon * count / (2 * sensitivity)), two under replace-one."""
-    found = []
-    for relation, sensitivity in (("add_remove", 1.0), ("replace_one", 2.0)):
-        times = max(1, bench.few(1 << 14) >> 10)
-        size = times << 10
-        source, dealer = bench.over(strata(size, bench.random))
-        picks = _choices(source, Exponential(1.7, (0.0, 1.0)), relation, 1 << 10, times)
-        law = by_weight([3.0, 1.0, 0.0], [1, 1, 1], 1.7 / (2 * sensitivity))
-        found.append(Finding(of_table(picks, law), 1 / size + FLOATS, size, dealer.clean))
-    return found
-
-
-def session_flips(bench: Bench) -> list[Finding]:
-    """Choices of labels by permute-and-flip: counts are monotone, so the rate is epsilon / s."""
-    found = []
-    for relation, sensitivity in (("add_remove", 1.0), ("replace_one", 2.0)):
-        times, rate = max(1, bench.few(1 << 14) >> 10), 1.0 / sensitivity
-        node = PermuteAndFlip(1.0)
-        picks = _choices(bench.plain(times << 13), node, relation, 1 << 10, times)
-        found.append(chi_square(np.bincount(picks, minlength=3),
-                                by_flips([3.0, 1.0, 0.0], rate)))
-
-        def second(word: int, relation: str = relation,
-                   node: PermuteAndFlip = node) -> bool:
-            # Coins of the three classes, the last one never a head; the last of the heads wins.
-            deck = np.array([0, word, WORD - 1, WORD - 1], dtype=np.uint64)
-            source, _ = bench.over(deck, singles=True)
-            return int(_choices(source, node, relation, 1, 1)[0]) == 1
-
-        true = math.exp(-2 * rate)
-        found.append(Finding(abs(last_true(second) / WORD - true), FLOATS, 44))
-    return found
-
-
-def session_top_k(bench: Bench) -> list[Finding]:
-    """Features by top-k: of two, the word at which the worse one wins."""
-    schema = Schema("two features", (
-        Column("a", "numeric", "feature", 0.0, 1.0), Column("b", "numeric", "feature", 0.0, 1.0),
-        Column("t", "numeric", "target", 0.0, 1.0)))
-    held = np.linspace(0.0, 1.0, 5)
-    scores = CustomScores(lambda X, y: np.array([1.0, 0.0]), 1.0, "a test", (-1.0, 1.0))
-    found = []
-    for node in (TopK(1, 1.6), TopK(1, 1.6, "gumbel")):
-        first = int(bench.random.integers64(1)[0]) | 1 << 62
-
-        def second(word: int, node: TopK = node, first: int = first) -> bool:
-            source, _ = bench.over(np.array([first, word], dtype=np.uint64), singles=True)
-            ledger = ledger_over(source, "add_remove")
-            data = ledger.protect({"a": held, "b": held}, held, schema)
-            with ledger.request(node, data) as session:
-                return int(session.release(node, data.features_by(scores))[0]) == 1
-
-        shrunk = math.exp(-1.6 / 2 * 0.5 * 2)  # rate times the difference of the losses, 1
-        share = first / WORD
-        true = share * shrunk if node.noise == "exponential" else 1 - (1 - share) ** shrunk
-        # Sensitivities have room for rounding: the rate is lower by at most 2**-18 of itself.
-        found.append(Finding(abs(last_true(second) / WORD - true), 2.0**-18, 44))
-    return found
-
-
-def session_responses(bench: Bench) -> list[Finding]:
-    """Labels by randomised response: the node's probability and buckets."""
-    size, noise, classes = bench.few(1 << 16), 0.4, ("w", "x", "y", "z")
-    schema = Schema("labels of a test", (
-        Column("a", "numeric", "feature", 0.0, 1.0),
-        Column("label", "categorical", "target", categories=classes)))
-    source, dealer = bench.over(strata(size, bench.random))
-    ledger = ledger_over(source, "replace_label")
-    data = ledger.protect({"a": np.zeros(size)}, np.full(size, "y"), schema, public_features=True)
-    node = RandomizedResponse(noise, 4)
-    with ledger.request(LabelOnly(node), data) as session:
-        answers = session.release(node, data.labels())
-    return [response_distance(np.asarray(answers), 2, 4, noise, dealer)]
-
-
-def session_trials(bench: Bench) -> list[Finding]:
-    """How often a tuning runs its trial."""
-    found = []
-    for node, law in (
-            (Tuning(_QUIET, shape=1.0, success=0.25), TrialsLaw("negative_binomial", 1.0, 0.25)),
-            (Tuning(_QUIET, "poisson", mean=2.5), TrialsLaw("poisson", mean=2.5))):
-        for k in (1, 3):
-            def at_most(word: int, node: Tuning = node, k: int = k) -> bool:
-                return _ran(bench, node, word) <= k
-
-            true = math.fsum(trials_table(law, k))
-            found.append(Finding(abs(last_true(at_most) / WORD - true), FLOATS, 44))
-    return found
-
-
-def _ran(bench: Bench, node: Tuning, word: int) -> int:
-    """Runs of a tuning whose first word is `word`."""
-    source, _ = bench.over(np.array([word], dtype=np.uint64), singles=True)
-    ledger, ran = ledger_over(source, "add_remove"), 0
-
-    def trial(data: Dataset, candidate: int) -> tuple[float, None]:
-        nonlocal ran
-        ran += 1
-        return 0.0, None
-
-    data = ledger.protect({"a": np.zeros(2)}, Schema("one", (
-        Column("a", "numeric", "feature", 0.0, 1.0),)))
-    with ledger.request(node, data) as session:
-        session.best_of(node, 1, trial)
-    return ran
