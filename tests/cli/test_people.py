@@ -91,6 +91,18 @@ def test_a_run_of_people_from_its_file_to_one_persons_record(folder, call):
     assert book.faults == [] and book.people.size > 30
 
 
+def test_a_letter_in_plain_words(folder, call):
+    call("run", folder / "run.toml")
+    place, key = folder / "visits.ledger", folder / "people.key"
+    said = call("record", place, "--person", "17", "--people-key", key, "--letter").stdout
+    assert all(len(line) <= 78 for line in said.splitlines())
+    # Epsilon 2: right in at most 88.1 of 100 cases, rounded up.
+    for words in ("1 table of ours: visits", "1 computation", "never passes 2", "88.1 of 100"):
+        assert words in " ".join(said.split())
+    assert "17" not in said
+    assert call("record", place, "1", "--letter").exit_code == 2
+
+
 def test_who_is_not_known_is_not_named(folder, call):
     call("run", folder / "run.toml")
     place, key = folder / "visits.ledger", folder / "people.key"
@@ -146,3 +158,46 @@ def test_a_key_is_made_once(tmp_path, call):
     assert text not in made.stdout + made.stderr
     again = call("people-key", tmp_path / "k")
     assert again.exit_code != 0 and text not in again.stderr
+
+
+def test_who_spent_most_over_all_tables(tmp_path, call):
+    place = tmp_path / "l"
+    schema = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))
+    with pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp", unit="person",
+                          people_key=b"k" * 32) as ledger:
+        scope = ledger.open_scope(pl.IndividualFilter("gdp", 1e-2), name="scope")
+        for name, ids, values in (("a", [1, 2, 3], [1.0, 0.5, 0.0]), ("b", [9, 1], [1.0, 1.0])):
+            data = ledger.protect({"x": values}, schema=schema, name=name, people=ids)
+            with ledger.request(scope.node, data, scope=scope) as session:
+                session.release(pl.Gaussian(20.0), session.filtered().sum("x"))
+            with ledger.request(pl.Gaussian(50.0), data) as session:
+                session.release(pl.Gaussian(50.0), data.count())
+        totals = {who: ledger.record(person=who).total for who in (1, 2, 3, 9)}
+    found = json.loads(call("top", place, "--people", "--format", "json").stdout)["people"]
+    assert sorted((one["spent"] for one in found), reverse=True) == pytest.approx(
+        sorted(totals.values(), reverse=True))
+    first = found[0]["place"]
+    assert json.loads(call("record", place, first, "--format", "json").stdout)["total"] == (
+        pytest.approx(totals[1]))
+    assert call("top", place, "--records").exit_code == 2
+    page = tmp_path / "page.html"
+    assert call("report", place, "-o", page, "--include-records").exit_code == 0
+    assert "all tables" in page.read_text() and ABOUT in page.read_text()
+
+
+def test_people_whom_two_ledgers_know_by_one_key(tmp_path, call):
+    schema = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))
+    for name, key, ids in (("a", b"k" * 32, [1, 2, 3, 3]), ("b", b"k" * 32, ["3", "1.0", "9", "8"]),
+                           ("c", b"x" * 32, [1, 2, 3, 4])):
+        with pl.Ledger.create(tmp_path / name, budget=pl.Budget(1.0, 1e-6), filter="gdp",
+                              unit="person", people_key=key) as ledger:
+            data = ledger.protect({"x": [0.0, 0.1, 0.2, 0.3]}, schema=schema, people=ids)
+            with ledger.request(pl.Gaussian(20.0), data) as session:
+                session.release(pl.Gaussian(20.0), data.count())
+    places = [tmp_path / name for name in "abc"]
+    said = call("overlap", *places, "--format", "json")
+    found = json.loads(said.stdout)["people"]
+    assert said.exit_code == 1 and [one["people"] for one in found] == [2]
+    assert found[0]["epsilon"] >= 2 * found[0]["first"]["epsilon"]
+    assert "2 people in both" in call("overlap", *places).stdout
+    assert call("overlap", places[0], places[2]).exit_code == 0
