@@ -66,7 +66,7 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     public, partial = declared(relation, table.public_features, table.unlabelled, table.y)
     own = own_schema(schema)  # bounds are read again inside the guard
     own.rows_for(relation)  # a true number of rows is refused under add_remove
-    own.check_unit(history.state.unit)
+    own.check_unit(history.state.unit, relation)
     columns, target = _encoded(table.X, table.y, own, partial)
     found = _people(enrolling, table.people, table.X, own, columns.n_rows)
     people = None if found is None else found.rows

@@ -22,7 +22,15 @@ from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect, recording
 from privledger.testing.lockstep.covering import uncovered
 from privledger.testing.lockstep.kept import Broken, Run
-from privledger.testing.lockstep.replay import AMPLE, Fitting, Recorder, Releasing, grant_of, tapped
+from privledger.testing.lockstep.replay import (
+    AMPLE,
+    Fitting,
+    Recorder,
+    Releasing,
+    grant_of,
+    tapped,
+    unit_of,
+)
 from privledger.testing.lockstep.tap import Tap
 
 STOPPED = "a lock stopped this fit"
@@ -156,7 +164,8 @@ def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
     granted = 0
     with repeatable(fitting.seed), tapped(Prober(_tap(rng))):
         ledger = Ledger.create(None, budget=Budget(spent, fitting.delta),
-                               relation=fitting.relation, mode="simulation", seed=0)
+                               relation=fitting.relation, mode="simulation", seed=0,
+                               **unit_of(table))
         data = protect(ledger, table)
         for _ in range(fits):
             try:
