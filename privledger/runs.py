@@ -128,7 +128,7 @@ class RunFile:
             InvalidPlan: a ledger of people without their key, or a key without people.
         """
         unit = self.unit or schema.unit or "row"
-        schema.check_unit(unit)
+        schema.check_unit(unit, self.relation)
         if (unit == "person") != (self.people_key is not None):
             raise InvalidPlan("[ledger] people_key", self.people_key,
                               "named for a ledger with unit person, and for no other")
