@@ -19,7 +19,7 @@ from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import relation_of, takes_tables
 from privledger.testing.lockstep.besides import besides
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
-from privledger.testing.lockstep.neighbouring import first_pairs
+from privledger.testing.lockstep.neighbouring import first_pairs, neighbours
 from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
 
@@ -187,4 +187,6 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     for found in besides(fitting, table, rng):
         audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
         return True
-    return takes_tables(audit.learner) and bool(audit.lock(pair, plain=True).broken)
+    pairs = pair, neighbours(table, audit.relation, rng)
+    return takes_tables(audit.learner) and any(
+        audit.lock(one, plain=True).broken for one in pairs)
