@@ -42,5 +42,5 @@ def uncoined(run: Run) -> Iterator[Broken]:
         if one.failed and not drawn:
             continue
         known |= fresh
-        if sum(size == run.n_records for size in drawn) < whole or len(drawn) < len(fresh):
+        if sum(size == run.n_people for size in drawn) < whole or len(drawn) < len(fresh):
             yield Broken("P5", place, "a partition by coins is not one word for each record")

@@ -171,6 +171,7 @@ class Run:
     """One fit through the tap.
 
     Attributes:
+        n_people: whose coins are drawn: rows; or people, `by_person`.
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
@@ -183,6 +184,8 @@ class Run:
     """
 
     n_records: int
+    n_people: int = 0
+    by_person: bool = False
     releases: list[Release] = Factory(list)
     grants: list[Grant] = Factory(list)
     idle: list[Grant] = Factory(list)

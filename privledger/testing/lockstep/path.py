@@ -6,7 +6,7 @@ Under sampling the priced mixture dominates and conditional losses are never add
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -82,6 +82,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
                 losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
         for before, after in zip(mine.vectors, theirs.vectors, strict=True):
+            if twin.by_person:
+                before, after = last_alone(before, after)
             yield from _vectors(before, after, losses[number], sampled[number])
 
 
@@ -104,3 +106,20 @@ def _vectors(mine: Vector, theirs: Vector, squared: float,
                                                ).bounds[0] for rate, one in sampled)
     if not cost <= most / RECORD_UNITS * scope.node.cap * (1 + 1e-6):
         yield Broken("P6", -1, "a record paid less than what it showed")
+
+
+def last_alone(mine: Vector, theirs: Vector) -> tuple[Vector, Vector]:
+    """The same, with whatever is in one of them only put last.
+
+    A person's place is drawn, so vectors of people are compared in any order.
+    """
+    (scope, taken, rounds), (_, other_taken, other_rounds) = mine, theirs
+    pairs = [Counter(zip(one.tolist(), many.tolist(), strict=True))
+             for one, many in ((taken, rounds), (other_taken, other_rounds))]
+    both = sorted((pairs[0] & pairs[1]).elements())
+    found = []
+    for own in pairs:
+        rows = [*both, *sorted((own - (pairs[0] & pairs[1])).elements())]
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        found.append((scope, columns[:, 0], columns[:, 1].astype(np.int32)))
+    return found[0], found[1]

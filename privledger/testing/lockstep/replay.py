@@ -26,6 +26,7 @@ from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.log import Chain, ReleaseLog
 from privledger.noise.seeded import repeatable
+from privledger.people.keys import PeopleKey
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
@@ -38,6 +39,9 @@ from privledger.testing.structure import table_probes
 
 AMPLE = 1.0 + 2.0**-30
 """A ledger of a lock holds one fit and no second one."""
+
+KEY = PeopleKey(b"tables of the kit are nobody's data")
+"""Public, and good for made-up tables only."""
 
 Releasing: TypeAlias = Callable[..., object]
 """`Session.release` as it is without a lock."""
@@ -161,7 +165,8 @@ class Fitting:
         Args:
             again: whether both verifiers read the histories, too.
         """
-        recorder, run = Recorder(tap, told), Run(table.n_records)
+        recorder, run = Recorder(tap, told), Run(
+            table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         with repeatable(self.seed), tapped(recorder), recording() as asked:
             try:
@@ -192,9 +197,20 @@ class Fitting:
         learner = fresh(self.learner)
         budget = Budget(float(learner.epsilon) * AMPLE, self.delta)
         ledger = Ledger.create(None, budget=budget,
-                               relation=self.relation, mode="simulation", seed=0)
+                               relation=self.relation, mode="simulation", seed=0,
+                               **unit_of(table))
         found = learner.fit(protect(ledger, table))
         return learner if found is None else found
+
+
+def unit_of(table: Example) -> dict[str, Any]:
+    """How a ledger is made for a table: whom it speaks of."""
+    return {} if table.people is None else {"unit": "person", "people_key": KEY}
+
+
+def people_of(table: Example) -> int:
+    """How many have a coin of their own: people, or rows."""
+    return table.n_records if table.people is None else len(np.unique(table.people))
 
 
 def model_of(fitted: object, table: Example) -> dict[str, object]:

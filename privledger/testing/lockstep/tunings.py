@@ -53,7 +53,7 @@ def tuning_of(run: Run) -> Tuning | None:
 def miscounted(run: Run) -> Iterator[Broken]:
     """P2 of a tuning: its trials are as many as its law made of the words that were drawn."""
     node = tuning_of(run)
-    if node is None or run.failed:
+    if node is None or run.failed or run.by_person:  # people's places are drawn as well
         return
     words = [int(word) for draw in run.outside if isinstance(draw, Words)
              for word in draw.result]
@@ -94,7 +94,7 @@ def first_wins(judge: Judge, released: Callable[[], int]) -> Iterator[None]:
 
         return real(self, node, candidates, judged, why=why)
 
-    Session.best_of = best_of  # type: ignore[method-assign, assignment]
+    Session.best_of = best_of  # type: ignore[method-assign]
     try:
         yield
     finally:
