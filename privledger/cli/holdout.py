@@ -31,7 +31,7 @@ def split_off(X: Any, y: Any, schema: Schema, fraction: float) -> tuple[Table, T
     return (take(X, ~public), take(y, ~public)), (take(X, public), take(y, public))
 
 
-def _public_people(X: Any, schema: Schema, fraction: float) -> NDArray[np.bool_]:
+def _public_people(X: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
     column = schema.person or ""
     found = persons(column_of(X, column), column)
     sides = np.array([_is_below(one.encode(), fraction) for one in found.ids], dtype=bool)
@@ -43,7 +43,7 @@ def _is_below(content: bytes, fraction: float) -> bool:
         fraction * 2.0**64)
 
 
-def _public_rows(X: Any, y: Any, schema: Schema, fraction: float) -> NDArray[np.bool_]:
+def _public_rows(X: object, y: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
     columns = encode_features(X, schema, strict=False)
     parts = [*columns.arrays, encode_target(y, schema)]
     table = np.stack([np.asarray(part, dtype="<f8") for part in parts], axis=1)
