@@ -14,6 +14,7 @@ from privledger.cli.prepared import Prepared, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text, tree
 from privledger.plugins import ClaimStep
 from privledger.reports import Price, outline, release_count
+from privledger.reports.too_few import too_few
 from privledger.rounding import exact
 from privledger.storage import shown
 
@@ -59,6 +60,9 @@ def render_plan(out: Console, prepared: Prepared) -> None:
     out.print()
     render_price(out, prepared.price, release_count(prepared.node))
     render_claims(out, prepared.claims)
+    few = too_few(prepared.node, prepared.schema)
+    if few is not None:
+        out.print(text(few, RED))
     render_fit(out, prepared.price)
 
 

@@ -18,6 +18,7 @@ from privledger.ledger import State
 from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, price_plan, release_count
+from privledger.reports.too_few import too_few
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 
@@ -43,8 +44,8 @@ class Prepared:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what would run, its price and claims, and whether it fits the ledger."""
-        info = self.model.info
-        return {
+        info, few = self.model.info, too_few(self.node, self.schema)
+        return ({} if few is None else {"too_few": few}) | {
             "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
             "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
             "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
