@@ -256,7 +256,7 @@ def test_no_id_is_anywhere_in_clear(tmp_path, caplog):
     said += [file.read_bytes().decode("latin-1") for file in tmp_path.iterdir()]
     run = CliRunner()
     for words in (["export", "--include-records"], ["report", "--include-records"], ["show"],
-                  ["log"], ["top", "--records"], ["verify"]):
+                  ["log"], ["top", "--people"], ["verify"]):
         more = ["-o", str(tmp_path / "out")] if words[0] in ("export", "report") else []
         result = run.invoke(main, [words[0], str(place), *words[1:], *more])
         assert result.exit_code == 0, (words, result.output)

@@ -21,7 +21,7 @@ from privledger.testing.fitting import relation_of, takes_tables
 from privledger.testing.lockstep.besides import besides
 from privledger.testing.lockstep.crowds import crowded, in_crowds
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
-from privledger.testing.lockstep.neighbouring import first_pairs
+from privledger.testing.lockstep.neighbouring import first_pairs, neighbours
 from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
 
@@ -202,4 +202,5 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
         return True
     if audit.unit != "row" or not takes_tables(audit.learner):
         return False
-    return bool(audit.lock(pair, plain=True).broken)
+    pairs = pair, neighbours(table, audit.relation, rng)
+    return any(audit.lock(one, plain=True).broken for one in pairs)
