@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -104,8 +104,8 @@ def store(certificates: Iterable[Certificate], folder: Path = FOLDER) -> None:
 
 
 def look_again(nodes: Sequence[Node], known: Sequence[Certificate], seconds: float,
-               seed: int = 0) -> list[Certificate]:
-    """Search every node, beginning with what is known, and keep the worst table of each."""
+               seed: int = 0) -> Iterator[Certificate]:
+    """Search every node, beginning with what is known; the worst table of each."""
     before = {(one.claim.name, one.claim.relation): one for one in known}
     found: list[Certificate] = []
     for node in nodes:
@@ -120,9 +120,7 @@ def look_again(nodes: Sequence[Node], known: Sequence[Certificate], seconds: flo
                        target=max(node.ceiling, 1e-9) * _ENOUGH / NEAR)
         found.append(Certificate(claim, worst.value, worst.pair, node.ceiling, node.why,
                                  worst.tables + (0 if old is None else old.tables)))
-        print(f"{worst.value:.5f} of {node.ceiling:.3f}  {claim.relation:13}  {claim.name}",
-              flush=True)
-    return found
+        yield found[-1]
 
 
 def page(certificates: Iterable[Certificate]) -> str:
@@ -141,23 +139,34 @@ def page(certificates: Iterable[Certificate]) -> str:
     return "\n".join(lines)
 
 
+def _searched(known: list[Certificate], chosen: argparse.Namespace) -> list[Certificate]:
+    """Stored after every node, so that an interrupt loses nothing."""
+    nodes = {(node.claim.name, node.claim.relation): node for node in released_nodes()}
+    held = {(one.claim.name, one.claim.relation): one for one in known}
+    asked = [node for key, node in nodes.items() if chosen.only in node.claim.name and not (
+        chosen.loose and key in held and held[key].tight)]
+    for one in look_again(asked, known, chosen.search, chosen.seed):
+        held[one.claim.name, one.claim.relation] = one
+        print(f"{one.ratio:.5f} of {one.ceiling:.3f}  {one.claim.relation:13}  {one.claim.name}",
+              flush=True)
+        store([held[key] for key in nodes if key in held], chosen.folder)
+    return [held[key] for key in nodes if key in held]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Zero if every stored ratio is what it was and at most one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--search", type=float, metavar="SECONDS",
                         help="CPU seconds per node to look for worse tables; then stores them")
     parser.add_argument("--only", default="", help="nodes whose name holds this")
+    parser.add_argument("--loose", action="store_true",
+                        help="nodes whose worst table is not near what is possible")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     chosen = parser.parse_args(arguments)
     known = stored(chosen.folder)
     if chosen.search:
-        nodes = list(released_nodes())
-        found = look_again([node for node in nodes if chosen.only in node.claim.name], known,
-                           chosen.search)
-        fresh = {(one.claim.name, one.claim.relation): one for one in (*known, *found)}
-        known = [fresh[key] for node in nodes
-                 if (key := (node.claim.name, node.claim.relation)) in fresh]
-        store(known, chosen.folder)
+        known = _searched(known, chosen)
     faults = [fault for one in known for fault in one.faults()]
     faults += [] if known else [f"no certificates in {chosen.folder}"]
     for fault in faults:

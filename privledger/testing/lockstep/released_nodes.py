@@ -63,6 +63,8 @@ def _choices(relation: str) -> Iterator[Node]:
         for among in ("cuts", "features", "both"):
             asked = {"score": score, "among": among, "labels": labels,
                      "leaves": 2 if relation == "replace_one" else 1}
+            if among == "cuts":
+                asked["feature"] = 1  # leaves are told apart by the other
             name = f"{score} of {'classes' if labels else 'numbers'}, {among}"
             yield Node(Claim(f"{name}, exponential", "choice", asked, task,
                              Exponential(1.0, (-1.0, high)), relation), ceiling, why)
