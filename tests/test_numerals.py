@@ -120,7 +120,6 @@ BY_HAND = {
     "guard/alone.py": {"MOST_WAIT"},               # seconds
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
     "questions/rates.py": {"least", "most", "low", "high"},  # sensitivities
-    "testing/distinguishing.py": {"event.cut"},      # where an event was cut
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "xs[0]", "ys[0]", "100 * part", "most * part", "100 * place / len(counts)",
         "100 * (place + 1) / len(counts)", "count / size", "count"},

@@ -16,7 +16,8 @@ from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
 from privledger.rounding import exact, positive, probability
-from privledger.testing.trials import FITS, Trial, blank_example, empirical_epsilon
+from privledger.testing.guessing import FITS, Guessed, guessing_audit
+from privledger.testing.trials import blank_example
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +60,7 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
 @click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),
               default="add_remove", show_default=True, help="Which tables are neighbours.")
 @click.option("--fits", type=click.IntRange(min=20, max=1_000_000), default=FITS,
-              show_default=True, help="Fits on each of the two tables.")
+              show_default=True, help="Fits in all, on either of two tables.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
 @format_option
@@ -72,37 +73,37 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
     """
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
-    trial = empirical_epsilon(made, blank_example(schema), fits=fits)
-    emit(format_, described(learner, trial), lambda out: render_audit(out, learner, trial))
-    if not trial.holds:
+    found = guessing_audit(made, blank_example(schema), fits=fits)
+    emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
+    if not found.holds:
         click.get_current_context().exit(REFUSED)
 
 
-def described(learner: str, trial: Trial) -> dict[str, Any]:
-    """A trial as JSON values."""
-    found = trial.evidence
-    return {"learner": learner, "claimed": trial.claimed, "delta": found.delta,
-            "relation": trial.relation, "epsilon_low": found.epsilon_low, "holds": trial.holds,
-            "fits": trial.fits, "event": found.event, "hits": list(found.hits),
-            "runs": list(found.runs), "false_alarm": found.false_alarm}
+def described(learner: str, found: Guessed) -> dict[str, Any]:
+    """An audit as JSON values."""
+    return {"learner": learner, "claimed": found.claimed, "delta": found.delta,
+            "relation": found.relation, "epsilon_low": found.epsilon_low, "holds": found.holds,
+            "fits": found.fits, "event": found.event, "guesses": found.guesses,
+            "right": found.right, "wealth": found.wealth, "records": found.records,
+            "stopped": found.stopped, "false_alarm": found.false_alarm}
 
 
-def render_audit(out: Console, learner: str, trial: Trial) -> None:
-    """Claim, bound, and the event behind it."""
-    found = trial.evidence
+def render_audit(out: Console, learner: str, found: Guessed) -> None:
+    """Claim, bound, and the guesses behind it."""
+    apart = "one record" if found.records == 1 else f"{found.records} records"
     out.print(pairs([
         ("learner", learner),
-        ("claimed", f"epsilon {charge(trial.claimed)} at delta {exact(found.delta)}, "
-                    f"{promise(trial.relation)}"),
+        ("claimed", f"epsilon {charge(found.claimed)} at delta {exact(found.delta)}, "
+                    f"{promise(found.relation)}"),
         ("proved", f"epsilon is at least {remainder(found.epsilon_low)}, but for a chance of "
                    f"{charge(found.false_alarm)}"),
-        ("event", f"{found.event}: {found.hits[0]} of {found.runs[0]} fits on one table, "
-                  f"{found.hits[1]} of {found.runs[1]} on its neighbour"),
-        ("fits", f"{trial.fits} on each table; half of them chose the event"),
+        ("guesses", f"{found.right} of {found.guesses} right, by {found.event}"),
+        ("fits", f"{found.fits}, each on one of two tables that differ in {apart}: a coin "
+                 "said which"),
     ]))
-    if trial.holds:
+    if found.holds:
         out.print(text("not disproved by these fits; this is not a proof", GREEN))
-    else:
-        out.print(text("DISPROVED: the learner costs more than it claims", RED))
-
-
+        return
+    out.print(text("DISPROVED: the learner costs more than it claims", RED))
+    if not found.epsilon_low > found.claimed:
+        out.print("Its fits differ more than its plan allows, which the ledger counts with.")

@@ -36,11 +36,6 @@ class TableFacts:
     n_people: int | None = None
     most_rows: int | None = None
 
-    @property
-    def by_person(self) -> bool:
-        """Whether neighbours differ in everything of one person."""
-        return self.unit == "person"
-
     def column(self, name: str, kind: str) -> Column:
         """The feature of that name, or the target for "".
 
@@ -58,5 +53,7 @@ class TableFacts:
         if self.relation == "add_remove":
             raise RelationMismatch("parts by position need a public number of rows: a ledger of "
                                    "relation replace_one or replace_label")
-        if places != self.n_rows:
+        if self.n_rows is None and places != self.n_people:
+            raise InvalidValue("IndexCells places", places, "as many as there are people")
+        if self.n_rows is not None and places != self.n_rows:
             raise InvalidValue("IndexCells places", places, "as many as there are rows")

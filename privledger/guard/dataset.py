@@ -26,6 +26,7 @@ from privledger.questions.derivation import Derivation, Step
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.person_cells import RowsPerPersonCells, check_people
 from privledger.questions.query import Query
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
@@ -138,6 +139,17 @@ class Dataset:
     def count(self) -> Query:
         """How many records."""
         return Query(self, (Ones(),), None, "count")
+
+    def people(self) -> Query:
+        """How many people, in a ledger of unit person; `count` counts them there, too."""
+        facts: TableFacts | None = _vault_of(self._vault).facts
+        if facts is not None:  # else the rows are in another process
+            check_people(facts)
+        return Query(self, (Ones(),), None, "people")
+
+    def rows_per_person(self, edges: Sequence[float]) -> Query:
+        """How many people have fewer rows than the first of the public `edges`, and so on."""
+        return Query(self, (Ones(),), RowsPerPersonCells(edges), "rows per person")
 
     def sum(self, name: str, *, lower: float | None = None, upper: float | None = None) -> Query:
         """Sum of a numeric column (a feature, or the target by its name).

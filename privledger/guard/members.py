@@ -59,7 +59,7 @@ class Members:
                 # Kept by the session, not with the data: another grant draws its own sample.
                 drawn = self._samples.get(step.context)
                 if drawn is None:
-                    drawn = self._source.bernoulli(step.context.rate, rows.n)
+                    drawn = _drawn(self._source, step.context.rate, rows)
                     self._samples[step.context] = drawn
                 result = drawn if result is None else result & drawn
         assert result is not None
@@ -87,3 +87,11 @@ class Members:
     def forget(self) -> None:
         """Let go of the copies of rows."""
         self._subsets.clear()
+
+
+def _drawn(source: NoiseSource, rate: float, rows: Rows) -> NDArray[np.bool_]:
+    """Who is in a fresh sample, shape (n_records,): one coin each, and under unit person one for
+    everything that a person has. With a coin per row somebody of many rows is hardly ever out."""
+    if rows.people is None or rows.n_people is None:
+        return source.bernoulli(rate, rows.n)
+    return source.bernoulli(rate, rows.n_people)[rows.people]

@@ -23,10 +23,12 @@ from privledger.ledger import Origins
 from privledger.mechanisms import Gaussian
 from privledger.questions.cells import follows_records
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.one_voice import Voices
 from privledger.questions.query import Query
 from privledger.questions.question import Noise
 from privledger.rounding import MOST_COUNT, count
 from privledger.tables.chunk import Rows
+from privledger.tables.weighing import ONE
 
 
 def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
@@ -43,7 +45,8 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted:  # nothing else of a policy can change after the request
         keep(inside.policy, Origins(asserted=(question.label,)))
     state = question.prepare(leaf, inside.vault.relation)
-    noise = Noise(leaf, state, inside.source)
+    noise = Noise(leaf, state, inside.source,
+                  ONE if inside.vault.facts.unit == "person" else 1)
     filters = _filters(inside, question.data)
     if isinstance(question, Query):
         rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
@@ -62,7 +65,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
 
 def _refuse_rows(question: Any, inside: Inside) -> None:
     """Under unit person a kind of question is asked only if it says what one person may move."""
-    if inside.vault.facts.by_person and not getattr(question, "by_person", False):
+    if inside.vault.facts.unit == "person" and not getattr(question, "by_person", False):
         raise UnsupportedNode(f"{type(question).__name__} bounds what one row may move, and this "
                               "ledger protects people, who have several; nothing was read")
 
@@ -83,6 +86,8 @@ def _sums(inside: Inside, query: Query, noise: Noise, rows: Rows,
         step.context.kind == "part" for step in steps))
     if whole:  # a part is a table of its own, so that only its records cost
         return query.sketch(inside.members.of(query.data, rows) if steps else rows, state)
+    if rows.people is not None:
+        return query.told(_voices(inside, query, noise, rows, rollover), state)
     values = query.contributions(rows, state)
     mask = _mask(inside, query, noise, rows, rollover, values)
     return query.sketch(rows, evolve(state, values=values, mask=mask))
@@ -107,3 +112,25 @@ def _mask(inside: Inside, query: Query, noise: Noise, rows: Rows, rollover: int,
         sampled = members.sample(data, rows)
         mask = sampled if mask is None else mask & sampled
     return mask
+
+
+def _voices(inside: Inside, query: Query, noise: Noise, rows: Rows, rollover: int) -> Voices:
+    """Under unit person: what those behind a derived handle say who can pay for it."""
+    members, data = inside.members, query.data
+    assert rows.n_people is not None
+    mask, rate = members.mask(data, rows)
+    said = query.voices(rows, evolve(noise.state, mask=mask))
+    tokens = _filters(inside, data)
+    if tokens:
+        if not isinstance(noise.mechanism, Gaussian):
+            raise UnsupportedNode("individual filters take Gaussian releases only")
+        said = inside.spends.admit_people(
+            tokens[0], said, [block.clip for block in query.blocks],
+            [recipe.weight for recipe in noise.state.recipes], rows.n_people, rate, rollover)
+    if rate < 1.0:
+        if tokens:
+            members.check_fresh(data)
+        sampled = np.zeros(rows.n_people, dtype=np.bool_)
+        sampled[rows.people] = members.sample(data, rows)
+        said = said.of(sampled)
+    return said

@@ -19,6 +19,7 @@ from privledger.ledger import GrantState, History, ScopeSpend, State, Store
 from privledger.ledger.individual import RECORD_UNITS, worst_units
 from privledger.ledger.vectors import pack, unpack
 from privledger.ledger.view_records import took_nothing
+from privledger.questions.one_voice import Voices
 from privledger.questions.sums import square_norms
 
 
@@ -172,8 +173,7 @@ class Spends:
             rollover: rounds left, as in `Session.release`.
         """
         scope, spend = self._spend(token, n_rows)
-        if scope.node.kind == "gdp" and rate < 1.0:
-            raise UnsupportedNode("the Gaussian-DP filter takes unsampled rounds only")
+        _check_rate(scope, rate)
         constant, squares = 0.0, np.zeros(n_rows)
         for array, clip, weight in zip(values, clips, weights, strict=True):
             if array is None:
@@ -188,6 +188,26 @@ class Spends:
         top = sum(weights)
         np.minimum(squares, top, out=squares)
         return spend.admit(individual_costs(squares, scope.node, rate, top))
+
+    def admit_people(self, token: str, said: Voices, clips: Sequence[float],
+                     weights: Sequence[float], n_people: int, rate: float = 1.0,
+                     rollover: int = 0) -> Voices:
+        """As `admit` under unit person: every person is charged for the whole vector that it
+        sends, over blocks and cells. Returns what those say who could pay.
+
+        Args:
+            said: what everybody in the handle's part says.
+        """
+        scope, spend = self._spend(token, n_people)
+        _check_rate(scope, rate)
+        squares = said.squares(clips, weights, n_people)
+        if rollover > 0:
+            allowed = spend.left() / (rollover * _per_square(scope, rate))
+            factor = _shrink(squares, allowed)
+            said, squares = said.scaled(factor), squares * np.square(factor)
+        top = sum(weights)
+        np.minimum(squares, top, out=squares)
+        return said.of(spend.admit(individual_costs(squares, scope.node, rate, top)))
 
     def _spend(self, token: str, n_rows: int) -> tuple[Scope, ScopeSpend]:
         found = self._taken.get(token)
@@ -219,16 +239,27 @@ def _own_filter(node: object) -> IndividualFilter:
     return copy
 
 
+def _check_rate(scope: Scope, rate: float) -> None:
+    if scope.node.kind == "gdp" and rate < 1.0:
+        raise UnsupportedNode("the Gaussian-DP filter takes unsampled rounds only")
+
+
 def _per_square(scope: Scope, rate: float) -> float:
     """Filter cost per mu squared of an unsampled round; sampled rounds cost no more."""
     return 1.0 if scope.node.kind == "gdp" else scope.node.order / 2
 
 
+def _shrink(squares: NDArray[np.float64], allowed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each contribution is multiplied by, so that its mu squared is within `allowed`."""
+    factor = np.sqrt(np.minimum(1.0, allowed / np.maximum(squares, 1e-300)))
+    factor *= 1 - 2.0**-50
+    return factor
+
+
 def _roll_over(squares: NDArray[np.float64], allowed: NDArray[np.float64],
                values: list[NDArray[np.float64] | None]) -> None:
     """Scale each record's contributions down to the mu squared it may use this round."""
-    factor = np.sqrt(np.minimum(1.0, allowed / np.maximum(squares, 1e-300)))
-    factor *= 1 - 2.0**-50
+    factor = _shrink(squares, allowed)
     for place, array in enumerate(values):
         if array is None:
             values[place] = factor.copy()

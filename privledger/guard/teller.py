@@ -16,6 +16,7 @@ from privledger.graph.nodes import check_node
 from privledger.graph.remember import charging
 from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
+from privledger.guard.dividing import check_divided
 from privledger.guard.policing import refuse_forbidden
 from privledger.guard.reserve import reserve, reserve_in_scope
 from privledger.guard.session import Granted
@@ -123,6 +124,7 @@ class Teller:
         own = from_json(event.plan)  # the caller may change its nodes at any time
         # Of the table as it was protected: a handle can be made with another schema.
         refuse_forbidden(self._history, event, own, vault.schema.declared_rows)
+        check_divided(own, vault.facts, self._history.state)
         asking = Asking()  # kept until the session takes its place
         if drawn is None:
             stored = reserve(self._history, event, own)

@@ -21,6 +21,7 @@ from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
+from privledger.questions.person_cells import RowsPerPersonCells
 from privledger.questions.query import Query
 from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.tree_cells import Test, TreeCells
@@ -46,6 +47,7 @@ __all__ = [
     "Picked",
     "Query",
     "ResidualCells",
+    "RowsPerPersonCells",
     "Score",
     "TargetShares",
     "Test",

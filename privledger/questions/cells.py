@@ -263,7 +263,9 @@ def _places(value: Any) -> NDArray[np.int64]:
 class IndexCells:
     """Parts by position: record i, in the order given to `protect`, lies in cell `places[i]`.
 
-    For relations under which the number of rows is public: `replace_one`, `replace_label`.
+    For relations under which the number of rows is public: `replace_one`, `replace_label`. Under
+    unit person and `replace_one` the number of people is: then everything of person i, in the
+    order in which people first appear, lies in cell `places[i]`.
 
     Attributes:
         places: public cell numbers, shape (n_records,); kept as a copy that nobody can change.
@@ -303,7 +305,9 @@ class IndexCells:
         return cls(array_in(wire.get("places"), "i"), whole(wire, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        """As `Cells.index`."""
+        """As `Cells.index`. Where the number of rows is not public, places are of people."""
+        if rows.people is not None and len(self.places) != rows.whole.n:
+            return self.places[rows.people]
         return self.places[rows.positions()] if rows.parent is not None else self.places
 
 
@@ -358,9 +362,12 @@ class CoinCells:
         coins = rows.cache.get(self)
         if coins is None:
             # Modulo bias is the same for every record and known to nobody: still i.i.d. coins.
-            words = rows.source.integers64(rows.n) % np.uint64(sum(self.weights) or self.count)
+            # Under unit person everything of a person follows one coin.
+            coined = rows.n if rows.n_people is None else rows.n_people
+            words = rows.source.integers64(coined) % np.uint64(sum(self.weights) or self.count)
             if self.weights:
                 ends = np.cumsum(np.array(self.weights, dtype=np.uint64))
                 words = np.searchsorted(ends, words, side="right")
-            coins = rows.cache[self] = words.astype(np.int64)
+            words = words.astype(np.int64)
+            coins = rows.cache[self] = words if rows.people is None else words[rows.people]
         return coins  # type: ignore[no-any-return]

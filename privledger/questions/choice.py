@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -21,10 +21,18 @@ from privledger.questions.options import Picked, options_of
 from privledger.questions.question import Noise
 from privledger.questions.rates import Bound, rate_of, refuse_top_k
 from privledger.questions.score import Gradient
-from privledger.questions.statistics import Statistics, of_gradient, of_labels, of_target
+from privledger.questions.statistics import (
+    Statistics,
+    of_gradient,
+    of_labels,
+    of_target,
+    summed,
+    weighed,
+)
 from privledger.questions.tallies import Tally, tallies_of
 from privledger.rounding import non_negative, number, whole_numbers
 from privledger.tables.chunk import Rows
+from privledger.tables.weighing import in_main_cell
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")
@@ -75,6 +83,7 @@ class Choice:
     penalty: float = 0.0
     allowed: Any = field(default=None, converter=_allowed)
     what: str = "choice of a cut"
+    by_person: ClassVar[bool] = True
 
     def __attrs_post_init__(self) -> None:
         if type(self.cells) is not GrownCells:
@@ -156,6 +165,10 @@ class Choice:
         Targets and gradients are cut towards zero to whole steps of a public bound first.
         """
         inside, node = None, self.cells.index(chunk)
+        if chunk.people is not None and self.score in ("gini", "entropy"):
+            # Whatever somebody weighs, impurities move by one: so each speaks in one leaf.
+            members = np.flatnonzero(in_main_cell(chunk.people, node, self.cells.count))
+            chunk, node = chunk.subset(members), node[members]
         if self.labels is not None:
             statistics = of_labels(self.labels, chunk)
         elif self.gradient is not None:
@@ -165,6 +178,7 @@ class Choice:
         if inside is not None:
             members = np.flatnonzero(inside)
             chunk, node = chunk.subset(members), node[members]
+        statistics = weighed(statistics, chunk)
         return tuple(tallies_of(self.cells, self.features, self.allowed, chunk, node, statistics))
 
     def merge(self, a: tuple[Tally, ...], b: tuple[Tally, ...]) -> tuple[Tally, ...]:
@@ -173,7 +187,7 @@ class Choice:
 
     def finish(self, merged: tuple[Tally, ...], noise: Noise) -> Picked:
         """As `Question.finish`: one exact draw per leaf; one without candidates picks nothing."""
-        options, source = options_of(self, merged), noise.source
+        options, source = options_of(self, merged, noise.one), noise.source
         chosen, offset = np.zeros(0, dtype=np.int64), None
         if isinstance(noise.mechanism, PermuteAndFlip) and len(options.leaf):
             chosen = source.permute_and_flip(options.score, options.starts, noise.state)
@@ -204,6 +218,8 @@ class Choice:
         if self.score == "squared_error" and self.labels is None:
             facts.column("", "numeric")
         self.data.check(facts)
+        if self.score in ("gini", "entropy"):
+            self.data.check_whole_people(facts, f"a choice by {self.score}")
         self.data.check_labelled(facts, self.score != "rank", "choose by the target on")
 
     def to_wire(self, to: Describer) -> Json:
@@ -262,6 +278,7 @@ class LabelChoice:
     cells: GrownCells
     labels: Cells
     what: str = "choice of a label"
+    by_person: ClassVar[bool] = True
 
     def __attrs_post_init__(self) -> None:
         if type(self.cells) is not GrownCells:
@@ -309,7 +326,7 @@ class LabelChoice:
         leaves, classes = self.cells.count, self.labels.count
         keys = (self.cells.index(chunk).astype(np.int64) * classes
                 + np.asarray(self.labels.index(chunk)))
-        return np.bincount(keys, minlength=leaves * classes)
+        return summed(keys, leaves * classes, chunk.mass)
 
     def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
         """As `Question.merge`: addition."""
@@ -317,7 +334,7 @@ class LabelChoice:
 
     def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         """As `Question.finish`: one exact draw among the classes per leaf, shape (leaves,)."""
-        score, source = merged.astype(np.float64), noise.source
+        score, source = merged / float(noise.one), noise.source
         starts = np.arange(self.cells.count + 1, dtype=np.int64) * self.labels.count
         if isinstance(noise.mechanism, PermuteAndFlip):
             chosen = source.permute_and_flip(score, starts, noise.state)

@@ -23,6 +23,7 @@ from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import Step
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.person_cells import RowsPerPersonCells
 from privledger.questions.query import Query
 from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells, Score
 from privledger.questions.tree_cells import Test
@@ -31,7 +32,8 @@ from privledger.questions.votes import Votes
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, LabelQuery)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, CustomValue, Gradient,
                             Hessian)
-CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells)
+CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,
+                           RowsPerPersonCells)
 NUMBERED: tuple[type, ...] = (*CELLS, Bins, Score)
 """What a confined learner gives numbers to: objects that several questions share."""
 

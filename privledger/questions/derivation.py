@@ -13,7 +13,7 @@ from privledger.facts.plain import is_plain
 from privledger.facts.schema import Schema
 from privledger.facts.table import TableFacts
 from privledger.graph import Context
-from privledger.questions.cells import Cells, LabelledCells, depends_on_label
+from privledger.questions.cells import Cells, CoinCells, IndexCells, LabelledCells, depends_on_label
 
 _KINDS = ("poisson", "part", "filter")
 _CHANGED = "a handle whose derivation was changed; nothing was read"
@@ -79,6 +79,19 @@ class Derivation:
         """Raise `NotGranted` unless every step restricts to what it says."""
         for step in self.steps:
             step.check(facts)
+        if facts.unit == "person" and facts.relation == "replace_label" and (
+                facts.most_rows != 1) and any(
+                depends_on_label(step.cells) for step in self.steps):
+            raise UnsupportedNode("parts that labels decide, where labels of a person's records "
+                                  "may move to many parts at once: no price is proved. Nothing "
+                                  "was read")
+
+    def check_whole_people(self, facts: TableFacts, what: str) -> None:
+        """Refuse parts that may divide a person's records, for what does not shrink with them."""
+        if facts.unit == "person" and not all(
+                step.cells is None or follows_people(step.cells, facts) for step in self.steps):
+            raise UnsupportedNode(f"{what} on parts that may divide one person's records: each "
+                                  "part would move in full. Nothing was read")
 
     def is_labelled(self, facts: TableFacts) -> bool:
         """Whether it holds records with a label only."""
@@ -94,6 +107,12 @@ class Derivation:
 
     def __repr__(self) -> str:
         return f"Derivation({self.schema.name!r}, {len(self.steps)} steps)"
+
+
+def follows_people(cells: Cells, facts: TableFacts) -> bool:
+    """Whether all of a person's records lie in one cell: by a coin, or by position of people."""
+    return facts.most_rows == 1 or type(cells) is CoinCells or (
+        type(cells) is IndexCells and facts.n_rows is None)
 
 
 def derivation_of(data: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -73,6 +73,7 @@ class FeatureChoice:
     custom: CustomScores | None = None
     what: str = "choice of features"
     key: ScoreName = field(factory=ScoreName, repr=False)
+    by_person: ClassVar[bool] = True
 
     def __attrs_post_init__(self) -> None:
         if self.score not in FEATURE_SCORES:
@@ -198,6 +199,8 @@ class FeatureChoice:
         if schema is not facts.schema and not set(schema.columns) <= set(facts.schema.columns):
             raise SchemaError("the handle's columns are not the data's")
         self.data.check(facts)
+        if self.score in ("votes", "custom"):
+            self.data.check_whole_people(facts, f"a choice by {self.score}")
         self.data.check_labelled(facts, True, "choose by the target on")
 
     def to_wire(self, to: Describer) -> Json:

@@ -20,7 +20,9 @@ from privledger.questions.blocks import target_of
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.quiet import quiet
 from privledger.questions.votes import Votes, coins_of, votes_of
+from privledger.questions.weighted_scores import weighted_score
 from privledger.tables.chunk import Rows
+from privledger.tables.weighing import ONE
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -79,7 +81,7 @@ def known_of(asked: tuple[Any, ...], key: object, chunk: Rows) -> Known:
 def bag_of(known: Known, votes: Votes | None, chunk: Rows) -> Bag:
     """The records of a chunk, and each record's coin where blocks vote."""
     if votes is not None and known.coins is None:
-        known.coins = coins_of(votes, chunk.n, chunk.source)
+        known.coins = coins_of(votes, chunk)
     return Bag(chunk, known)
 
 
@@ -168,6 +170,8 @@ def correlation(sums: NDArray[np.int64]) -> Floats:
 def _product_sums(schema: Schema, rows: Rows) -> NDArray[np.int64]:
     """Sums of x y on the grid, cut towards zero, one per feature of `schema`."""
     y = np.trunc(target_numbers(rows) * _STEPS)
+    if rows.mass is not None:
+        y = np.trunc(y * rows.mass / ONE)
     middle, half = _bounds(schema)
     sums = np.zeros(len(middle), dtype=np.int64)
     for part, table in _chunks(schema, rows):
@@ -193,10 +197,14 @@ def _ordered(score: str, schema: Schema, rows: Rows) -> Floats:
     result = np.zeros(len(gaps))
     if rows.n == 0:
         return result
+    unequal = rows.mass is not None and bool((rows.mass != ONE).any())
     for part, table in _chunks(schema, rows):
         table -= lower[part, None]
         table *= scale[part, None]
         inside = result[part]
+        if unequal:
+            inside[:] = [weighted_score(score, row, keys.values, codes, rows) for row in table]
+            continue
         whole = ~gaps[part]
         if whole.any():
             held = table if whole.all() else table[whole]
@@ -206,7 +214,7 @@ def _ordered(score: str, schema: Schema, rows: Rows) -> Floats:
             if known.any():
                 inside[place] = in_order(score, keys.values(table[place : place + 1, known]),
                                          codes[known], keys)[0]
-    if score == "rank":
+    if score == "rank" and not unequal:
         result /= rows.n
     return result
 

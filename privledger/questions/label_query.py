@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -51,6 +51,7 @@ class LabelQuery:
     rows: slice | NDArray[np.int64] | None = field(default=None, converter=_rows)
     candidates: NDArray[np.int64] | None = field(default=None, converter=_candidates)
     what: str = "labels"
+    by_person: ClassVar[bool] = True
 
     def prepare(self, mechanism: Any, relation: str) -> Any:
         """As `Question.prepare`: randomised response alone keeps a single label private."""
@@ -99,6 +100,10 @@ class LabelQuery:
                                    "ledger of relation replace_label. Nothing was read")
         facts.column("", "categorical")
         self.data.check(facts)
+        if facts.unit == "person" and facts.most_rows != 1:
+            raise UnsupportedNode(f"single labels of people of whom one has {facts.most_rows}: "
+                                  "each would answer for itself, and m answers cost m times "
+                                  "epsilon. Nothing was read")
         if any(step.context.certificate != "index" or (
                 step.cells is not None and step.cells.has_coins) for step in self.data.steps):
             raise UnsupportedNode("single labels are asked of public sets of records: not of a "

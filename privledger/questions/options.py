@@ -59,10 +59,14 @@ class Options:
         return Picked(feature, cut)
 
 
-def options_of(choice: Any, tallies: Sequence[Tally]) -> Options:
-    """Every candidate of every leaf of a `Choice` with its score."""
+def options_of(choice: Any, tallies: Sequence[Tally], one: int = 1) -> Options:
+    """Every candidate of every leaf of a `Choice` with its score.
+
+    Args:
+        one: steps in which tallies count whoever is protected, as `Noise.one`.
+    """
     rule, tree = _rule(choice), choice.cells
-    parts = [gaps.scored(rule(gaps.left, gaps.total))
+    parts = [gaps.scored(rule(_whole(choice, gaps.left, one), _whole(choice, gaps.total, one)))
              for gaps in _gaps(tree, choice.features, choice.allowed, tallies)]
     if choice.among == "features":
         parts = [_best(part) for part in parts]
@@ -75,6 +79,17 @@ def options_of(choice: Any, tallies: Sequence[Tally]) -> Options:
     starts = np.flatnonzero(np.diff(gaps.node, prepend=-1))
     return Options(score, weight, gaps.feature, gaps.first, gaps.length, gaps.node[starts],
                    np.append(starts, len(score)).astype(np.int64))
+
+
+def _whole(choice: Any, sums: Ints, one: int) -> Ints:
+    """Statistics in units of whoever is protected. Shares of classes need none: they stay whole
+    steps, where the least count is one."""
+    if one == 1 or choice.score in ("gini", "entropy"):
+        return sums
+    scaled = sums / float(one)
+    if choice.labels is None:
+        scaled[:, 1] = sums[:, 1]  # numbers are in steps of their own
+    return scaled
 
 
 def _rule(choice: Any) -> Callable[[Any, Any], NDArray[np.float64]]:

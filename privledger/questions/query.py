@@ -12,7 +12,7 @@ clip of a block:
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -26,6 +26,7 @@ from privledger.mechanisms import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, depends_on_label
 from privledger.questions.derivation import derivation_of
+from privledger.questions.one_voice import Manner, Voices, voices
 from privledger.questions.question import Noise
 from privledger.questions.sums import Recipe, add_noise, cell_sums, recipes
 from privledger.rounding import up
@@ -45,12 +46,17 @@ class Summing:
         norm: in which contributions are clipped, 1 or 2.
         values: contributions of the chunk after a filter, one array or None per block.
         mask: who takes part, shape (n,); None for everybody.
+        relation: the neighbouring relation. shares: of the mechanism, empty for one block.
+        said: under unit person, what people say after a filter; None where nothing was left out.
     """
 
     recipes: tuple[Recipe, ...]
     norm: int
     values: list[NDArray[np.float64] | None] | None = None
     mask: NDArray[np.bool_] | None = None
+    relation: str = "add_remove"
+    shares: tuple[float, ...] = ()
+    said: Voices | None = None
 
 
 @frozen(eq=False)
@@ -68,6 +74,7 @@ class Query:
     blocks: tuple[Block, ...] = field(converter=_blocks)
     cells: Cells | None = None
     what: str = "query"
+    by_person: ClassVar[bool] = True
 
     def __attrs_post_init__(self) -> None:
         if not self.blocks:
@@ -108,7 +115,8 @@ class Query:
         """As `Question.prepare`: a grid and a noise scale for every block."""
         made = recipes(mechanism, lambda norm: [self.sensitivity(block, relation, norm)
                                                 for block in self.blocks], self._per_class())
-        return Summing(made, 1 if type(mechanism) is Laplace else 2)
+        return Summing(made, 1 if type(mechanism) is Laplace else 2, relation=relation,
+                       shares=() if type(mechanism) is Laplace else mechanism.shares)
 
     def _per_class(self) -> str:
         """What to do instead where somebody asks for counts of several classes, one by one."""
@@ -125,8 +133,11 @@ class Query:
         """As `Question.sketch`: sums in grid steps, one array of shape (cells, width) per block.
 
         Contributions are cut towards zero to whole steps first, so sums do not depend on the
-        order or the chunk (docs/proofs/gaussian.md).
+        order or the chunk (docs/proofs/gaussian.md). Under unit person a chunk holds everything
+        that its people have in the table or part.
         """
+        if chunk.people is not None:
+            return self.told(self.voices(chunk, state) if state.said is None else state.said, state)
         values = self.contributions(chunk, state) if state.values is None else state.values
         cells = None if self.cells is None else self.cells.index(chunk)
         mask = None if state.mask is None or state.mask.all() else state.mask
@@ -139,6 +150,35 @@ class Query:
             cell_sums(array, recipe.grid, cells, self.cell_count, n_rows, block.width,
                       math.ceil(block.clip / recipe.grid))
             for block, recipe, array in zip(self.blocks, state.recipes, values, strict=True))
+
+    def voices(self, chunk: Rows, state: Summing) -> Voices:
+        """Inside the guard, under unit person: what each person says (docs/proofs/people.md)."""
+        assert chunk.people is not None
+        assert chunk.mass is not None
+        assert chunk.n_people is not None
+        values = self.contributions(chunk, state) if state.values is None else state.values
+        cells = None if self.cells is None else np.asarray(self.cells.index(chunk))
+        people, mass = chunk.people, chunk.mass
+        if state.mask is not None:
+            here = state.mask
+            values = [array if array is None else array[here] for array in values]
+            people, mass, cells = people[here], mass[here], None if cells is None else cells[here]
+        return voices(values, people, mass, chunk.n_people, cells, self.cell_count,
+                      self._manner(state))
+
+    def _manner(self, state: Summing) -> Manner:
+        shares = state.shares or (1.0,)
+        total = math.fsum(shares)
+        return Manner(state.norm, state.relation, [block.clip for block in self.blocks],
+                      None if state.norm == 1 else [share / total for share in shares],
+                      any(step.context.kind == "part" for step in self.data.steps))
+
+    def told(self, said: Voices, state: Summing) -> tuple[NDArray[np.int64], ...]:
+        """Inside the guard: what people say, in whole grid steps, added up."""
+        return tuple(
+            cell_sums(array, recipe.grid, said.cell, self.cell_count, len(said.who), block.width,
+                      math.ceil(block.clip / recipe.grid))
+            for block, recipe, array in zip(self.blocks, state.recipes, said.values, strict=True))
 
     def merge(self, a: tuple[NDArray[np.int64], ...],
               b: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:

@@ -26,11 +26,13 @@ class Noise:
         mechanism: the release's own mechanism, as the plan reserved it.
         state: what `prepare` gave: grids and scales, or a selection rate. Public.
         source: the ledger's source of exact noise.
+        one: steps that whoever is protected weighs in a sketch: 1 under unit row.
     """
 
     mechanism: Any
     state: Any
     source: NoiseSource
+    one: int = 1
 
 
 class Question(Protocol):
@@ -42,6 +44,8 @@ class Question(Protocol):
         label: what the ledger records: `what`, marked if something is asserted.
         asserted: whether somebody merely vouches for part of the sensitivity.
         cell_count: how many answers the release gives.
+        by_person: present and true where the bound also holds for everything of one person, each
+            row of mass `Rows.mass`. A kind without it is refused under unit person.
     """
 
     @property

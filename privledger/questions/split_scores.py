@@ -33,7 +33,9 @@ def class_fit(left: Sums, total: Sums) -> Floats:
 
 def _squares_over(counts: Sums) -> Floats:
     held = counts.astype(np.float64)
-    result: Floats = np.einsum("ij,ij->i", held, held) / np.maximum(held.sum(axis=1), 1.0)
+    size = held.sum(axis=1)
+    # Not at least one: a few rows of people with many weigh less.
+    result: Floats = np.einsum("ij,ij->i", held, held) / np.where(size > 0, size, 1.0)
     return result
 
 

@@ -53,6 +53,11 @@ class Rows:
         """How many records: private under add_remove."""
         return self.features.n_rows
 
+    @property
+    def whole(self) -> Rows:
+        """The protected table that this one is a part of, or itself."""
+        return self if self.parent is None else self.parent[0].whole
+
     def positions(self) -> NDArray[np.int64]:
         """Where these records stand in the order given to `protect`, shape (n_records,)."""
         if self.parent is None:

@@ -7,8 +7,6 @@ them are exact in any order; those of one person add up to `ONE` at most.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +16,7 @@ ONE = 1 << 20
 """Steps that a whole person weighs, and so the row of somebody who has no other."""
 
 
-def numbered(people: NDArray[Any]) -> NDArray[np.int32]:
+def numbered(people: NDArray[np.generic]) -> NDArray[np.int32]:
     """The same people as 0, 1, ... in the order in which they first appear, shape (n_records,).
 
     With one row per person this is the row's own position: whatever is drawn or kept by person
@@ -50,3 +48,20 @@ def masses(people: NDArray[np.int32], n_people: int) -> NDArray[np.int64]:
     rows = np.bincount(people, minlength=n_people)
     each: NDArray[np.int64] = (ONE // np.maximum(rows, 1)).astype(np.int64)
     return each[people]
+
+
+def in_main_cell(people: NDArray[np.int32], cells: NDArray[np.integer],
+                 n_cells: int) -> NDArray[np.bool_]:
+    """Which rows lie in the cell where their person has the most, the first of equal ones.
+
+    Args:
+        cells: cell of each row, shape (n_records,), below `n_cells`.
+    """
+    keys, place, rows = np.unique(people.astype(np.int64) * n_cells + cells,
+                                  return_inverse=True, return_counts=True)
+    # By person, most rows first; of equal ones the first cell.
+    order = np.lexsort((keys, -rows, keys // n_cells))
+    who = keys[order] // n_cells
+    main = np.zeros(len(keys), dtype=np.bool_)
+    main[order] = np.diff(who, prepend=-1) > 0
+    return main[place]

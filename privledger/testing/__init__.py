@@ -9,24 +9,22 @@ from privledger.testing.checks import (
     parametrize_with_learner_checks,
     parametrize_with_sklearn_checks,
 )
-from privledger.testing.distinguishing import Evidence, distinguish
 from privledger.testing.examples import Example, example_schema, example_table
 from privledger.testing.failing import LearnerCheckFailed
-from privledger.testing.trials import Trial, empirical_epsilon
+from privledger.testing.guessing import Guessed, guess, guessing_audit
 from privledger.testing.watched import WatchedTable
 
 __all__ = [
     "CHECKS",
-    "Evidence",
     "Example",
+    "Guessed",
     "LearnerCheckFailed",
-    "Trial",
     "WatchedTable",
     "check_learner",
-    "distinguish",
-    "empirical_epsilon",
     "example_schema",
     "example_table",
+    "guess",
+    "guessing_audit",
     "parametrize_with_learner_checks",
     "parametrize_with_sklearn_checks",
 ]

@@ -49,8 +49,8 @@ class Example:
         return evolve(self, X={name: column[places] for name, column in self.X.items()},
                       y=self.y[places])
 
-    def with_target(self, place: int, value: Any) -> Example:
-        """The same records but for one target."""
+    def with_target(self, place: Any, value: Any) -> Example:
+        """The same records but for the target at one place, or at several."""
         y = self.y.copy()
         y[place] = value
         return evolve(self, y=y)
@@ -154,13 +154,16 @@ def same_records(base: Example, count: int, target: Any) -> Example:
     return evolve(copies, y=y)
 
 
-def worst_pair(base: Example, relation: str, count: int = 8) -> tuple[Example, Example]:
-    """Neighbouring tables: equal records, and beside them one with the farthest target."""
+def worst_pair(base: Example, relation: str, records: int = 1,
+               count: int = 8) -> tuple[Example, Example]:
+    """Equal records, and so many with the farthest target beside them, or in their place."""
     low, high = extremes(base.schema)
-    first = same_records(base, count, low)
     if relation == "add_remove":
-        return first, same_records(base, count + 1, low).with_target(count, high)
-    return first, first.with_target(count - 1, high)
+        last = np.arange(count, count + records)
+        return (same_records(base, count, low),
+                same_records(base, count + records, low).with_target(last, high))
+    first = same_records(base, max(count, records), low)
+    return first, first.with_target(np.arange(records), high)
 
 
 def neighbours_of(base: Example, relation: str) -> dict[str, Example]:

@@ -81,6 +81,13 @@ def table_probes(table: Example) -> dict[str, Any]:
             for place, (column, axis) in enumerate(zip(table.schema.features, axes, strict=True))}
 
 
+def probes_beside(table: Example) -> dict[str, Any]:
+    """The first record of the table, and a grid of the schema. Chosen by the kit, so public."""
+    grid = table_probes(table)
+    return {name: np.concatenate([np.asarray(table.X[name][:1], dtype=grid[name].dtype), column])
+            for name, column in grid.items()}
+
+
 def _open_ended(node: Node) -> bool:
     """Whether the plan leaves the number of releases open until answers are there."""
     if isinstance(node, OneOf | IndividualFilter):

@@ -58,7 +58,8 @@ def sums():
                       Q.TreeCells(tree.bins, (Q.Test(0, table),), 2), LabelledCells(),
                       Q.IndexCells(np.arange(N) % 5, 5), CoinCells(3, (1, 2, 3)),
                       Q.ResidualCells(squared if data is number else softmax, (0.1, 0.5)),
-                      Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,)))):
+                      Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,))),
+                      Q.RowsPerPersonCells((2.0,))):
             yield data.query(blocks, cells), pl.Gaussian(3.0, (0.2,) * 5)
 
 

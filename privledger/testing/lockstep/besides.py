@@ -28,6 +28,8 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     first = Tap(taps[0], Steering(uniform=0.5))
     real = fitting.run(table, first, again=True)
     yield from real.wrong
+    if real.failed:
+        yield Broken("P1", -1, f"the fit on the example fails: {real.failed}")
     told = tuple(one.answer for one in real.releases)
     again = fitting.run(table, Tap(taps[1], script=tuple(first.draws)), told)
     steady = steady_of(real, again)

@@ -151,6 +151,8 @@ class Grant:
         vectors: scope, units taken and rounds of every record under each filter, in order.
         status: how the history says it ended.
         trial: whether it is a run inside a tuning.
+        items: how many releases the history itemises. tunings: cells that each of its tunings was
+            itemised with.
     """
 
     plan: Node
@@ -158,6 +160,8 @@ class Grant:
     vectors: list[Vector] = Factory(list)
     status: str = ""
     trial: bool = False
+    items: int = 0
+    tunings: tuple[int, ...] = ()
 
 
 @define(eq=False)
@@ -168,6 +172,7 @@ class Run:
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
+        promises: relation and mode of every ledger that was asked.
         histories: what the ledgers' histories say, without what is new in every run.
         wrong: what is wrong with them, where that was asked.
         outside: draws made outside any release.
@@ -181,6 +186,7 @@ class Run:
     spent: float = 0.0
     model: dict[str, object] = Factory(dict)
     failed: str = ""
+    promises: list[tuple[str, str]] = Factory(list)
     histories: list[str] = Factory(list)
     wrong: list[Broken] = Factory(list)
     outside: list[Draw] = Factory(list)

@@ -84,6 +84,8 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
         broken += paid(place, seen, samples.inside(larger.releases[place]))
     for run in (real, quiet, twin):
         broken += uncovered(run)
+    if any(promise != fitting.promise for promise in real.promises):
+        broken.append(Broken("P7", -1, "the learner's own ledger promises something else"))
     path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
     if not broken and not twin.failed:
         broken += path.judged(quiet, twin, found)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import count as count_from
+from statistics import fmean
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from privledger.accounting import Relation, check_relation
 from privledger.noise.seeded import Generator, generator
@@ -19,6 +21,10 @@ from privledger.testing.lockstep.besides import besides
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
 from privledger.testing.lockstep.neighbouring import first_pairs
 from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
+from privledger.testing.lockstep.worst_tables import climbing
+
+MOST_ROWS = 400
+"""Of a searched table: every lock fits it three times."""
 
 SHRINKING = 0.5
 """Seconds spent on a smaller witness once a premise is broken."""
@@ -142,14 +148,37 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
                   start + positive("seconds", seconds))
     rng = generator(audit.seed, 1)
     bases = examples_for(learner, example)
-    sources = [first_pairs(one, chosen, rng) for one in bases]
-    for turn, pair in enumerate(_in_turn(sources)):
-        if turn >= len(sources) and not audit.more():
-            break
-        if audit.lock(pair).broken or (
-                turn < len(sources) and _besides(audit, pair, bases[turn], rng)):
-            break
+    if not any(_first(audit, base, rng) for base in bases):
+        _search(audit, bases)
     return audit.verdict()
+
+
+def _first(audit: Audit, base: Example, rng: Generator) -> bool:
+    """The pairs that are always looked at; whether a premise broke."""
+    for turn, pair in enumerate(first_pairs(base, audit.relation, rng)):
+        if turn and not audit.more():
+            return False
+        if audit.lock(pair).broken or (not turn and _besides(audit, pair, base, rng)):
+            return True
+    return False
+
+
+def _search(audit: Audit, bases: Sequence[Example]) -> None:
+    """Climb to worse and worse tables, for each kind of target in turn."""
+    climbs = [climbing(base, audit.relation, seed=audit.seed, least_rows=1,
+                       most_rows=MOST_ROWS) for base in bases]
+    pairs = [next(climb) for climb in climbs]
+    for turn in count_from(0):
+        place = turn % len(climbs)
+        if not audit.more():
+            return
+        tables = tuple(evolve(table, unlabelled=bases[place].unlabelled)
+                       for table in pairs[place].tables())
+        found = audit.lock((tables[0], tables[1]))
+        if found.broken:
+            return
+        # The worst is close to one soon; the mean tells tables apart for longer.
+        pairs[place] = climbs[place].send(found.ratio + fmean(found.ratios or (0.0,)))
 
 
 def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
@@ -159,9 +188,3 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
         audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
         return True
     return takes_tables(audit.learner) and bool(audit.lock(pair, plain=True).broken)
-
-
-def _in_turn(sources: list[Iterator[Pair]]) -> Iterator[Pair]:
-    while True:
-        for one in sources:
-            yield next(one)

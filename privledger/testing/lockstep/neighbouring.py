@@ -86,7 +86,7 @@ def first_pairs(base: Example, relation: Relation, rng: Generator) -> Iterator[P
     for name, column in grid.items():
         table = table.with_column(name, column.astype(table.X[name].dtype))
     yield neighbours(table, relation, rng)
-    while True:
+    for _ in range(4):
         yield random_pair(base, relation, rng)
 
 

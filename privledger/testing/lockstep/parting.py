@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from privledger.graph import to_json
 from privledger.testing.lockstep.kept import Broken, Grant, Run
 
 
@@ -52,4 +51,4 @@ def _grants(first: Run, other: Run, other_name: str) -> Iterator[Broken]:
 
 
 def _said(grant: Grant) -> tuple[object, ...]:
-    return to_json(grant.plan), grant.charge, grant.status, len(grant.vectors), grant.trial
+    return grant.plan, grant.charge, grant.status, len(grant.vectors), grant.trial

@@ -15,7 +15,7 @@ from attrs import define, field
 
 from privledger.accounting import Relation
 from privledger.errors import public_name
-from privledger.graph import Node
+from privledger.graph import Node, Tuning
 from privledger.guard import Ledger, Session
 from privledger.guard.handle import _granted
 from privledger.guard.session import Branch, Granted
@@ -137,6 +137,11 @@ class Fitting:
         """What the learner claims beside its epsilon."""
         return delta_of(self.learner)
 
+    @property
+    def promise(self) -> tuple[str, str]:
+        """Relation and mode of every ledger of a run."""
+        return self.relation, "private" if self.plain else "simulation"
+
     def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
             again: bool = False) -> Run:
         """One fit. An error of the fit is part of what is seen.
@@ -159,6 +164,7 @@ class Fitting:
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
         run.idle = [grant_of(one) for one in idle]
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
+        run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
         run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
         run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
                      ] if again else []
@@ -188,7 +194,11 @@ def grant_of(session: Granted) -> Grant:
     """What became of one grant."""
     state = session._history.full().grants[session.grant]
     found = Grant(session.plan, status=state.status, trial=isinstance(session, Branch))
-    found.charge = state.charged
+    found.charge, found.items = state.charged, state.releases
+    log = session._inside.log
+    nodes, columns = list(log._nodes), log.columns()
+    found.tunings = tuple(int(cells) for place, cells in zip(
+        columns["node"], columns["cells"], strict=True) if isinstance(nodes[place][1], Tuning))
     for scope, spend in session._inside.spends._taken.values():
         found.vectors.append((scope, spend.taken().copy(), spend.rounds.copy()))
     return found

@@ -1,0 +1,97 @@
+"""Parts that may divide one person's records: which plans have a proved price under unit person.
+
+A part by a predicate takes some of a person's rows and leaves the others, so the person is in
+several parts at once, in each with a share of its weight; the shares add up to one. The dearest
+part still bounds the whole wherever costs add up over releases and a share of a mechanism costs
+at most this share of its price (docs/proofs/people.md, "Parts"). Everything else is refused.
+"""
+
+from __future__ import annotations
+
+from privledger.accounting import check_relation
+from privledger.errors import UnsupportedNode
+from privledger.facts.table import TableFacts
+from privledger.graph import Node, cost_of
+from privledger.graph.nodes import (
+    IndividualFilter,
+    OneOf,
+    Parallel,
+    PostProcess,
+    Public,
+    Repeat,
+    Sequential,
+    below,
+    children,
+)
+from privledger.ledger import State
+from privledger.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, TopK
+
+_FREE = (PostProcess, Public)
+_INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
+_ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, TopK)
+
+
+def check_divided(plan: Node, facts: TableFacts, state: State) -> None:
+    """Refuse a plan whose parts have no proved price for people who are in several of them.
+
+    Raises:
+        UnsupportedNode: nothing was read.
+    """
+    if facts.unit != "person":
+        return
+    divided = [node for node in _outside_filters(plan)
+               if isinstance(node, Parallel) and _divides(node, facts)]
+    for node in divided:
+        _check_inside(node)
+    if all(isinstance(one, Gaussian) for node in divided for one in _priced(node)):
+        return
+    if not _adds_up(plan, state):
+        raise UnsupportedNode(
+            "parts that may divide one person's records, priced as a whole at a delta: proved for "
+            "Gaussian noise only. Ask for less than the budget's epsilon without a delta, or of a "
+            "ledger with filter=\"rdp\"; nothing was read")
+
+
+def _adds_up(plan: Node, state: State) -> bool:
+    """Whether the ledger charges what adds up: anything but a whole plan's epsilon at a delta."""
+    kind = None if state.rule is None else state.rule.kind
+    if kind in ("gdp", "zcdp", "rdp"):
+        return True
+    assert state.budget is not None
+    return cost_of(plan, check_relation(state.relation)).pure <= state.budget.epsilon
+
+
+def _outside_filters(plan: Node) -> list[Node]:
+    """Every node but those in an individual filter, where each person pays for what it sends."""
+    waiting, found = [plan], []
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if not isinstance(node, IndividualFilter):
+            waiting.extend(children(node))
+    return found
+
+
+def _divides(node: Parallel, facts: TableFacts) -> bool:
+    """Whether a person may be in two parts that are asked: by coins, and by positions of people,
+    everybody is in one."""
+    if facts.most_rows == 1 or node.certificate == "iid_per_record" or (
+            node.certificate == "index" and facts.relation != "replace_label"):
+        return False
+    asked = [child for child in node.nodes
+             if not all(isinstance(one, (*_FREE, Sequential, Repeat, OneOf, Parallel))
+                        for one in below(child))]
+    return len(asked) > 1
+
+
+def _priced(node: Parallel) -> list[Node]:
+    return [one for one in below(node) if not isinstance(one, _INNER)]
+
+
+def _check_inside(node: Parallel) -> None:
+    for one in _priced(node):
+        if not isinstance(one, _ADDITIVE):
+            raise UnsupportedNode(
+                f"{type(one).__name__} in several parts that may divide one person's records: each "
+                "part would see the person in full. Parts by coins, or a sample around the parts, "
+                "hold; nothing was read")

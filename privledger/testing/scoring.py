@@ -1,0 +1,161 @@
+"""Scores of outputs, learned where the truth is known: high ones speak for the second table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+LEVELS = (0.0, 0.2, 0.4, 0.6, 0.75, 0.85, 0.93)
+"""Share of the outputs on each side of the cut that are too close to it to be guessed."""
+
+SIDES = (0.8, 0.1, 0.1)
+"""How much is bet by those who guess both tables, the second only, and the first only."""
+
+NAMES = ("outputs along the learned direction", "one output", "likelier bins",
+         "distance from the middle", "one output as a whole")
+MOST_PLACES, WIDEST, SHRINK, MOST_BINS = 64, 20.0, 0.1, 24
+
+
+@frozen(eq=False)
+class Score:
+    """A number for every output, and where to guess.
+
+    Attributes:
+        of: from outputs, shape (runs, k), to numbers, shape (runs,).
+        low, high: below and above which the first and the second table are guessed, one pair
+            for each of `LEVELS`.
+    """
+
+    name: str
+    of: Callable[[Floats], Floats]
+    low: Floats
+    high: Floats
+
+    def guesses(self, values: Floats) -> Ints:
+        """1 for the second table, -1 for the first, 0 for neither.
+
+        Shape (runs, sides times levels): all levels of both sides first.
+        """
+        found = self.of(values)[:, None]
+        second, first = (found > self.high).astype(np.int64), (found < self.low).astype(np.int64)
+        return np.concatenate([second - first, second, -first], axis=1)
+
+
+def shares_of_bets() -> Floats:
+    """Weight of each column of `Score.guesses`; they sum to 1."""
+    return np.repeat(np.array(SIDES) / len(LEVELS), len(LEVELS))
+
+
+def learned(values: Floats, second: NDArray[np.bool_]) -> tuple[Score, ...]:
+    """One score for each of `NAMES`, in their order; none while one table has no output yet.
+
+    Args:
+        values: outputs, shape (runs, k). second: whether they came from the second table.
+    """
+    if second.all() or not second.any():
+        return ()
+    ruler = _Ruler.of(values)
+    z = ruler.measure(values)
+    apart = z[second].mean(axis=0) - z[~second].mean(axis=0)
+    places = np.argsort(-np.abs(apart), kind="stable")[:MOST_PLACES]
+    best, sign = places[0], 1.0 if apart[places[0]] >= 0 else -1.0
+    weights = _direction(z[:, places], apart[places], second)
+
+    def along(v: Floats) -> Floats:
+        return np.asarray(ruler.measure(v)[:, places] @ weights)
+
+    def far(v: Floats) -> Floats:
+        return np.asarray(np.abs(ruler.measure(v)).max(axis=1))
+
+    turned = 1.0 if far(values[second]).mean() >= far(values[~second]).mean() else -1.0
+    ways: tuple[Callable[[Floats], Floats], ...] = (
+        along, lambda v: sign * v[:, best], _binned(along(values), second, along),
+        lambda v: turned * far(v), _whole(values, second))
+    centred = (False, False, True, False, True)
+    return tuple(_placed(name, way, values, second, zero)
+                 for name, way, zero in zip(NAMES, ways, centred, strict=True))
+
+
+@frozen(eq=False)
+class _Ruler:
+    """Outputs in units of their own spread, far ones brought near: one must not rule all."""
+
+    middle: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> _Ruler:
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+        spread = np.where(high > low, (high - low) / 1.35, values.std(axis=0))
+        return cls(middle, np.where(spread > 0, spread, 1.0))
+
+    def measure(self, values: Floats) -> Floats:
+        return np.asarray(np.clip((values - self.middle) / self.spread, -WIDEST, WIDEST))
+
+
+def _direction(z: Floats, apart: Floats, second: NDArray[np.bool_]) -> Floats:
+    """Fisher's linear discriminant, its covariance drawn towards its own diagonal."""
+    inside = z - np.where(second[:, None], z[second].mean(axis=0), z[~second].mean(axis=0))
+    spread = inside.T @ inside / len(z)
+    diagonal = np.diag(spread).copy()
+    # As much as so few runs cannot know; a little always, for outputs that are equal.
+    share = min(1.0, SHRINK + len(diagonal) / len(z))
+    ridge = share * np.diag(diagonal) + 1e-6 * np.eye(len(diagonal))
+    return np.asarray(np.linalg.solve((1 - share) * spread + ridge, apart))
+
+
+def _log_ratio(second: Floats, first: Floats) -> Floats:
+    return np.asarray(np.log((second + 0.5) / (first + 0.5)))
+
+
+def _binned(seen: Floats, second: NDArray[np.bool_],
+            along: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+    """Log ratio of the counts in the bin of the direction: for outputs that are not in order."""
+    bins = int(np.clip(len(seen) // 16, 2, MOST_BINS))
+    edges = np.unique(np.quantile(seen, np.arange(1, bins) / bins))
+    counts = [np.bincount(np.searchsorted(edges, seen[one]), minlength=len(edges) + 1)
+              for one in (second, ~second)]
+    ratio = _log_ratio(*(count.astype(np.float64) for count in counts))
+    return lambda v: ratio[np.searchsorted(edges, along(v))]
+
+
+def _whole(values: Floats, second: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
+    """Log ratio of how often this very output was seen; 0 for a new one."""
+    known: dict[bytes, list[float]] = {}
+    for row, place in zip(values, second, strict=True):
+        known.setdefault(row.tobytes(), [0.0, 0.0])[int(place)] += 1
+    table = {key: float(_log_ratio(np.array(two), np.array(one)))
+             for key, (one, two) in known.items()}
+    return lambda v: np.array([table.get(row.tobytes(), 0.0) for row in v])
+
+
+def _placed(name: str, way: Callable[[Floats], Floats], values: Floats,
+            second: NDArray[np.bool_], zero: bool) -> Score:
+    """The score with its cut, and around it the edges of every level."""
+    seen = way(values)
+    cut = 0.0 if zero else _best_cut(seen, second)
+    above, below = seen[seen > cut], seen[seen < cut]
+    high = np.quantile(above, LEVELS) if len(above) else np.full(len(LEVELS), np.inf)
+    low = np.quantile(below, 1 - np.array(LEVELS)) if len(below) else np.full(len(LEVELS),
+                                                                              -np.inf)
+    # Level 0 guesses whatever is not at the cut; the others what is beyond an output seen.
+    high, low = np.nextafter(high, -np.inf), np.nextafter(low, np.inf)
+    high[0] = low[0] = cut
+    return Score(name, way, low, high)
+
+
+def _best_cut(seen: Floats, second: NDArray[np.bool_]) -> float:
+    """Halfway between two outputs: where most of each table is on its own side."""
+    order = np.argsort(seen, kind="stable")
+    ordered, truth = seen[order], second[order]
+    rises = np.cumsum(~truth) / (~truth).sum() - np.cumsum(truth) / truth.sum()
+    gaps = np.flatnonzero(ordered[1:] > ordered[:-1])
+    if not len(gaps):
+        return float(ordered[0])
+    place = gaps[np.argmax(rises[gaps])]
+    return float(ordered[place] / 2 + ordered[place + 1] / 2)

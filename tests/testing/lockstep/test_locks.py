@@ -1,0 +1,195 @@
+"""Locks of the shipped learners hold; one fault for each premise breaks it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from privledger_learners import (
+    DPSIS,
+    DiPriMeForestRegressor,
+    DPBoostClassifier,
+    JointTreeClassifier,
+    LabelPrivateClassifier,
+    MultinomialForestClassifier,
+    PrivateEnsembleClassifier,
+    SGBDTRegressor,
+)
+
+import privledger as pl
+from privledger.guard import session as session_file
+from privledger.guard.members import Members
+from privledger.guard.spends import Spends
+from privledger.guard.vault import _vault_of
+from privledger.noise.seeded import generator
+from privledger.questions import sums
+from privledger.questions.blocks import clipped
+from privledger.questions.query import Query
+from privledger.testing.examples import examples_for, worst_pair
+from privledger.testing.fitting import protect
+from privledger.testing.lockstep import lockstep, replay_witness
+from privledger.testing.lockstep.lock import fitting_of, lock, runs_of
+
+SMALL = {"epsilon": 1.0, "delta": 1e-6, "n_trees": 3}
+LEARNERS = {
+    "sgbdt": SGBDTRegressor(**SMALL),
+    "sgbdt-sampled": SGBDTRegressor(sampling_rate=0.3, **SMALL),
+    "sgbdt-filtered": SGBDTRegressor(individual_filter="gdp", extra_rounds=3, **SMALL),
+    "joint-tree": JointTreeClassifier(epsilon=1.0),
+    "joint-tree-replace-one": JointTreeClassifier(epsilon=1.0, relation="replace_one"),
+    "dpboost": DPBoostClassifier(epsilon=1.0, n_trees=2),
+    "diprime-regressor": DiPriMeForestRegressor(epsilon=1.0),
+    "mrf": MultinomialForestClassifier(epsilon=1.0),
+    "dpsis": DPSIS(epsilon=1.0, k=2),
+    "ensemble": PrivateEnsembleClassifier(epsilon=1.0, n_trees=3),
+    "label-private": LabelPrivateClassifier(epsilon=1.0, n_trees=3),
+}
+
+
+def first_lock(learner, seeds=(0, 0), **changes):
+    relation = changes.pop("relation", getattr(learner, "relation", learner.info.relations[0]))
+    pair = worst_pair(examples_for(learner)[0], relation)
+    return lock(fitting_of(learner, relation, **changes), pair, generator(*seeds))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_shipped_learners_hold_close_to_their_price(name):
+    found = lockstep(LEARNERS[name], seconds=0.6 if name == "dpsis" else 0.15, seed=3)
+    assert (found.holds, found.premise) == (True, "")
+    assert 0.95 <= found.ratio <= 1 + 1e-9
+    assert found.tables >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_no_honest_lock_breaks(name, seed):
+    found = lockstep(LEARNERS[name], seconds=1.0, seed=seed)
+    assert found.holds, found.why
+
+
+def test_a_lock_repeats_by_its_seeds():
+    one, two = (first_lock(LEARNERS["joint-tree"], (5, 1)) for _ in range(2))
+    assert one == two
+
+
+def test_a_witness_is_plain_json_and_runs_again(tmp_path):
+    found = lockstep(LEARNERS["sgbdt"], seconds=0.2, seed=1)
+    (tmp_path / "witness.json").write_text(found.as_json())
+    again = replay_witness(json.loads((tmp_path / "witness.json").read_text()))
+    assert not again.broken
+    assert again.ratio == found.ratio
+    with pytest.raises(pl.InvalidValue):
+        replay_witness(found.witness | {"format": 99})
+
+
+def test_private_and_simulation_ledgers_run_one_code_path():
+    """What a lock sees of a simulation is what a private ledger does."""
+    entered = {}
+    for mode in ("private", "simulation"):
+        learner = JointTreeClassifier(epsilon=1.0, random_state=0)
+        table = examples_for(learner)[0].take(np.arange(20))
+        ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), mode=mode)
+        data, seen = protect(ledger, table), set()
+
+        def called(frame, event, arg, seen=seen):
+            name = frame.f_globals.get("__name__", "")
+            if event == "call" and name.startswith("privledger.") and ".noise." not in name:
+                seen.add((name, frame.f_code.co_qualname if sys.version_info > (3, 11)
+                          else frame.f_code.co_name))
+
+        sys.setprofile(called)
+        try:
+            learner.fit(data)
+        finally:
+            sys.setprofile(None)
+        entered[mode] = seen
+    assert entered["private"] == entered["simulation"]
+    assert len(entered["private"]) > 100
+
+
+# --- one fault for each premise -------------------------------------------------------------------
+
+def test_noise_of_half_the_width_breaks_p3(monkeypatch):
+    monkeypatch.setattr(sums, "_MORE", 0.5)
+    assert _premises("sgbdt") == {"P3"}
+
+
+def test_a_clip_left_out_breaks_p3(monkeypatch):
+    from privledger.questions import query
+
+    monkeypatch.setattr(query, "clipped", lambda block, chunk, norm: (
+        None if clipped(block, chunk, norm) is None else block.values(chunk)))
+    monkeypatch.setattr(sums.np, "clip", lambda a, *rest, **named: a)
+    assert "P3" in _premises("sgbdt", learner=SGBDTRegressor(gradient_clip=0.2, **SMALL))
+
+
+def test_an_answer_without_noise_breaks_p2(monkeypatch):
+    real = Query.finish
+
+    def finish(self, merged, noise):
+        found = real(self, merged, noise)
+        return found if len(merged) > 1 else merged[0][0, 0] * noise.state.recipes[0].grid
+
+    monkeypatch.setattr(Query, "finish", finish)
+    assert _premises("joint-tree") & {"P1", "P2"}
+
+
+def test_a_count_of_rows_in_the_model_breaks_p1():
+    class Counting(JointTreeClassifier):
+        def fit(self, X, y=None):
+            found = super().fit(X, y)
+            found.rows_ = _vault_of(X._vault)._n_rows
+            return found
+
+    assert _premises("counting", learner=Counting(epsilon=1.0)) == {"P1"}
+
+
+def test_a_sample_at_another_rate_breaks_p5(monkeypatch):
+    real = Members.sample
+
+    def sample(self, data, rows):
+        self._samples = {}
+        return real(self, data, rows) | np.ones(rows.n, dtype=bool)
+
+    monkeypatch.setattr(Members, "sample", sample)
+    assert "P5" in _premises("sgbdt-sampled")
+
+
+def test_a_filter_that_takes_too_little_breaks_p6(monkeypatch):
+    real = Spends.admit
+
+    def admit(self, token, values, clips, weights, *rest):
+        return real(self, token, values, clips, [weight / 4 for weight in weights], *rest)
+
+    monkeypatch.setattr(Spends, "admit", admit)
+    assert "P6" in _premises("sgbdt-filtered", seeds=range(6))
+
+
+def test_a_refund_after_a_touch_breaks_p7(monkeypatch):
+    real = session_file.Granted._end
+
+    def end(self, failed):
+        self._inside.leave.touched = False
+        return real(self, failed)
+
+    monkeypatch.setattr(session_file.Granted, "_end", end)
+    assert lockstep(LEARNERS["joint-tree"], seconds=0.1).premise == "P7"
+
+
+def _premises(name, *, learner=None, seeds=range(3)):
+    learner = LEARNERS[name] if learner is None else learner
+    return {one.premise for seed in seeds for one in first_lock(learner, (0, seed)).broken}
+
+
+def test_the_learner_is_handed_the_same_answers_in_all_runs():
+    learner = LEARNERS["sgbdt"]
+    pair = worst_pair(examples_for(learner)[0], "add_remove")
+    runs = runs_of(fitting_of(learner, "add_remove"), pair, generator(1))
+    said = [[np.concatenate([np.ravel(part) for part in (
+        one.answer if isinstance(one.answer, list) else [one.answer])]).tolist()
+        for one in run.releases] for run in runs]
+    assert said[0] == said[1] == said[2]
+    assert len(runs[0].releases) > 3

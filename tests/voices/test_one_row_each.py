@@ -1,0 +1,77 @@
+"""A table with one row per person gives what the row ledger gives, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from privledger_learners import (
+    MultinomialForestClassifier,
+    SGBDTClassifier,
+    SGBDTRegressor,
+)
+from sklearn.base import clone
+
+import privledger as pl
+from privledger.models.keeping import Facts, kept
+from tests.models import kept_learners
+from tests.voices.tables import people_of
+
+CLASSES, NUMBER, TWO = kept_learners.CLASSES, kept_learners.NUMBER, kept_learners.TWO
+MORE = {
+    "gini over leaves": (CLASSES, MultinomialForestClassifier(
+        n_trees=2, variant="multinomial", impurity="gini")),
+    "entropy over leaves": (CLASSES, MultinomialForestClassifier(
+        n_trees=2, variant="multinomial", impurity="entropy")),
+    "samples": (NUMBER, SGBDTRegressor(n_trees=3, sampling_rate=0.3)),
+    "samples of classes": (CLASSES, SGBDTClassifier(n_trees=3, sampling_rate=0.3)),
+}
+
+
+def learners():
+    found = {name: (schema, pl.load_learner(name)(**params))
+             for name, (schema, params) in kept_learners.LEARNERS.items()}
+    return {**found, **MORE}
+
+
+def protected(ledger, X, y, schema, people, **options):
+    """A handle on rows of `people`, behind the guard."""
+    if people is None:
+        return ledger.protect(X, y, schema, **options)
+    with people_of(people):
+        return ledger.protect(X, y, schema, **options)
+
+
+def fitted(learner, schema, relation, make_ledger, people):
+    """Everything that one seeded fit learned, what it cost, and what the source gives next."""
+    ledger = make_ledger(mode="simulation", seed=5, relation=relation)
+    X, y = kept_learners.table(schema)
+    data = protected(ledger, X, y, schema, people, public_features=relation == "replace_label")
+    mine = clone(learner).set_params(epsilon=4.0, schema=schema, mode="simulation",
+                                     random_state=3)
+    known = mine.get_params()
+    if "delta" in known:
+        mine.set_params(delta=1e-7 if "SGBDT" in type(mine).__name__ else 0.0)
+    if "relation" in known:
+        mine.set_params(relation=relation)
+    mine.fit(data)
+    model = kept(mine, Facts("m", schema, relation))
+    learned = {name: value for name, value in model.header["fitted"].items()
+               if name != "receipt_"}
+    return (learned, [array.tolist() for array in model.arrays], ledger.spent,
+            ledger._source.integers64(3).tolist())
+
+
+ONLY_ADD_REMOVE = ("samples", "private-ensemble")
+RUNS = [(name, relation) for name in learners() for relation in ("add_remove", "replace_one")
+        if not name.startswith("label-private")
+        if relation == "add_remove" or not name.startswith(ONLY_ADD_REMOVE)]
+RUNS += [("label-private-classifier", "replace_label")]
+
+
+@pytest.mark.parametrize(("name", "relation"), RUNS)
+def test_a_fit_is_the_same_to_the_last_bit(make_ledger, name, relation):
+    schema, learner = learners()[name]
+    n = len(kept_learners.table(schema)[1])
+    by_row = fitted(learner, schema, relation, make_ledger, None)
+    by_person = fitted(learner, schema, relation, make_ledger, np.arange(n))
+    np.testing.assert_equal(by_person, by_row)
