@@ -73,7 +73,7 @@ def look_again(nodes: Sequence[Node], known: Sequence[Certificate], seconds: flo
         yield found[-1]
 
 
-def _searched(known: list[Certificate], chosen: argparse.Namespace) -> list[Certificate]:
+def _searched(known: list[Certificate], chosen: argparse.Namespace) -> None:
     """Stored after every node, so that an interrupt loses nothing."""
     nodes = {(node.claim.name, node.claim.relation): node for node in released_nodes()}
     held = {(one.claim.name, one.claim.relation): one for one in known}
@@ -84,7 +84,6 @@ def _searched(known: list[Certificate], chosen: argparse.Namespace) -> list[Cert
         print(f"{one.ratio:.5f} of {one.ceiling:.3f}  {one.claim.relation:13}  {one.claim.name}",
               flush=True)
         store([held[key] for key in nodes if key in held], chosen.folder)
-    return [held[key] for key in nodes if key in held]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,16 +99,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     chosen = parser.parse_args(arguments)
-    known = stored(chosen.folder)
     if chosen.search:
-        known = _searched(known, chosen)
+        _searched(stored(chosen.folder), chosen)
     if chosen.learners:
         fresh = {(one.learner, one.relation): one for one in stored_learners(chosen.folder)}
         for found in search_learners(chosen.learners, chosen.only, chosen.seed):
             fresh[found.learner, found.relation] = found
             print(f"{found.ratio:.5f}  {found.relation:13}  {found.learner}", flush=True)
             store_learners(list(fresh.values()), chosen.folder)
-    learners = stored_learners(chosen.folder)
+    known, learners = stored(chosen.folder), stored_learners(chosen.folder)
     faults = [fault for one in known for fault in one.faults()]
     faults += [fault for other in learners for fault in other.faults()]
     faults += [] if known else [f"no certificates in {chosen.folder}"]

@@ -33,7 +33,16 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 }
 """Every shipped learner by its name, and what it is made with."""
 
+_OTHERWISE: Mapping[tuple[str, str], Mapping[str, object]] = {
+    # Of its settings one is for each relation; the others are refused there.
+    ("private-ensemble-classifier", "replace_label"): {"setting": "pte"},
+}
 _SAME = 1e-9
+
+
+def settings_of(name: str, relation: str) -> Mapping[str, object]:
+    """What a learner is made with under one of its relations."""
+    return {**SETTINGS[name], **_OTHERWISE.get((name, relation), {})}
 
 
 @frozen(eq=False)
@@ -121,7 +130,7 @@ def search_learners(seconds: float, only: str = "", seed: int = 0) -> Iterator[L
         given = load_learner(name)(**settings)
         for relation in given.info.relations:
             if only in name:
-                yield worst_of(name, settings, relation, seconds, seed)
+                yield worst_of(name, settings_of(name, relation), relation, seconds, seed)
 
 
 def worst_of(name: str, settings: Mapping[str, object], relation: str, seconds: float,

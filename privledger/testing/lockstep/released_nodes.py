@@ -93,10 +93,11 @@ def _features(relation: str) -> Iterator[Node]:
             ceiling = 2 / (1 + rank_sensitivity(schema))
             why = ("both tables have n records: |S|/n moves by 2 at most, less than a removal "
                    "and an arrival")
-        # Few votes leave no gap between scores: pure bounds are reached as epsilon grows.
-        pure = 20.0 if score == "votes" else 1.0
+        # Few votes leave small gaps between sets: pure bounds are reached as epsilon grows.
+        pure = 8.0 if score == "votes" else 1.0
         for k in (1, 2):
-            votes = {"blocks": 1, "most": k} if score == "votes" else {}
+            votes = {"blocks": 3, "most": k, "excluded": [2] if k == 1 else []
+                     } if score == "votes" else {}
             nodes: list[tuple[Exponential | PermuteAndFlip | TopK, str]] = [
                 (TopK(k, 1.0, "gumbel"), f"top {k}, gumbel"),
                 (TopK(k, pure), f"top {k}, exponential")]
