@@ -58,6 +58,7 @@ class Facts:
         windows: periods that were opened.
         budget_delta: the delta that is promised.
         data: what single tables lose, and how many rows they declare.
+        unit: whom the promise is about.
     """
 
     epsilon: float
@@ -72,6 +73,7 @@ class Facts:
     windows: tuple[str, ...] = ()
     budget_delta: float = 0.0
     data: tuple[TableSpend, ...] = ()
+    unit: str = "row"
 
 
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:

@@ -47,7 +47,7 @@ def burn_down(ledger: Ledger, axes: Any = None) -> Any:
     drawn.set_ylabel(f"epsilon left at delta {_chosen(ledger.budget.delta)}")
     mark = "" if ledger.mode == "private" else ", NOT PRIVATE (simulation)"
     drawn.set_title(f"budget epsilon {_chosen(ledger.budget.epsilon)}, "
-                    f"{promise(ledger.relation)}{mark}")
+                    f"{promise(ledger.relation, ledger.unit)}{mark}")
     return drawn
 
 

@@ -28,7 +28,15 @@ from privledger.accounting.gaussian import (
     mu_from_pure,
 )
 from privledger.accounting.published_formulas import published_sgbdt_epsilon
-from privledger.accounting.relation import RELATIONS, Relation, check_relation, promise
+from privledger.accounting.relation import (
+    RELATIONS,
+    UNITS,
+    WHO,
+    Relation,
+    check_relation,
+    check_unit,
+    promise,
+)
 from privledger.accounting.renyi import (
     bounded_range_rdp,
     gaussian_rdp,
@@ -46,6 +54,8 @@ __all__ = [
     "ACCOUNTANTS",
     "DEFAULT_ORDERS",
     "RELATIONS",
+    "UNITS",
+    "WHO",
     "Certificate",
     "Cost",
     "RdpCurve",
@@ -53,6 +63,7 @@ __all__ = [
     "bounded_range_rdp",
     "check_orders",
     "check_relation",
+    "check_unit",
     "delta_at",
     "delta_from_mu",
     "delta_from_rdp",

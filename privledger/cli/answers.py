@@ -107,7 +107,7 @@ def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
         *compared,
         ("epsilon", f"{charge(facts.epsilon)} of {exact(policy.max_epsilon)} allowed"),
         ("delta", f"{charge(facts.delta)} of {exact(policy.max_delta)} allowed"),
-        ("relation", promise(facts.relation)),
+        ("relation", promise(facts.relation, facts.unit)),
         ("learners", ", ".join(facts.learners) or "-"),
         ("mechanisms", ", ".join(facts.mechanisms) or "-"),
     ]

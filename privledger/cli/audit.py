@@ -1,4 +1,4 @@
-"""`privledger audit`: fit a learner many times, and see whether its epsilon can be disproved."""
+"""`privledger audit`: try to disprove a learner's epsilon, by many guesses or by replay."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
+from privledger.plugins.learner import Priced
 from privledger.rounding import exact, positive, probability
+from privledger.testing.fitting import delta_of, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit
+from privledger.testing.lockstep import Verdict, lockstep
 from privledger.testing.trials import blank_example
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+LOCK_SECONDS = 2.0
 
 
 def parameters(given: tuple[str, ...]) -> dict[str, Any]:
@@ -61,22 +67,61 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
               default="add_remove", show_default=True, help="Which tables are neighbours.")
 @click.option("--fits", type=click.IntRange(min=20, max=1_000_000), default=FITS,
               show_default=True, help="Fits in all, on either of two tables.")
+@click.option("--lockstep", "by_lock", is_flag=True,
+              help="Replay fits with equal answers, and check every premise of the proof.")
+@click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400),
+              help="Processor time for --lockstep [default: 2].")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
 @format_option
 def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, relation: str,
-          fits: int, params: tuple[str, ...], format_: str) -> None:
+          fits: int, by_lock: bool, seconds: float | None, params: tuple[str, ...],
+          format_: str) -> None:
     """Try to disprove a learner's epsilon by fitting it many times on made-up tables.
 
     Exit code 1 if the fits prove that it costs more than it claims. Exit code 0 means only that
     these fits did not.
     """
+    if seconds is not None and not by_lock:
+        raise InvalidPlan("--seconds", seconds, "given with --lockstep")
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
+    if by_lock:
+        verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS)
+        emit(format_, described_lock(learner, made, verdict),
+             lambda out: render_lock(out, learner, made, verdict))
+        if not verdict.holds:
+            click.get_current_context().exit(REFUSED)
+        return
     found = guessing_audit(made, blank_example(schema), fits=fits)
     emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
     if not found.holds:
         click.get_current_context().exit(REFUSED)
+
+
+def described_lock(learner: str, made: Priced, found: Verdict) -> dict[str, Any]:
+    """An audit by replay as JSON values, with the witness that replays it."""
+    return {"learner": learner, "claimed": float(made.epsilon), "delta": delta_of(made),
+            "relation": relation_of(made), "holds": found.holds, "premise": found.premise,
+            "release": found.release, "why": found.why, "ratio": found.ratio,
+            "tables": found.tables, "seconds": found.seconds, "witness": found.witness}
+
+
+def render_lock(out: Console, learner: str, made: Priced, found: Verdict) -> None:
+    """Claim, worst loss, and the premise that is broken."""
+    lines = [("learner", learner),
+             ("claimed", f"epsilon {charge(float(made.epsilon))} at delta "
+                         f"{exact(delta_of(made))}, {promise(relation_of(made))}"),
+             ("tables", f"{found.tables} pairs of neighbours, in {charge(found.seconds)} seconds"),
+             ("worst", f"a loss of {charge(found.ratio)} times its price")]
+    if not found.holds:
+        place = "the whole fit" if found.release < 0 else f"release {found.release + 1}"
+        lines += [("broken", f"premise {found.premise}, {place}"), ("why", found.why)]
+    out.print(pairs(lines))
+    if found.holds:
+        out.print(text("every premise held on these paths; this is not a proof for others", GREEN))
+    else:
+        out.print(text("DISPROVED: a premise of the learner's privacy proof is broken", RED))
 
 
 def described(learner: str, found: Guessed) -> dict[str, Any]:

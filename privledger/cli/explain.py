@@ -112,7 +112,7 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
         words.append(f"it draws on scope {one.scope}, which was paid for once")
     elif rule is not None:
         words += [f"the ledger booked epsilon {charge(rule.epsilon_of(grant.charged[0]))} of "
-                  f"{exact(rule.budget.epsilon)} for it, {promise(state.relation)}",
+                  f"{exact(rule.budget.epsilon)} for it, {promise(state.relation, state.unit)}",
                   f"plans add up by {rule.kind}: {rule.theorem}"]
     words += [f"corrected: {why}" for why in one.why]
     if grant.plan is None:

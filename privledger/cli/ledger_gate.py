@@ -61,7 +61,7 @@ def ledger_facts(seen: Survey) -> Facts:
         epsilon=seen.spent, delta=seen.spent_delta, relation=seen.relation,
         learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
         simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
-        budget_delta=seen.delta, data=seen.tables,
+        budget_delta=seen.delta, data=seen.tables, unit=seen.unit,
     )
 
 

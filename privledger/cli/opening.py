@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
+from privledger.errors import InvalidValue, LedgerCorrupt, LedgerError, PrivledgerError
 from privledger.ledger import History, State, Store
+from privledger.people.keys import read_people_key
 from privledger.storage import is_url, shown, store_at
 
 if TYPE_CHECKING:
@@ -35,14 +36,23 @@ data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=
                                 "[default: $PRIVLEDGER_DATA, else the run file's folder].")
 
 
+people_key_option = click.option("--people-key", type=click.Path(),
+                                 help="File with the key of the ledger's people.")
+
+
 @contextmanager
-def reading(path: str | Path) -> Iterator[Ledger]:
-    """A ledger opened read-only. A history that cannot be folded is a corrupt one."""
+def reading(path: str | Path, people_key: str | None = None) -> Iterator[Ledger]:
+    """A ledger opened read-only. A history that cannot be folded is a corrupt one.
+
+    Args:
+        people_key: the file of its people's key, for who looks somebody up.
+    """
     from privledger.guard import Ledger  # an audit alone needs none
 
+    key = None if people_key is None else read_people_key(people_key)
     try:
-        ledger = Ledger.open(path, read_only=True)
-    except LedgerError:
+        ledger = Ledger.open(path, read_only=True, people_key=key)
+    except (LedgerError, InvalidValue):
         raise
     except (PrivledgerError, ValueError, TypeError, KeyError):
         raise LedgerCorrupt(f"{shown(path)}: the history cannot be understood") from None

@@ -18,6 +18,7 @@ from privledger.ledger import State
 from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, price_plan, release_count
+from privledger.reports.too_few import too_few
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 
@@ -43,8 +44,8 @@ class Prepared:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what would run, its price and claims, and whether it fits the ledger."""
-        info = self.model.info
-        return {
+        info, few = self.model.info, too_few(self.node, self.schema)
+        return ({} if few is None else {"too_few": few}) | {
             "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
             "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
             "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
@@ -91,12 +92,13 @@ def state_at(place: Path | str) -> State | None:
 def priced(run: RunFile, schema: Schema, place: Path | str | None,
            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
     """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
+    run.unit_for(schema)
     schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
     model = (make or build)(run, schema)
     node = model.plan(schema)
     state = None if place is None else state_at(place)
     if state is not None:
-        check_same(run, state)
+        check_same(run, state, run.unit_for(schema))
     with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
         price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                            filter=run.filter, state=state)
@@ -104,7 +106,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
                     state is not None, state)
 
 
-def check_same(run: RunFile, state: State) -> None:
+def check_same(run: RunFile, state: State, unit: str) -> None:
     """A run file continues a ledger only if it promises the same."""
     if state.budget != run.budget:
         raise InvalidPlan("[budget]", "another promise",
@@ -112,6 +114,9 @@ def check_same(run: RunFile, state: State) -> None:
     if state.relation != run.relation:
         raise InvalidPlan("[ledger] relation", run.relation,
                           f"that of the ledger it continues: {state.relation}")
+    if state.unit != unit:
+        raise InvalidPlan("[ledger] unit", unit,
+                          f"that of the ledger it continues: {state.unit}")
     fixed = state.rule.kind if state.rule else state.filter_asked
     if run.filter not in ("auto", fixed):
         raise InvalidPlan("[ledger] filter", run.filter,

@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.opening import ledger_argument, reading
+from privledger.cli.opening import ledger_argument, people_key_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import RED, YELLOW, charge, text
 from privledger.numerals import many
-from privledger.rounding import upward_percent
+from privledger.reports.letter import letter_to
+from privledger.rounding import exact, upward_percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from privledger.guard import RecordSpend
+    from privledger.ledger.view_people import PersonSpend
+    from privledger.ledger.view_records import Line
 
+CONFIDENTIAL_PERSON = ("confidential, for this person and for auditors: what somebody spent "
+                       "depends on private data")
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
 UNKNOWN = ("this ledger never counted the table's records: it cannot tell whether there is such a "
            "record; every one that is there was charged this")
@@ -24,14 +29,26 @@ UNKNOWN = ("this ledger never counted the table's records: it cannot tell whethe
 
 @click.command(cls=Guarded)
 @ledger_argument
-@click.argument("row", metavar="ID", type=click.IntRange(min=0))
+@click.argument("row", metavar="[ROW]", type=click.IntRange(min=0), required=False)
 @click.option("--data", help="Which data set, if the ledger knows several.")
+@click.option("--person", help="The id of a person, over all tables of a ledger of people.")
+@people_key_option
+@click.option("--letter", is_flag=True, help="In plain words, for that person.")
 @format_option
-def record(ledger: str, row: int, data: str | None, format_: str) -> None:
-    """What one record spent, and on what. ID is its position in the protected table, from 0.
+def record(ledger: str, row: int | None, data: str | None, person: str | None,
+           people_key: str | None, letter: bool, format_: str) -> None:
+    """What one record spent, and on what; or one person, over all tables.
 
-    Confidential: it depends on private data.
+    ROW is its position in the protected table, from 0. A person is asked for by --person, with
+    the key file of the ledger's people. Confidential: it depends on private data.
     """
+    if (row is None) == (person is None):
+        raise click.UsageError("give the position of a row, or --person")
+    if letter and (person is None or format_ == "json"):
+        raise click.UsageError("--letter goes with --person, and is text")
+    if person is not None:
+        return _person(ledger, person, people_key, format_, letter)
+    assert row is not None
     with reading(ledger) as opened:
         spend = opened.record(row, data)
         receipt = opened.receipt.as_dict()
@@ -42,16 +59,66 @@ def record(ledger: str, row: int, data: str | None, format_: str) -> None:
          lambda out: render_record(out, spend, unit, simulated))
 
 
+def _person(ledger: str, person: str, people_key: str | None, format_: str,
+            letter: bool) -> None:
+    if people_key is None:
+        raise click.UsageError("--person needs --people-key: without the key nobody is known")
+    with reading(ledger, people_key) as opened:
+        spend = opened.record(person=person)
+        receipt, delta = opened.receipt.as_dict(), opened.budget.delta
+        relation, budget = opened.relation, opened.budget
+        simulated = opened.mode != "private"
+    if letter:
+        return click.echo(letter_to(spend, relation, budget, simulated))
+    emit(format_, person_dict(spend, delta, simulated) | {"receipt": receipt},
+         lambda out: render_person(out, spend, delta, simulated))
+
+
+def person_dict(spend: PersonSpend, delta: float, simulated: bool) -> dict[str, object]:
+    """A person's spend as JSON values; the id is not among them."""
+    return {
+        "unit": spend.unit, "total": spend.total, "epsilon": spend.epsilon,
+        "bound": spend.bound, "delta": delta, "tables": list(spend.tables),
+        "private": not simulated, "notice": CONFIDENTIAL_PERSON,
+        "lines": [_line(line) | {"data": line.data, "time": line.time} for line in spend.lines],
+    }
+
+
+def render_person(out: Console, spend: PersonSpend, delta: float, simulated: bool) -> None:
+    """One paragraph per grant, in order of the history."""
+    out.print(text(f"this person: epsilon {charge(spend.epsilon)} of the ledger's "
+                   f"{charge(spend.bound)} so far, at delta {exact(delta)}", "bold"))
+    out.print(text(CONFIDENTIAL_PERSON, YELLOW))
+    if simulated:
+        out.print(text("NOT PRIVATE: simulation", RED))
+    out.print(text(f"in {many(len(spend.tables), 'table')}: {', '.join(spend.tables)}; "
+                   f"{charge(spend.total)} {spend.unit} in all"))
+    for line in spend.lines:
+        out.print(text(f"{line.time or 'undated'}  {line.learner or 'nobody named'} on "
+                       f"{line.data} ({line.grant})"))
+        _render_line(out, line)
+
+
+def _line(line: Line) -> dict[str, object]:
+    return {"grant": line.grant, "learner": line.learner, "node": line.node,
+            "amount": line.amount, "cap": line.cap, "share": line.share,
+            "rounds": line.rounds, "basis": line.basis, "scope": line.scope}
+
+
+def _render_line(out: Console, line: Line) -> None:
+    rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
+    out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} "
+                   f"({upward_percent(line.share)}), {rounds}, {line.basis}"))
+    out.print(text(f"    {line.node}", "dim"))
+
+
 def record_dict(spend: RecordSpend, unit: str, simulated: bool) -> dict[str, Any]:
     """A record's spend as JSON values."""
     return {
         "row": spend.row, "data": spend.data, "unit": unit, "total": spend.total,
         "private": not simulated, "known": spend.known,
         "notice": CONFIDENTIAL if spend.known else f"{CONFIDENTIAL}; {UNKNOWN}",
-        "lines": [{"grant": line.grant, "learner": line.learner, "node": line.node,
-                   "amount": line.amount, "cap": line.cap, "share": line.share,
-                   "rounds": line.rounds, "basis": line.basis, "scope": line.scope}
-                  for line in spend.lines],
+        "lines": [_line(line) for line in spend.lines],
     }
 
 
@@ -65,9 +132,5 @@ def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool) 
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))
     for line in spend.lines:
-        rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
         out.print(text(f"{line.grant}  {line.learner}"))
-        share = upward_percent(line.share)
-        out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} ({share}), {rounds}, "
-                       f"{line.basis}"))
-        out.print(text(f"    {line.node}", "dim"))
+        _render_line(out, line)

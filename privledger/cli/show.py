@@ -84,7 +84,7 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
     out.print(pairs([
         ("ledger", report.location),
         ("budget", f"epsilon {exact(report.epsilon)}, delta {exact(report.delta)}, "
-                   f"{promise(report.relation)}"),
+                   f"{promise(report.relation, report.about)}"),
         ("spent", f"epsilon {charge(report.spent)}, delta {charge(report.spent_delta)} "
                   "(reservations included)"),
         ("left", f"a plan of epsilon {remainder(report.left)} would still be granted "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from privledger.accounting import WHO
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, findings_table, text, verdict_text
@@ -44,6 +45,8 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
 
     def render(out: Console) -> None:
         out.print(verdict_text(verdict), soft_wrap=True)
+        if seen.unit != "row":
+            out.print(text(f"the promise is about {WHO[seen.unit]}"))
         if findings:
             out.print(findings_table(findings))
         else:
@@ -54,7 +57,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
 
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": entries,
                    "compared_with": receipt, "comparison": verdict.compared.as_dict(),
-                   "judgement": verdict.as_dict(),
+                   "judgement": verdict.as_dict(), "unit": seen.unit,
                    "receipt": seen.receipt, "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)

@@ -140,10 +140,16 @@ class Schema:
         task: `regression` or `classification`, by the target's kind.
         public_rows: the true number of rows, if it is public. Never under add_remove, where one
             row more is what the guarantee hides: a table whose schema states it is refused.
-        expected_rows: about how many rows there will be, promised without looking at them. The
-            only number of rows that may steer a learner under add_remove.
+        expected_rows: about how many rows there will be, or people in a ledger that protects
+            them, promised without looking. The only such number that may steer a learner under
+            add_remove.
         expected_rows_provenance: where that promise comes from: one of the provenance words,
             and after a colon what a reader should know ("declared: the trial enrols 500").
+        unit: whom a promise about the table has to be about: `row`, said aloud, or `person`; None
+            where nothing is said, and then no column may have the role `group`.
+        person: name of the column that says who stands behind a row.
+        public_people: the true number of people, where people are protected and it is public. It
+            stands in place of `public_rows`, which somebody else's rows would change.
     """
 
     name: str
@@ -152,6 +158,9 @@ class Schema:
     array_layout: bool = False
     expected_rows: int | None = None
     expected_rows_provenance: str | None = None
+    unit: str | None = None
+    person: str | None = None
+    public_people: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.array_layout, bool):
@@ -165,7 +174,48 @@ class Schema:
             raise SchemaError("no feature column")
         if self.public_rows is not None:
             count("public_rows", self.public_rows, most=MOST_COUNT)
+        if self.public_people is not None:
+            count("public_people", self.public_people, most=MOST_COUNT)
         check_promise(self.expected_rows, self.expected_rows_provenance)
+        self._check_person()
+
+    def _check_person(self) -> None:
+        if self.unit not in (None, "row", "person") or (self.unit != "person" and self.person):
+            raise SchemaError("unit: \"row\" or a person's column, [unit] person = \"COLUMN\"")
+        if self.unit != "person":
+            return
+        held = {column.name: column for column in self.columns}.get(self.person or "")
+        if held is None:
+            raise SchemaError("[unit] person: the name of a column of this schema")
+        if held.kind != "identifier" or held.role in ("feature", "target"):
+            raise SchemaError(f"column {held.name!r} says who stands behind a row: its kind is "
+                              "identifier, and it is neither feature nor target")
+
+    def check_unit(self, unit: str, relation: str) -> None:
+        """Refuse a table that a ledger of this unit does not protect.
+
+        Raises:
+            SchemaError: the schema is about people and the ledger about rows, or a column has
+                the role `group`, so that people have several rows, and nothing is said about it.
+            RelationMismatch: it states a number of rows, which somebody else's would change.
+        """
+        if unit != "row":
+            if relation == "replace_one" and self.public_rows is not None:
+                raise RelationMismatch("public_rows states how many rows there are, and somebody "
+                                       "else in a person's place may have more: state "
+                                       "public_people")
+            return
+        if self.public_people is not None:
+            raise SchemaError("public_people counts people, and this ledger protects rows")
+        if self.unit == "person":
+            raise SchemaError("the schema says that people are protected, and this ledger "
+                              "protects rows: create one with unit=\"person\"")
+        groups = [column.name for column in self.columns if column.role == "group"]
+        if groups and self.unit is None:
+            raise SchemaError(
+                f"column {groups[0]!r} has the role group, so somebody has several rows, and this "
+                "ledger protects single ones: create one with unit=\"person\" and say [unit] "
+                f"person = \"{groups[0]}\", or say unit = \"row\" in the schema")
 
     @cached_property
     def features(self) -> tuple[Column, ...]:
@@ -193,18 +243,21 @@ class Schema:
     @property
     def declared_rows(self) -> int | None:
         """The number of rows that was declared, public or expected, for whoever keeps a policy."""
-        return self.expected_rows if self.public_rows is None else self.public_rows
+        stated = self.public_rows if self.public_people is None else self.public_people
+        return self.expected_rows if stated is None else stated
 
     def rows_for(self, relation: str) -> int | None:
-        """The number of rows that a learner may be steered by; None if it has to buy one.
+        """The number of rows, or people, that a learner may be steered by; None if it has to
+        buy one.
 
         Raises:
             RelationMismatch: the schema states the true number, and `relation` is add_remove:
                 tables of n and n + 1 rows would be treated differently with probability 1.
         """
-        if relation == "add_remove" and self.public_rows is not None:
+        name = "public_rows" if self.public_people is None else "public_people"
+        if relation == "add_remove" and (self.public_rows, self.public_people) != (None, None):
             raise RelationMismatch(
-                "public_rows states the true number of rows, which add_remove hides: declare "
+                f"{name} states the true number of {name[7:]}, which add_remove hides: declare "
                 "expected_rows with its expected_rows_provenance, a promise made without looking, "
                 "or use relation replace_one")
         return self.declared_rows
@@ -226,7 +279,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; `from_dict` reads them back."""
-        value = {
+        value: dict[str, object] = {
             "name": self.name,
             "columns": [_column_dict(column) for column in self.columns],
             "public_rows": self.public_rows,
@@ -235,6 +288,10 @@ class Schema:
         if self.expected_rows is not None:  # absent else: digests of older schemas stay
             value |= {"expected_rows": self.expected_rows,
                       "expected_rows_provenance": self.expected_rows_provenance}
+        if self.public_people is not None:
+            value["public_people"] = self.public_people
+        if self.unit is not None:
+            value["unit"] = self.unit if self.person is None else {"person": self.person}
         return value
 
     @staticmethod
@@ -246,10 +303,9 @@ class Schema:
             check_provenance("schema", value.get(key, "public"))
         rows = {"public_rows": value.get("public_rows"),
                 "expected_rows": value.get("expected_rows"),
-                "expected_rows_provenance": value.get("expected_rows_provenance")}
-        if value.get("unit"):
-            raise SchemaError("privacy units of several rows are not supported in this version: "
-                              "keep one row per person before protecting the table")
+                "expected_rows_provenance": value.get("expected_rows_provenance"),
+                "public_people": value.get("public_people")}
+        rows |= _unit(value.get("unit"))
         try:
             if "columns" in value:
                 marker = value.get("missing_value_marker") is not None
@@ -315,6 +371,18 @@ def _column(value: Any, missing: bool, target: object) -> Column:
         value.get("provenance", "public"), str(value.get("unit") or ""),
         value.get("ordered", False),
     )
+
+
+def _unit(value: object) -> dict[str, str]:
+    """What a schema says about whom a promise has to be about."""
+    if not value:
+        return {}
+    if value == "row":
+        return {"unit": "row"}
+    if isinstance(value, dict) and set(value) == {"person"} and isinstance(value["person"], str):
+        return {"unit": "person", "person": value["person"]}
+    raise SchemaError("unit: \"row\" or a person's column, [unit] person = \"COLUMN\"; privacy "
+                      "units of at most so many rows are not supported")
 
 
 def _array_schema(value: dict[str, Any], rows: dict[str, Any]) -> Schema:

@@ -61,8 +61,8 @@ def check_alone(state: State, scope: Scope, data: str) -> None:
     holders = tuple(grant.grant for grant in drawn if grant.status == "granted")
     if holders:
         raise _busy(scope.name, holders, "settle it first, or ask with wait=seconds")
-    lost = sum(worst_of(grant, scope) for grant in drawn
-               if (grant.end is None or grant.end.vector is None) and not took_nothing(grant))
+    lost = sum(worst_of(grant, scope) for grant in drawn if grant.event.data == data
+               and (grant.end is None or grant.end.vector is None) and not took_nothing(grant))
     if lost >= RECORD_UNITS:
         raise NotGranted(
             f"scope {scope.name} is used up: grants that broke off count with their worst case, "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
-from privledger.accounting import check_relation
-from privledger.errors import InvalidValue
+from privledger.accounting import check_relation, check_unit
+from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.guard.policing import check_creation, policy_caps
 from privledger.guard.reserve import filter_fixed
 from privledger.ledger import FORMAT, Budget, Cap, Policy, fixed_filter
@@ -14,13 +14,16 @@ from privledger.ledger.events import Created, Event
 from privledger.ledger.holder import now
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
+from privledger.people.keys import PeopleKey
+from privledger.storage import is_url
 
 MODES = ("private", "simulation")
 
 
 def creation(budget: Budget, relation: str, filter: str, order: float | None, mode: str,
              seed: int | None, caps: Sequence[Cap],
-             policy: Policy | None) -> tuple[list[Event], NoiseSource]:
+             policy: Policy | None, unit: str = "row",
+             people_key: PeopleKey | None = None) -> tuple[list[Event], NoiseSource]:
     """The first lines, and the source of noise that they name; arguments as `Ledger.create`.
 
     Raises:
@@ -30,6 +33,10 @@ def creation(budget: Budget, relation: str, filter: str, order: float | None, mo
     if not isinstance(budget, Budget):
         raise InvalidValue("budget", type(budget).__name__, "a Budget")
     checked = check_relation(relation)
+    if (check_unit(unit) == "person") != (people_key is not None):
+        raise InvalidValue("people_key", "none" if people_key is None else "a key",
+                           "given with unit=\"person\", and with no other: `privledger people-key "
+                           "FILE` makes one")
     if mode not in MODES:
         raise InvalidValue("mode", mode, f"one of {', '.join(MODES)}")
     if mode == "private" and seed is not None:
@@ -42,10 +49,22 @@ def creation(budget: Budget, relation: str, filter: str, order: float | None, mo
         check_creation(policy, budget, checked, mode)
     lines: list[Event] = [Created(
         FORMAT, str(uuid4()), checked, Budget(float(budget.epsilon), float(budget.delta)),
-        filter, mode, source.describe(), now(), every, policy)]
+        filter, mode, source.describe(), now(), every, policy, check_unit(unit),
+        None if people_key is None else people_key.check)]
     if rule is not None:
         lines.append(filter_fixed(rule))
     return lines, source
+
+
+def refuse_person_elsewhere(path: object, unit: str) -> None:
+    """People are kept in a file or in memory.
+
+    Raises:
+        UnsupportedNode: a database.
+    """
+    if unit != "row" and is_url(path):
+        raise UnsupportedNode("a ledger with unit person is kept in a file: the tables of the "
+                              "database have no place for people yet")
 
 
 def _cap(cap: object) -> Cap:

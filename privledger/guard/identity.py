@@ -7,11 +7,14 @@ import secrets
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, RelationMismatch
 from privledger.facts.columns import Columns
 from privledger.guard.vault import Vault
+
+_PEOPLE = "\0people"  # no column's name
 
 
 class Identities:
@@ -28,7 +31,8 @@ class Identities:
         self.newest: WeakValueDictionary[str, Vault] = WeakValueDictionary()
         self._rows: dict[str, int] = {}
 
-    def check(self, name: str, columns: Columns, target: NDArray[Any] | None) -> None:
+    def check(self, name: str, columns: Columns, target: NDArray[Any] | None,
+              people: NDArray[np.int32] | None = None) -> None:
         """Remember a table, or raise `DataError` if the name stands for another one."""
         known = self._known.setdefault(name, {})
         rows = self._rows.setdefault(name, columns.n_rows)
@@ -36,6 +40,8 @@ class Identities:
             columns.schema.features, columns.arrays, strict=True)}
         if target is not None:
             fresh[columns.schema.target.name] = self._digest(target)
+        if people is not None:
+            fresh[_PEOPLE] = self._digest(people)
         strange = bool(known) and not set(known) & set(fresh)
         changed = [label for label, digest in fresh.items()
                    if known.setdefault(label, digest) != digest]

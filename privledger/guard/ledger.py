@@ -8,19 +8,20 @@ import weakref
 from collections.abc import Mapping, Sequence
 from html import escape
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
 from privledger.errors import InvalidValue
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
-from privledger.guard.creating import creation
+from privledger.guard.creating import creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
+from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities
 from privledger.guard.policing import keep
-from privledger.guard.protecting import Table, grown, protected
+from privledger.guard.protecting import Late, Table, grown, protected
 from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
@@ -31,10 +32,13 @@ from privledger.ledger.holder import now
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import charges_of
+from privledger.ledger.view_people import PersonSpend, record_at
 from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
-from privledger.rounding import downward, exact, upward
+from privledger.people.keys import KeyGiven, PeopleKey
+from privledger.people.keys import people_key as key_of
+from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
 
 
@@ -45,8 +49,10 @@ class Ledger(Teller):
     """
 
     def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
-                 history: History | None = None) -> None:
+                 history: History | None = None, people_key: PeopleKey | None = None) -> None:
         super().__init__(store, source, writable=writable, history=history)
+        check_key(self._history, people_key)
+        self._enrolling = Enrolling(self._history, people_key)
         self._identities = Identities()
         self._shown: weakref.ref[LedgerHandle] | None = None
 
@@ -62,6 +68,8 @@ class Ledger(Teller):
         seed: int | None = None,
         caps: Sequence[Cap] = (),
         policy: Policy | None = None,
+        unit: str = "row",
+        people_key: KeyGiven | None = None,
     ) -> Ledger:
         """Start a ledger in a new file, or in memory for None or ":memory:".
 
@@ -79,30 +87,44 @@ class Ledger(Teller):
                 request must fit all that it matches. Fixed for ever, like the budget.
             policy: what may be asked for; anything else is refused before it is read. Kept in
                 the history, and its limits of single tables become caps.
+            unit: whom the promise is about: `row`, where nobody has more than one, or `person`,
+                with all rows in all tables of the ledger; fixed for ever.
+            people_key: for unit `person`: the path of a file that `privledger people-key` made,
+                or bytes. The ledger keeps a check value of it, and digests of ids under it.
 
         Raises:
             LedgerError: the file exists, or cannot be written.
             PolicyViolation: the ledger itself is not what the policy allows.
         """
-        lines, source = creation(budget, relation, filter, order, mode, seed, caps, policy)
+        key = None if people_key is None else key_of(people_key)
+        refuse_person_elsewhere(path, unit)
+        lines, source = creation(budget, relation, filter, order, mode, seed, caps, policy, unit,
+                                 key)
         with kept(store_at(path, create=True, first=first_entries(lines))) as store:
-            return Ledger(store, source)
+            return Ledger(store, source, people_key=key)
 
     @staticmethod
-    def open(path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
+    def open(path: str | os.PathLike[str], *, read_only: bool = False,
+             people_key: KeyGiven | None = None) -> Ledger:
         """Open an existing ledger (a file, or a URL) and find grants whose holder is gone.
 
+        Args:
+            people_key: for unit `person`, as `create`; without it no table can be protected, and
+                nobody looked up.
+
         Raises:
+            InvalidValue: another key than the ledger's.
             LedgerCorrupt: truncated, edited, or not a ledger.
             LedgerMisplaced: moved, replaced, or under a second name.
             LedgerTooNew: written by a later version.
         """
         with kept(store_at(path, read_only=read_only)) as store:
             refuse_findings(store)
+            key = None if people_key is None else key_of(people_key)
             history = History(store, writable=not read_only)
             simulated = history.refresh().mode == "simulation"
             ledger = Ledger(store, SeededSource(0) if simulated else SystemSource(),
-                            history=history)
+                            history=history, people_key=key)
             if not read_only:
                 ledger._history.mark_crashed()
                 for finding in take_up(history):
@@ -126,7 +148,8 @@ class Ledger(Teller):
 
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
                 name: str | None = None, fingerprint_key: bytes | None = None,
-                public_features: bool = False, unlabelled: bool = False) -> Dataset:
+                public_features: bool = False, unlabelled: bool = False,
+                people: object = None) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
@@ -141,6 +164,8 @@ class Ledger(Teller):
             public_features: declares that features, the number of rows, and which of them have
                 a label, are public. Required by `replace_label` ledgers, refused by others.
             unlabelled: the target may be missing (None, NaN) in some rows.
+            people: under unit `person`, one id for each row: whole numbers or texts. By the
+                schema's `[unit] person` the column of that name in X is taken.
 
         Raises:
             RelationMismatch: public features under another relation than `replace_label`, or
@@ -149,15 +174,18 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
-        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled)
-        return protected(table, self._history, self._source, self._identities, self.handle)
+        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people)
+        return protected(table, self._history, self._source, self._identities, self._enrolling,
+                         self.handle)
 
-    def append(self, data: Dataset, X: Any, y: Any = None) -> Dataset:
+    def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
 
-        In a filter scope the new records start with their whole cap.
+        In a filter scope new records start with their whole cap; under unit `person` new people
+        do, and those whom the ledger knows go on with what they have left.
         """
-        return grown(data, X, y, self._history, self._identities, self.handle)
+        return grown(Late(data, X, y, people), self._history, self._identities, self._enrolling,
+                     self.handle)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
@@ -247,8 +275,33 @@ class Ledger(Teller):
         self._history.commit(lambda state: [correction(state, grant, plan, why, now()).event])
         return self.spent
 
-    def record(self, row: int, data: str | None = None) -> RecordSpend:
-        """What one record spent, and on what. For auditors: it depends on private data."""
+    @overload
+    def record(self, row: int, data: str | None = None) -> RecordSpend: ...
+
+    @overload
+    def record(self, *, person: object) -> PersonSpend: ...
+
+    def record(self, row: int | None = None, data: str | None = None, *,
+               person: object = None) -> RecordSpend | PersonSpend:
+        """What one record spent, and on what; or one person, over all tables. For auditors: it
+        depends on private data.
+
+        Args:
+            row: position in the protected table; in a ledger of people a place in its roster.
+            data: which table.
+            person: an id, in a ledger with unit `person` that was opened with its key.
+
+        Raises:
+            DataError: nobody is known by that id, or it cannot be one.
+        """
+        if (row is None) == (person is None):
+            raise InvalidValue("record", "both or none", "a row, or person=")
+        if row is None:
+            return person_record(self._history, self._enrolling, person)
+        if self.unit == "person":
+            return record_at(self._history.store, self._history.full(),
+                             count("row", row, least=0))
+
         def rows(name: str) -> int | None:
             held = self._identities.newest.get(name)
             return None if held is None else held._n_rows
@@ -280,7 +333,7 @@ class Ledger(Teller):
         mode = "private" if self.mode == "private" else "<strong>simulation, NOT PRIVATE</strong>"
         rows = (("ledger", escape(self.path)),
                 ("budget", f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, "
-                           f"{escape(promise(self.relation))}"),
+                           f"{escape(promise(self.relation, self.unit))}"),
                 ("spent", f"epsilon {upward(self.spent)} (reservations included)"),
                 ("left", f"epsilon {downward(self.left)}"), ("mode", mode))
         return "<table>" + "".join(f"<tr><th>{name}</th><td>{cell}</td></tr>"

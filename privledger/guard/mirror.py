@@ -70,7 +70,8 @@ def own_schema(schema: Schema) -> Schema:
     if not all(is_plain(column) for column in columns) or type(schema.name) is not str:
         refuse(schema)
     return Schema(schema.name, columns, schema.public_rows, schema.array_layout,
-                  schema.expected_rows, schema.expected_rows_provenance)
+                  schema.expected_rows, schema.expected_rows_provenance, schema.unit,
+                  schema.person, schema.public_people)
 
 
 def remember(vault: Vault, schema: Schema) -> None:

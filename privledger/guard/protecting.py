@@ -12,6 +12,7 @@ from privledger.errors import DataError, InvalidValue, NotGranted
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
 from privledger.guard.dataset import Dataset
+from privledger.guard.enrolling import Enrolling
 from privledger.guard.identity import Identities, declared, fingerprint
 from privledger.guard.mirror import own_schema, remember
 from privledger.guard.teller import short_name
@@ -20,8 +21,9 @@ from privledger.ledger import History
 from privledger.ledger.events import Protected
 from privledger.ledger.holder import now
 from privledger.noise.source import NoiseSource
+from privledger.people.ids import Persons
 from privledger.tables.chunk import Rows
-from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.encode import column_of, encode_features, encode_target
 
 
 @frozen(eq=False, repr=False)
@@ -35,10 +37,21 @@ class Table:
     key: bytes | None
     public_features: bool
     unlabelled: bool
+    people: object = None
+
+
+@frozen(eq=False, repr=False)
+class Late:
+    """What comes later; the fields are the arguments of `Ledger.append`."""
+
+    data: Dataset
+    X: Any
+    y: Any
+    people: object = None
 
 
 def protected(table: Table, history: History, source: NoiseSource, identities: Identities,
-              shown: object) -> Dataset:
+              enrolling: Enrolling, shown: object) -> Dataset:
     """A handle on the rows, now behind the guard, and a line about it in the history.
 
     Args:
@@ -53,28 +66,48 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     public, partial = declared(relation, table.public_features, table.unlabelled, table.y)
     own = own_schema(schema)  # bounds are read again inside the guard
     own.rows_for(relation)  # a true number of rows is refused under add_remove
+    own.check_unit(history.state.unit, relation)
     columns, target = _encoded(table.X, table.y, own, partial)
+    found = _people(enrolling, table.people, table.X, own, columns.n_rows)
+    people = None if found is None else found.rows
     if name is not None:
-        identities.check(short_name("name", name), columns, target)
+        identities.check(short_name("name", name), columns, target, people)
     mark = None if table.key is None else fingerprint(table.key, columns, target)
-    vault = Vault(name or f"data-{secrets.token_hex(6)}", Rows(columns, target, source), history,
+    rows = Rows(columns, target, source, people=people)
+    vault = Vault(name or f"data-{secrets.token_hex(6)}", rows, history,
                   relation=relation, public_features=public, unlabelled=partial)
     event = Protected(
         vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
         vault.public is not None, vault.unlabelled)
-    history.note(event)
+    if found is None:
+        history.note(event)
+    else:
+        vault.standing = enrolling.enrol(vault.identity, found, lambda: [event])
     data = _handle(vault, schema, shown)
     identities.newest[vault.identity] = vault
     return data
 
 
-def grown(data: Dataset, X: Any, y: Any, history: History, identities: Identities,
+def _people(enrolling: Enrolling, given: object, X: object, schema: Schema,
+            n_rows: int) -> Persons | None:
+    """Who stands behind each row, as it was given or by the schema's column; None for rows."""
+    column = schema.person
+    if column is not None and given is not None:
+        raise InvalidValue("people", "ids", f"left out: the schema names column {column!r}")
+    if column is None:
+        return enrolling.read(given, "people", n_rows)
+    return enrolling.read(column_of(X, column), column, n_rows)
+
+
+def grown(late: Late, history: History, identities: Identities, enrolling: Enrolling,
           shown: object) -> Dataset:
     """As `Ledger.append`: a handle on the old records and the new ones."""
+    data = late.data
     old: Vault = _vault_of(data._vault)
     if old._guardian is not history:
         raise NotGranted("these records are guarded by another ledger")
-    columns, target = _encoded(X, y, old.schema, old.unlabelled)
+    columns, target = _encoded(late.X, late.y, old.schema, old.unlabelled)
+    found = _people(enrolling, late.people, late.X, old.schema, columns.n_rows)
     if (target is not None) != old.facts.has_target:
         raise DataError("late arrivals come with a target exactly if the others did")
     if data.steps:
@@ -83,7 +116,10 @@ def grown(data: Dataset, X: Any, y: Any, history: History, identities: Identitie
         # Two branches would put two people into one row, or one person into two.
         raise NotGranted("late arrivals go to the newest handle of these records; "
                          "this one was extended already")
-    vault = old.grown(columns, target)
+    standing = None if found is None else enrolling.enrol(
+        old.identity, found, list, before=old.standing)
+    vault = old.grown(columns, target, None if standing is None else standing.rows)
+    vault.standing = standing
     identities.grow(vault.identity, vault)
     return _handle(vault, old.schema, shown)
 

@@ -27,7 +27,6 @@ from privledger.ledger.events import Aborted, Settled
 from privledger.ledger.holder import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
-from privledger.ledger.vectors import vector_note
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.derivation import Step
@@ -61,7 +60,8 @@ class Granted:
     def __attrs_post_init__(self) -> None:
         self._inside = Inside(
             self.vault, Pass(self.vault.identity, self._history), self._source, Meter(self.plan),
-            ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant),
+            ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant,
+                                 self.vault.standing),
             self._history.state.policy)
 
     @property
@@ -149,9 +149,9 @@ class Granted:
     def _end(self, failed: type[BaseException] | None) -> Settlement:
         """What is to be written at the end of this grant."""
         log, vectors, note, cap = self._inside.log, dict[str, bytes](), None, None
-        for name, limit, packed in self._inside.spends.vectors():
-            vectors[name], cap = packed, limit
-            note = vector_note(name, packed)
+        for named, limit, stored in self._inside.spends.vectors():
+            vectors |= stored
+            note, cap = named, limit
         kind = Settled if failed is None or self.touched else Aborted
         end = kind(
             self.grant, self.touched, len(log), now(),

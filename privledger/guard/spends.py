@@ -12,12 +12,16 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import poisson_gaussian_rdp
-from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
+from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, UnsupportedNode
 from privledger.graph import Context, IndividualFilter, from_json, to_json
 from privledger.graph.meter import filter_caps
+from privledger.guard.enrolling import Standing
 from privledger.ledger import GrantState, History, ScopeSpend, State, Store
+from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import RECORD_UNITS, worst_units
-from privledger.ledger.vectors import pack, unpack
+from privledger.ledger.people_spent import Spent, spent_by_all, spent_pieces
+from privledger.ledger.roster import known_by, members_of
+from privledger.ledger.vectors import pack, unpack, vector_note
 from privledger.ledger.view_records import took_nothing
 from privledger.questions.one_voice import Voices
 from privledger.questions.sums import square_norms
@@ -52,9 +56,10 @@ def own_scope(scope: object) -> Scope:
 
 
 def grants_of(state: State, scope: str, identity: str) -> list[GrantState]:
-    """Grants that drew on a scope for one data set."""
-    return [grant for grant in state.grants.values()
-            if grant.event.scope == scope and grant.event.data == identity]
+    """Grants that drew on a scope for one data set; under unit person for any, since a scope of
+    people is for all tables."""
+    return [grant for grant in state.grants.values() if grant.event.scope == scope
+            and (state.unit == "person" or grant.event.data == identity)]
 
 
 def worst_of(grant: GrantState, scope: Scope) -> int:
@@ -83,6 +88,35 @@ def spent_before(
             taken, _ = unpack(data)
             spent[: len(taken)] += taken[:n_rows]
     return np.minimum(spent, RECORD_UNITS)
+
+
+def people_before(store: Store, state: State, scope: Scope, places: NDArray[np.int64],
+                  skip: str) -> NDArray[np.int64]:
+    """As `spent_before` under unit person, for people at `places`: over all tables.
+
+    A grant that crashed counts its worst case for everybody in its table.
+    """
+    spent = np.zeros(len(places), dtype=np.int64)
+    for grant in grants_of(state, scope.name, ""):
+        if grant.grant == skip or took_nothing(grant):
+            continue
+        note = None if grant.end is None else grant.end.vector
+        try:
+            if note is None:
+                raise LedgerCorrupt("what people spent was never written")
+            taken, _ = spent_by_all(store, note, _most(store, state))
+            spent += taken[places]
+        except LedgerCorrupt:
+            assert grant.event.enrolled is not None
+            there = members_of(store, state.enrolled[grant.event.enrolled][1])
+            held = np.zeros(len(places), dtype=np.bool_)
+            held[places < len(there)] = there[places[places < len(there)]]
+            spent[held] += worst_of(grant, scope)
+    return np.minimum(spent, RECORD_UNITS)
+
+
+def _most(store: Store, state: State) -> int:
+    return known_by(state.enrolled, store, len(state.enrolled) - 1)
 
 
 @lru_cache(maxsize=64)
@@ -123,12 +157,14 @@ class Spends:
     Attributes:
         scope: what the grant draws on; None where a filter is part of its own plan.
         covers: identity of its table. grant: its name.
+        standing: where the table's people stand in the ledger; None under unit row.
     """
 
     _history: History = field(alias="history")
     scope: Scope | None
     covers: str
     grant: str
+    standing: Standing | None = None
     _filters: dict[str, Scope] = field(init=False, factory=dict)
     _taken: dict[str, tuple[Scope, ScopeSpend]] = field(init=False, factory=dict)
 
@@ -213,20 +249,38 @@ class Spends:
         found = self._taken.get(token)
         if found is None:
             scope, history = self._filters[token], self._history
-            history.room.check_vector(history.store, n_rows)
+            history.room.check_vector(history.store, self._length(n_rows))
             before = np.zeros(n_rows, dtype=np.int64)
             if self.scope is not None:
-                before = history.look(lambda state: spent_before(
-                    history.store, state, scope, self.covers, n_rows, self.grant))
+                before = history.look(lambda state: self._before(state, scope, n_rows))
             found = self._taken[token] = scope, ScopeSpend(
                 scope.node.cap, before, np.zeros(n_rows, dtype=np.int32))
         return found
 
-    def vectors(self) -> Iterator[tuple[str, float, bytes]]:
-        """Name, cap and packed vector of each filter that somebody paid under."""
+    def _length(self, n_rows: int) -> int:
+        """How many places what is kept of this grant will have."""
+        if self.standing is None:
+            return n_rows
+        return known_by(self._history.state.enrolled, self._history.store, self.standing.enrolled)
+
+    def _before(self, state: State, scope: Scope, n_rows: int) -> NDArray[np.int64]:
+        store = self._history.store
+        if self.standing is None:
+            return spent_before(store, state, scope, self.covers, n_rows, self.grant)
+        return people_before(store, state, scope, self.standing.places, self.grant)
+
+    def vectors(self) -> Iterator[tuple[VectorNote, float, dict[str, bytes]]]:
+        """Of each filter that somebody paid under: what the settlement names, the cap, and what
+        is to be stored."""
         for scope, spend in self._taken.values():
-            yield (f"spend:{self.grant}:{scope.name}", scope.node.cap,
-                   pack(spend.taken(), spend.rounds))
+            name = f"spend:{self.grant}:{scope.name}"
+            if self.standing is None:
+                data = pack(spend.taken(), spend.rounds)
+                yield vector_note(name, data), scope.node.cap, {name: data}
+            else:
+                note, stored = spent_pieces(name, self._length(0), Spent(
+                    self.standing.places, spend.taken(), spend.rounds))
+                yield note, scope.node.cap, stored
 
 
 def _own_filter(node: object) -> IndividualFilter:

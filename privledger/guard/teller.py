@@ -84,6 +84,11 @@ class Teller:
         return self._history.state.relation
 
     @property
+    def unit(self) -> str:
+        """Whom the promise is about: `row`, or `person`, with all rows in all tables."""
+        return self._history.state.unit
+
+    @property
     def mode(self) -> str:
         """`private`, or `simulation`: NOT PRIVATE."""
         return self._history.state.mode
@@ -147,7 +152,8 @@ class Teller:
             time=now(), labels=self._labels(asked.labels),
             claimed=None if asked.claimed is None else non_negative("claimed", asked.claimed),
             lease=None if asked.lease is None else positive("lease", asked.lease),
-            holder=this_process(), isolation=asked.isolation)
+            holder=this_process(), isolation=asked.isolation,
+            enrolled=None if vault.standing is None else vault.standing.enrolled)
 
     def _reserve_alone(self, asking: Asking, event: events.Granted, plan: Node, scope: Scope,
                        seconds: float) -> events.Granted:
@@ -203,7 +209,7 @@ class Teller:
         mark = "" if self.mode == "private" else ", NOT PRIVATE (simulation)"
         budget = self.budget
         return (f"Ledger({self.path}, epsilon {upward(self.spent)} of {exact(budget.epsilon)} at "
-                f"delta {exact(budget.delta)}, {promise(self.relation)}{mark})")
+                f"delta {exact(budget.delta)}, {promise(self.relation, self.unit)}{mark})")
 
 
 def _sealed_vault(asked: Request, history: History) -> tuple[Any, Vault]:

@@ -14,6 +14,7 @@ from privledger.errors import NotGranted
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
+from privledger.guard.enrolling import Standing
 from privledger.guard.hidden import _behind, _hide
 from privledger.mutex import Mutex
 from privledger.tables.chunk import Rows
@@ -78,6 +79,7 @@ class Vault:
         relation: the neighbouring relation of the ledger that guards them.
         unlabelled: whether records may lack a label.
         facts: what is public about the rows; questions are checked against it.
+        standing: where its people stand in the ledger's roster; None under unit row.
         public: where the owner declared the features public: everything but the labels.
     """
 
@@ -91,6 +93,7 @@ class Vault:
         rows = _lasting(rows) if public_features else rows
         self.public = _public_side(rows) if public_features else None
         self.schema = rows.features.schema
+        self.standing: Standing | None = None
         self.facts = facts_of(rows, relation, public_features, unlabelled)
         self._n_rows = rows.n
         self.__rows = rows

@@ -21,6 +21,7 @@ from privledger.ledger.rules import (
     ScopesArePaid,
     VectorsMatch,
 )
+from privledger.ledger.rules_people import PeopleMatch
 from privledger.ledger.rules_policy import PolicyIsKept
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
@@ -104,7 +105,7 @@ class _Audit:
         self._prices = PricesAreRight()
         rules: tuple[Any, ...] = (EntriesAreWhole(), self._prices, ReleasesAreGranted(),
                                   ScopesArePaid(),
-                                  PolicyIsKept(), VectorsMatch(store))
+                                  PolicyIsKept(), VectorsMatch(store), PeopleMatch(store))
         self._checks: dict[str, list[tuple[str, Check]]] = {}
         for title, rule in [*((rule.name, rule) for rule in rules), (WATCH, watch)]:
             for name in dir(rule):

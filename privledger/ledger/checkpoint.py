@@ -18,7 +18,7 @@ from privledger.graph import canonical
 from privledger.ledger.budget import Budget
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, parse_body
-from privledger.ledger.events import Corrected, Crashed, Granted, ScopeOpened, Settled
+from privledger.ledger.events import Corrected, Crashed, Enrolled, Granted, ScopeOpened, Settled
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.state import GrantState, ScopeState, State
 
@@ -102,6 +102,8 @@ def take(state: State, digest: str) -> Checkpoint:
             {"scope": scope.scope, "position": scope.position, "body": encode(scope.event)}
             for scope in state.scopes.values()],
         "names": len(state.closed), "digest": digest,
+        **({"enrolled": [[position, encode(event)] for position, event in state.enrolled]}
+           if state.enrolled else {}),
     })
     return Checkpoint(state.position, state.head, text, _seal(state.position, state.head, text))
 
@@ -181,6 +183,8 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
         state.windows = {str(name): _totals(totals) for name, totals in value["windows"]}
         state.grants = {one["grant"]: _grant(one) for one in value["grants"]}
         state.scopes = {one["scope"]: _scope(one) for one in value["scopes"]}
+        state.enrolled = [(int(position), cast(Enrolled, decode("enrolled", body)))
+                          for position, body in value.get("enrolled", [])]
         state.closed = json.loads(f"[{names}]")
         state.closed_names = set(state.closed)
         state.position, state.head = checkpoint.position, checkpoint.head

@@ -1,6 +1,6 @@
 """Bodies of entries <-> events. Nothing else knows how an entry is written.
 
-Formats 1 to 3 are read by the same names: a later one only adds. A field that is not known is
+Formats 1 to 4 are read by the same names: a later one only adds. A field that is not known is
 kept, unread, so that a body is written again as it was. Format: docs/ledger-format.md.
 """
 
@@ -50,6 +50,10 @@ def _labels(value: object) -> dict[str, str]:
     return {_text(key): _text(one) for key, one in value.items()} if isinstance(value, dict) else {}
 
 
+def _note(value: Mapping[str, str]) -> VectorNote:
+    return VectorNote(value["name"], value["sha256"])
+
+
 _BY_TYPE: dict[object, Callable[[object], object]] = {"str": _text, "str | None": _maybe(_text)}
 _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "created": {
@@ -63,14 +67,15 @@ _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "refused": {"rules": tuple},
     "released": {"nodes": lambda value: [
         ReleasedNode(one["under"], one["leaf"]) for one in value]},
-    "settled": {"vector": lambda value: VectorNote(
-        value["name"], value["sha256"]) if value else None},
+    "settled": {"vector": lambda value: _note(value) if value else None},
+    "enrolled": {"people": lambda value: _note(value), "members": lambda value: _note(value)},
 }
 _READ["aborted"] = _READ["settled"]
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "budget": asdict, "caps": lambda value: [cap.as_dict() for cap in value],
     "policy": _maybe(lambda value: value.as_dict()), "holder": _maybe(asdict), "rules": list,
     "vector": _maybe(asdict), "nodes": lambda value: [asdict(one, recurse=False) for one in value],
+    "people": asdict, "members": asdict,
 }
 
 

@@ -7,10 +7,11 @@ information only may be missing, but if it is there it is of its type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from privledger.accounting import check_relation
+from privledger.accounting import UNITS, check_relation
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger.caps import Cap, window_name
@@ -25,6 +26,7 @@ from privledger.rounding import non_negative, number, positive, probability
 
 Check = Callable[[Any], object]
 OPTIONAL = True
+_MARK = re.compile("[0-9a-f]{32}")
 
 
 def _whole(value: Any) -> None:
@@ -58,6 +60,11 @@ def _real(check: Callable[[str, object], float]) -> Check:
 def _order(value: Any) -> None:
     _real(non_negative)(value)
     if value > MOST_ORDER:
+        raise ValueError
+
+
+def _mark(value: object) -> None:
+    if type(value) is not str or not _MARK.fullmatch(value):
         raise ValueError
 
 
@@ -149,13 +156,14 @@ _CAP = _record(epsilon=_must(_real(positive)), delta=_must(_delta), data=_must(_
 _STEP = _record(kind=_must(_among("poisson", "part", "filter")), token=_must(_text),
                 rate=_may(_real(number)), part=_may(lambda value: _int(value)),
                 parts=_may(lambda value: _int(value)), certificate=_may(_text), caps=_may(_text))
+_NOTE = _record(name=_must(_text), sha256=_must(_text))
 _CHARGE: dict[str, tuple[Check, bool]] = {
     "plan": _must(_object), "delta": _must(_delta), "units": _must(_whole),
     "delta_units": _must(_whole), "window": _may(_maybe(window_name)), "time": _may(_text)}
 _OVER: dict[str, tuple[Check, bool]] = {
     "grant": _must(_name), "time": _may(_text), "touched": _must(_flag),
     "releases": _must(_whole), "error": _may(_text), "failed": _may(_flag),
-    "vector": _may(_record(name=_must(_text), sha256=_must(_text))),
+    "vector": _may(_NOTE),
     "cap": _may(_real(positive))}
 
 
@@ -169,7 +177,8 @@ SHAPES: dict[str, dict[str, tuple[Check, bool]]] = {
         "format": _must(_whole), "uuid": _must(_name), "time": _may(_text),
         "relation": _must(check_relation), "budget": _must(_BUDGET),
         "filter": _must(_among("auto", *FILTERS)), "mode": _must(_among("private", "simulation")),
-        "noise": _must(_text), "caps": _may(_list(_cap)), "policy": _may(_maybe(_policy))},
+        "noise": _must(_text), "caps": _may(_list(_cap)), "policy": _may(_maybe(_policy)),
+        "unit": _may(_among(*UNITS)), "key_check": _may(_maybe(_mark))},
     "filter": {
         "kind": _must(_among(*FILTERS)), "order": _must(_order),
         "cap_units": _must(_whole), "delta_cap_units": _must(_whole), "theorem": _may(_text)},
@@ -177,13 +186,15 @@ SHAPES: dict[str, dict[str, tuple[Check, bool]]] = {
         "data": _must(_name), "schema": _must(_text), "schema_sha256": _must(_text),
         "time": _may(_text), "rows": _may(_maybe(_whole)), "fingerprint": _may(_text),
         "public_features": _may(_flag), "unlabelled": _may(_flag)},
+    "enrolled": {"data": _must(_name), "people": _must(_NOTE), "members": _must(_NOTE),
+                 "time": _may(_text)},
     "scope": {"scope": _must(_name), **_CHARGE},
     "granted": {
         "grant": _must(_name), "learner": _must(_text), "data": _must(_name), **_CHARGE,
         "scope": _may(_maybe(_name)), "labels": _may(_labels), "claimed": _may(_real(non_negative)),
         "worst": _may(_real(non_negative)), "lease": _may(_maybe(_real(positive))),
         "holder": _may(_record(host=_must(_text), pid=_must(_whole), started=_must(_text))),
-        "isolation": _may(_text)},
+        "isolation": _may(_text), "enrolled": _may(_whole)},
     "refused": {
         "learner": _may(_text), "unit": _may(_text), "time": _may(_text),
         "asked": _may(_real(number)), "spent": _may(_real(number)), "left": _may(_real(number)),
@@ -202,7 +213,7 @@ SHAPES: dict[str, dict[str, tuple[Check, bool]]] = {
 }
 """Kind -> field -> its check, and whether it may be left out."""
 
-SINCE = {"corrected": 2, "window": 3}
+SINCE = {"corrected": 2, "window": 3, "enrolled": 4}
 """Kinds that earlier formats do not have."""
 
 assert ISOLATIONS  # named by policies; an entry may name another, which only a policy refuses
@@ -252,5 +263,9 @@ def _check_created(body: Mapping[str, Any]) -> None:
     format_, caps = body["format"], body.get("caps") or []
     late = body.get("policy") is not None or any(
         cap.get("window") is not None or cap.get("per_window") for cap in caps)
-    if format_ < 1 or (caps and format_ < 2) or (late and format_ < 3):
+    unit = body.get("unit")
+    if (unit == "person") != (body.get("key_check") is not None):
+        raise ValueError("a key of people goes with unit person, and with no other")
+    if format_ < 1 or (caps and format_ < 2) or (late and format_ < 3) or (
+            unit not in (None, "row") and format_ < 4):
         raise ValueError(f"format {format_} has no such creation")

@@ -15,10 +15,11 @@ from privledger.ledger.codec import decode, written
 from privledger.ledger.events import Event
 from privledger.ledger.limits import check_text, check_written
 
-FORMAT = 3
+FORMAT = 4
 """Version of the history format. A file with a larger one is refused.
 
 1: the first. 2: adds `corrected`. 3: adds `window`, caps by window, and a stored policy.
+4: adds the unit of the promise, and `enrolled`. Formats 1 to 3 mean unit `row`.
 """
 
 GENESIS = "0" * 64

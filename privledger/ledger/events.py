@@ -77,7 +77,8 @@ class ReleasedNode:
 class Created(_Event):
     """The promise. Always the first entry, and only there.
 
-    Assumes that `relation` is what its owner means by one person's data changing.
+    Assumes that `relation` is what its owner means by one person's data changing; under unit
+    `row`, that a person has one row.
 
     Attributes:
         format: of the history; one that is larger than ours is refused.
@@ -85,6 +86,8 @@ class Created(_Event):
         filter: `auto`, or the kind that was asked for.
         mode: `private`, or `simulation` (NOT PRIVATE).
         noise: the source of noise, in words.
+        unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
+        key_check: under `person`, what tells the owner's key from another one.
     """
 
     kind: ClassVar[str] = "created"
@@ -98,6 +101,8 @@ class Created(_Event):
     time: str | None = None
     caps: tuple[Cap, ...] = ()
     policy: Policy | None = None
+    unit: str = "row"
+    key_check: str | None = None
 
 
 @frozen(slots=False)
@@ -144,10 +149,30 @@ class Protected(_Event):
 
 
 @frozen(slots=False)
+class Enrolled(_Event):
+    """A table's people were given places, those whom the ledger did not know yet.
+
+    One for every time that a table is protected or appended to, whoever is in it: that there is
+    one tells nothing.
+
+    Attributes:
+        data: name of the table.
+        people: index of the digests of the new ones. members: index of who is in the table.
+    """
+
+    kind: ClassVar[str] = "enrolled"
+    data: str
+    people: VectorNote
+    members: VectorNote
+    time: str | None = None
+
+
+@frozen(slots=False)
 class ScopeOpened(_Event):
     """An individual filter was paid for once; grants may draw on it.
 
-    Assumes nothing about the table: the first grant under it binds it to one.
+    Assumes nothing about the table: under unit `row` the first grant binds it to one, under
+    `person` it is for everybody in every table.
     """
 
     kind: ClassVar[str] = "scope"
@@ -174,6 +199,7 @@ class Granted(_Event):
         worst: of a grant on a scope, the most it can take from a record, in the scope's currency.
         lease: seconds until anybody may call it crashed; None for never.
         isolation: how far the learner was kept from rows.
+        enrolled: under unit `person`, which enrolment says who is in the table, from 0.
     """
 
     kind: ClassVar[str] = "granted"
@@ -193,6 +219,7 @@ class Granted(_Event):
     lease: float | None = None
     holder: Holder | None = None
     isolation: str = "guarded"
+    enrolled: int | None = None
 
 
 @frozen(slots=False)
@@ -311,8 +338,8 @@ class Unknown(_Event):
 
 
 Event: TypeAlias = (
-    Created | FilterFixed | Protected | ScopeOpened | Granted | Refused | Released | Settled
-    | Aborted | Crashed | Corrected | WindowOpened | Unknown
+    Created | FilterFixed | Protected | Enrolled | ScopeOpened | Granted | Refused | Released
+    | Settled | Aborted | Crashed | Corrected | WindowOpened | Unknown
 )
 
 
@@ -322,6 +349,6 @@ def is_readable(event: Event) -> bool:
 
 
 EVENTS: dict[str, type[Any]] = {one.kind: one for one in (
-    Created, FilterFixed, Protected, ScopeOpened, Granted, Refused, Released, Settled, Aborted,
-    Crashed, Corrected, WindowOpened)}
+    Created, FilterFixed, Protected, Enrolled, ScopeOpened, Granted, Refused, Released, Settled,
+    Aborted, Crashed, Corrected, WindowOpened)}
 """Kind -> record: the closed set (`Unknown` is no kind). `codec` and every reader go by it."""

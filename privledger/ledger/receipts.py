@@ -23,6 +23,7 @@ class Receipt:
         counter: how often the totals moved (charges, refunds, corrections). It never falls in
             one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
             the file, so an old copy brings the old counter back: keep the receipt elsewhere.
+        unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
     """
 
     uuid: str
@@ -32,10 +33,13 @@ class Receipt:
     delta: float
     mode: str
     counter: int = 0
+    unit: str = "row"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: its seven values by name."""
-        return asdict(self)
+        """For JSON: its values by name; the unit only where it is not the row."""
+        value = asdict(self)
+        return value if self.unit != "row" else {
+            name: one for name, one in value.items() if name != "unit"}
 
 
 def receipt_of(state: State) -> Receipt:
@@ -44,4 +48,4 @@ def receipt_of(state: State) -> Receipt:
         raise LedgerCorrupt("the history is empty: not a ledger")
     epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
     return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
-                   state.mode, state.charges)
+                   state.mode, state.charges, state.unit)

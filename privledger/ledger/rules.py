@@ -21,6 +21,7 @@ from privledger.graph.nodes import holds
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
 from privledger.ledger.events import (
     Corrected,
+    Created,
     FilterFixed,
     Granted,
     Plan,
@@ -272,6 +273,12 @@ class VectorsMatch(Rule):
         self._scopes: dict[str, str] = {}
         self._totals: dict[str, NDArray[np.int64]] = {}
         self._records = 0
+        self._row = True
+
+    def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
+        """What people spent has another rule: rules_people.py."""
+        self._row = line.event.unit == "row"
+        return ()
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
         """Note which scope the grant draws on: its vector is the scope's."""
@@ -282,7 +289,7 @@ class VectorsMatch(Rule):
     def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
         """The vector that is named has to be there, with the digest that is named."""
         vector = line.event.vector
-        return self._vector(line, vector) if vector else ()
+        return self._vector(line, vector) if vector and self._row else ()
 
     def _vector(self, line: LineOf[Settled], vector: VectorNote) -> Findings:
         data = self._store.vector(vector.name)
@@ -322,6 +329,12 @@ class ScopesArePaid(Rule):
     def __init__(self) -> None:
         self._scopes: dict[str, IndividualFilter] = {}
         self._bound: dict[str, str] = {}
+        self._row = True
+
+    def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
+        """A scope of rows serves one table; one of people serves them in all tables."""
+        self._row = line.event.unit == "row"
+        return ()
 
     def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> Findings:
         """Note the filter that was paid for."""
@@ -340,5 +353,5 @@ class ScopesArePaid(Rule):
         if paid is None or not isinstance(plan, IndividualFilter) or (
                 filter_caps(plan) != filter_caps(paid)):
             yield Finding(self.name, line.position, "draws on a scope nobody paid for")
-        if self._bound.setdefault(name, line.event.data) != line.event.data:
+        if self._row and self._bound.setdefault(name, line.event.data) != line.event.data:
             yield Finding(self.name, line.position, "a scope serves two data sets")

@@ -15,12 +15,14 @@ from attrs import define, evolve, field, frozen
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
+from privledger.ledger.enrolments import check_enrolment, check_granted, unit_of
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, is_whole
 from privledger.ledger.events import (
     Aborted,
     Corrected,
     Crashed,
     Created,
+    Enrolled,
     FilterFixed,
     Granted,
     Plan,
@@ -111,6 +113,8 @@ class State:
     Attributes:
         compact: keep names only of grants that are over.
         tables: as they were protected last, by name; none in a compact state.
+        unit: whom the promise is about: `row` or `person`. key_check: see `Created`.
+        enrolled: position and event of every enrolment, in order; none under unit `row`.
         closed: names of grants that are over and drew on no scope, in the order they ended.
     """
 
@@ -121,6 +125,8 @@ class State:
     relation: str = ""
     mode: str = ""
     filter_asked: str = "auto"
+    unit: str = "row"
+    enrolled: list[tuple[int, Enrolled]] = field(factory=list)
     rule: FilterRule | None = None
     units: int = 0
     delta_units: int = 0
@@ -222,6 +228,7 @@ class State:
                           for name, grant in self.grants.items()},
             scopes=dict(self.scopes), tables=dict(self.tables), cap_spent=list(self.cap_spent),
             windows={name: list(totals) for name, totals in self.windows.items()},
+            enrolled=list(self.enrolled),
             closed=list(self.closed), closed_names=set(self.closed_names))
 
     def knows(self, grant: str) -> bool:
@@ -258,7 +265,13 @@ def _created(state: State, position: int, event: Created) -> None:
     state.uuid, state.relation, state.mode = event.uuid, event.relation, event.mode
     state.budget, state.filter_asked = event.budget, event.filter
     state.caps, state.policy = event.caps, event.policy
+    state.unit = unit_of(event)
     state.cap_spent = [(0, 0)] * len(state.caps)
+
+
+def _enrolled(state: State, position: int, event: Enrolled) -> None:
+    check_enrolment(state.unit, len(state.enrolled), position, event)
+    state.enrolled.append((position, event))
 
 
 def _filter(state: State, position: int, event: FilterFixed) -> None:
@@ -307,6 +320,7 @@ def _granted(state: State, position: int, event: Granted) -> None:
     name = event.grant
     if state.knows(name):
         raise LedgerCorrupt(f"granted twice at entry {position}")
+    check_granted(state.unit, state.enrolled, position, event)
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
 
@@ -370,7 +384,8 @@ def _window(state: State, position: int, event: WindowOpened) -> None:
 
 
 _HANDLERS: dict[type[Any], Callable[[State, int, Any], None]] = {
-    Created: _created, FilterFixed: _filter, Protected: _protected, ScopeOpened: _scope,
+    Created: _created, FilterFixed: _filter, Protected: _protected, Enrolled: _enrolled,
+    ScopeOpened: _scope,
     Granted: _granted, Refused: _refused, Released: _released, Settled: _settled,
     Aborted: _aborted, Crashed: _crashed, Corrected: _corrected, WindowOpened: _window,
 }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.ledger.events import VectorNote
 from privledger.ledger.limits import MOST_PACKED, MOST_RECORDS, MOST_TOTAL_RECORDS, ROOM
+from privledger.ledger.pieces import MAGIC, places_in
 
 _HEAD, _EACH = 8, 12  # bytes: the number of records; units and rounds of each
 
@@ -47,6 +48,8 @@ def records_in(data: bytes) -> int:
     Raises:
         LedgerCorrupt: it says nothing, or more than `MOST_RECORDS`.
     """
+    if data.startswith(MAGIC):
+        return places_in(data)
     try:
         head = zlib.decompressobj().decompress(data, _HEAD) if len(data) <= MOST_PACKED else b""
     except zlib.error:

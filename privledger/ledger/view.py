@@ -75,6 +75,7 @@ class View:
         windows: periods in the order they were opened; the last one is open.
         noise: where it came from: the creation's word, then what releases really used.
         compared: with which receipt the history was compared, and of when; or with none.
+        about: whom the promise is about: `row` or `person`.
     """
 
     uuid: str
@@ -96,6 +97,7 @@ class View:
     noise: tuple[str, ...]
     policy: Policy | None
     compared: Comparison
+    about: str
     _parts: dict[str, dict[str, Part]] = field(factory=dict, eq=False, repr=False)
 
     @property
@@ -132,7 +134,7 @@ class View:
     @property
     def promise(self) -> str:
         """What neighbours are, in words."""
-        return promise(self.relation)
+        return promise(self.relation, self.about)
 
     @property
     def simulated(self) -> bool:
@@ -230,7 +232,8 @@ def view_of(state: State, entries: Iterable[Entry] = (), *,
         head=state.head, charges=charges_of(state), refused=state.refusals,
         refusals=tuple(readable(known, Refused)),
         releases={name: _lines(found) for name, found in releases.items()},
-        rows={name: table.rows for name, table in state.tables.items()}, windows=state.opened,
+        about=state.unit, windows=state.opened,
+        rows={name: table.rows for name, table in state.tables.items()},
         noise=tuple(text for text in noise if text), policy=state.policy,
         compared=compared or comparison())
 

@@ -14,6 +14,8 @@ from privledger.errors import DataError
 from privledger.graph import from_json, label
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import worst_units
+from privledger.ledger.people_spent import spent_by_all
+from privledger.ledger.pieces import read_index
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
@@ -35,6 +37,7 @@ class Line:
         basis: `individual` (and how, if the filter's unit is not the ledger's), `whole plan`
             (`as corrected`), `not in the table yet` (a late
             arrival), or what an unfinished grant may have taken.
+        data, time: which table, and when, as it was written down.
     """
 
     grant: str
@@ -45,6 +48,8 @@ class Line:
     rounds: int | None
     basis: str
     scope: str | None = None
+    data: str = ""
+    time: str = ""
 
     @property
     def share(self) -> float:
@@ -111,25 +116,37 @@ def record_spend(store: Store, state: State, row: int, data: str | None,
     table = state.tables.get(name)
     declared = [rows(name), table.rows if table else None]
     lengths = [length for length in declared if isinstance(length, int)]
-    room: dict[str | None, float] = {}  # scope -> what it can still have taken from a record
     for grant, found in each_counted(store, state, grants_for(state, name)):
-        line = _line(state, grant, found, place)
-        if line.scope:
-            left = room.get(line.scope, line.cap)
-            line = evolve(line, amount=min(line.amount, left))
-            room[line.scope] = up(left - line.amount) if line.amount < left else 0.0
-        lines.append(line)
+        lines.append(_line(state, grant, found, place))
         lengths += [] if found is None else [len(found.taken)]
     if lengths and place >= max(lengths):
         raise DataError("no such record is known")
-    return RecordSpend(place, name, tuple(lines), bool(lengths))
+    return RecordSpend(place, name, within_scopes(lines), bool(lengths))
+
+
+def within_scopes(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """No scope took more than its cap, whatever its grants count with."""
+    room: dict[str, float] = {}
+    found = []
+    for line in lines:
+        if line.scope:
+            left = room.get(line.scope, line.cap)
+            room[line.scope] = up(left - line.amount) if line.amount < left else 0.0
+            line = evolve(line, amount=min(line.amount, left))
+        found.append(line)
+    return tuple(found)
 
 
 def grants_for(state: State, data: str) -> list[GrantState]:
     """Grants that took something from the records of `data`, in order of the history."""
-    return [grant for grant in state.grants.values() if grant.event.data == data
-            and (grant.corrected or not (grant.status == "aborted" and not grant.touched))
-            and not (grant.event.scope and took_nothing(grant))]
+    return [grant for grant in state.grants.values()
+            if grant.event.data == data and took_something(grant)]
+
+
+def took_something(grant: GrantState) -> bool:
+    """Whether a grant took anything from the records of its table."""
+    given_back = grant.status == "aborted" and not grant.touched and not grant.corrected
+    return not given_back and not (grant.event.scope and took_nothing(grant))
 
 
 @frozen(eq=False)
@@ -199,11 +216,14 @@ def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
     note = note_of(grant)
     if note is None:
         return None
-    taken, rounds = unpack(store.vector(note.name) or b"")
-    return Counted(taken, rounds, np.zeros(len(taken), np.int64), _currency(state, grant))
+    if state.unit == "person":
+        taken, rounds = spent_by_all(store, note, read_index(store, note).count)
+    else:
+        taken, rounds = unpack(store.vector(note.name) or b"")
+    return Counted(taken, rounds, np.zeros(len(taken), np.int64), currency_of(state, grant))
 
 
-def _currency(state: State, grant: GrantState) -> Currency:
+def currency_of(state: State, grant: GrantState) -> Currency:
     """By the plan that was paid for: the grant's, or that of the scope it drew on."""
     scope = grant.event.scope
     paid = state.scopes[scope].event if scope else grant.event
@@ -229,7 +249,7 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
     scope = grant.event.scope
     if scope:
         cap = float(from_json(state.scopes[scope].event.plan).cap)  # type: ignore[union-attr]
-        found = _currency(state, grant)
+        found = currency_of(state, grant)
         if len(found.prices) > 2:  # what it added to earlier grants' is not known
             return found.cap, found.cap, "unfinished, worst case"
         most = math.inf if grant.event.worst is None else grant.event.worst

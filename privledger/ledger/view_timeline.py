@@ -16,6 +16,7 @@ from privledger.ledger.events import (
     Corrected,
     Crashed,
     Created,
+    Enrolled,
     Event,
     FilterFixed,
     Granted,
@@ -168,7 +169,7 @@ def _(event: Created, rule: FilterRule | None) -> str:
     epsilon, delta = (Figure(value, direction=CHOSEN).text()
                       for value in (event.budget.epsilon, event.budget.delta))
     mode = "" if event.mode == "private" else ", NOT PRIVATE (simulation)"
-    return f"budget epsilon {epsilon} at delta {delta}, {promise(event.relation)}{mode}"
+    return f"budget epsilon {epsilon} at delta {delta}, {promise(event.relation, event.unit)}{mode}"
 
 
 @_words.register
@@ -179,6 +180,11 @@ def _(event: FilterFixed, rule: FilterRule | None) -> str:
 @_words.register
 def _(event: Protected, rule: FilterRule | None) -> str:
     return f"table {event.data}"
+
+
+@_words.register
+def _(event: Enrolled, rule: FilterRule | None) -> str:
+    return f"the people of table {event.data} got their places"
 
 
 @_words.register

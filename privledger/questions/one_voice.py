@@ -13,11 +13,12 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
+from privledger.questions.sums import square_norms
 from privledger.tables.weighing import ONE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_DENSE = 2  # a table of people times cells is made where it has so many entries per row
+_DENSE = 8  # a table of people times cells is made where it has so many entries per row
 _ULP = 2.0**-52
 
 
@@ -83,12 +84,22 @@ class Voices:
             if one:  # last, as where records are added up
                 ones += np.square(array) * weight
             else:
-                scaled = array / clip
-                total += weight * (np.square(scaled) if scaled.ndim == 1
-                                   else np.einsum("ij,ij->i", scaled, scaled))
+                total += weight * self._lengths(array, clip)
         total += ones
         total *= 1 + self.terms * _ULP
         return np.bincount(self.who, weights=total, minlength=n_people).astype(np.float64)
+
+
+    def _lengths(self, array: Floats, clip: float) -> Floats:
+        """Squared norm over squared clip. Where more than this hangs on it than an account, column
+        by column: no entry's last bit may follow from where it stands among others'."""
+        found = square_norms(array, clip)
+        if array.ndim == 1:
+            return found
+        several = self.terms > 0
+        held = array[several] / clip
+        found[several] = sum(np.square(column) for column in held.T)
+        return found
 
 
 def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDArray[np.int64],
@@ -107,7 +118,7 @@ def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDA
     touched = np.bincount(who, minlength=n_people)
     width = sum(1 if array.ndim == 1 else array.shape[1] for array in means)
     terms = np.where(touched > 1, touched * (width + 2) + 8.0, 0.0)
-    said = Voices(who, None if cells is None else keys % n_cells, means,
+    said = Voices(who, None if cells is None else keys - who * n_cells, means,
                   tuple(array is None for array in values), terms[who])
     factor = _factor(said, touched, terms, n_people, manner)
     if manner.parts:
@@ -126,8 +137,12 @@ def _entries(people: NDArray[np.int32], n_people: int, cells: Ints | None,
     if size > _DENSE * len(keys) + 1024:
         found, place = np.unique(keys, return_inverse=True)
         return found, place
-    seen = np.bincount(keys, minlength=size) > 0
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+    seen = np.zeros(size, dtype=np.bool_)
+    seen[keys] = True
+    found = np.flatnonzero(seen)
+    rank = np.empty(size, dtype=np.int32 if len(found) < 2**31 else np.int64)
+    rank[found] = np.arange(len(found), dtype=rank.dtype)
+    return found, rank[keys].astype(np.int64)
 
 
 def _mean(values: Floats | None, place: Ints, rows: Ints, clip: float,
@@ -141,8 +156,9 @@ def _mean(values: Floats | None, place: Ints, rows: Ints, clip: float,
         held: Floats = np.clip(sums[0], -clip, clip)  # adding up may have rounded it up
         return held
     means = np.stack(sums, axis=1)
-    scaled = means / clip
-    size = np.abs(scaled).sum(axis=1) if norm == 1 else np.sqrt(np.square(scaled).sum(axis=1))
+    scaled = [column / clip for column in sums]
+    size = sum((np.abs(column) if norm == 1 else np.square(column)) for column in scaled)
+    size = size if norm == 1 else np.sqrt(size)
     size = np.where(rows > 1, np.maximum(size, 1.0), 1.0)
     shortened: Floats = means / size[:, None]
     return shortened

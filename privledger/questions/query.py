@@ -47,7 +47,6 @@ class Summing:
         values: contributions of the chunk after a filter, one array or None per block.
         mask: who takes part, shape (n,); None for everybody.
         relation: the neighbouring relation. shares: of the mechanism, empty for one block.
-        said: under unit person, what people say after a filter; None where nothing was left out.
     """
 
     recipes: tuple[Recipe, ...]
@@ -56,7 +55,6 @@ class Summing:
     mask: NDArray[np.bool_] | None = None
     relation: str = "add_remove"
     shares: tuple[float, ...] = ()
-    said: Voices | None = None
 
 
 @frozen(eq=False)
@@ -137,7 +135,7 @@ class Query:
         that its people have in the table or part.
         """
         if chunk.people is not None:
-            return self.told(self.voices(chunk, state) if state.said is None else state.said, state)
+            return self.told(self.voices(chunk, state), state)
         values = self.contributions(chunk, state) if state.values is None else state.values
         cells = None if self.cells is None else self.cells.index(chunk)
         mask = None if state.mask is None or state.mask.all() else state.mask

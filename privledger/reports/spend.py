@@ -78,6 +78,7 @@ class LedgerReport:
         repriced: every plan was priced again. If not, the totals are the ledger's own word, and
             `grants` are the last ones.
         unlisted: grants and scopes that are not in `grants`.
+        about: whom the promise is about: `row` or `person`.
     """
 
     location: str
@@ -107,6 +108,7 @@ class LedgerReport:
     policy: Policy | None = None
     repriced: bool = True
     unlisted: int = 0
+    about: str = "row"
 
     @property
     def trusted(self) -> bool:
@@ -166,7 +168,7 @@ def ledger_report(store: Store, state: State,
         refused=tuple(asdict(one) for one in view.refusals), findings=tuple(findings),
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
         receipt=receipt_of(state).as_dict(), tables=view.tables, windows=view.windows,
-        policy=view.policy)
+        policy=view.policy, about=view.about)
 
 
 def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:

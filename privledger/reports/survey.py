@@ -77,6 +77,7 @@ class Survey:
     windows: tuple[str, ...] = ()
     policy: Policy | None = None
     receipt: dict[str, Any] | None = field(default=None)
+    unit: str = "row"
 
     @property
     def trusted(self) -> bool:
@@ -122,7 +123,7 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
         tables=table_spends(charges, state.rule, seen.rows),
         windows=state.opened, policy=state.policy,
-        receipt=None if findings else receipt_of(state).as_dict())
+        receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit)
 
 
 @frozen

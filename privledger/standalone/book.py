@@ -10,6 +10,7 @@ from .convert import SLACK, Caps
 from .efforts import Efforts
 from .meter import Meter, Step
 from .nodes import Node, Table, filter_word
+from .persons import Body, People
 from .policies import Policy
 from .prices import due
 from .reading import (
@@ -39,7 +40,7 @@ class Book:
         self.notes: dict[str, int] = {}  # what was not recomputed -> the first such entry
         self.hashes: list[str] = []
         self.created: Any = {}
-        self.uuid = self.mode = self.relation = self.filter = ""
+        self.uuid = self.mode = self.relation = self.unit = self.filter = ""
         self.epsilon = self.delta = self.order = 0.0
         self.format = 0
         self.filter_body: Any = None
@@ -54,7 +55,8 @@ class Book:
         self.windows: list[str | None] = [None]  # the open one is the last
         self.window_names: set[str] = set()
         self.window_ends: list[list[Any]] = []
-        self.table, self.efforts, self.vectors = Table(), Efforts(), Vectors()
+        self.table, self.efforts = Table(), Efforts()
+        self.vectors, self.people = Vectors(), People()
         self.policy: Policy | None = None
         self.checkpoint: Any = None
 
@@ -148,9 +150,10 @@ class Book:
             self.fault("a checkpoint behind the last entry")
         if look_up is None:
             look_up = self.vectors.seen.get
-            if not self.vectors.given and self.vectors.wanted:
+            if not self.vectors.given and (self.vectors.wanted or self.people.wanted):
                 return self.note("not compared: per-record vectors, which are not in this file")
         self.faults += self.vectors.check(look_up)
+        self.faults += self.people.check(look_up)
 
     # --- the promise -------------------------------------------------------------------------
 
@@ -158,6 +161,7 @@ class Book:
         """The promise: format, relation, mode, budget, caps, policy."""
         self.created, self.format = body, body["format"]
         self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
+        self.unit = body.get("unit", "row")
         self.epsilon = float(body["budget"]["epsilon"])
         self.delta = float(body["budget"]["delta"])
         self.caps = [Cap(cap) for cap in body.get("caps") or []]
@@ -238,6 +242,10 @@ class Book:
         if self.policy is not None:
             self.policy.protected(body)
 
+    def on_enrolled(self, body: Body) -> None:
+        """The people of a table get places; who they are is in no entry."""
+        self.people.enrol(len(self.hashes) - 1, body, self.unit)
+
     def on_refused(self, body: Any) -> None:
         """Count a refusal: nothing was charged."""
         self.refusals += 1
@@ -271,6 +279,7 @@ class Book:
         """A plan is paid: within the caps, the policy, and the scope it draws on."""
         if body["grant"] in self.grants:
             raise Bad("granted twice")
+        self.people.granted(body, self.unit)
         self.in_window(body)
         grant = self.grants[body["grant"]] = {
             "name": body["grant"], "position": len(self.hashes) - 1, "body": body,
@@ -292,7 +301,7 @@ class Book:
         if paid is None or plan is None or {paid.name, plan.name} != {"IndividualFilter"} or (
                 filter_word(paid) != filter_word(plan)):
             raise Bad("draws on a scope that nobody paid for")
-        if scope is not None and scope["data"] not in (None, data):
+        if scope is not None and self.unit == "row" and scope["data"] not in (None, data):
             raise Bad("one scope serves two tables")
         if scope is not None:
             scope["data"] = data
@@ -349,7 +358,8 @@ class Book:
     def on_settled(self, body: Any) -> None:
         """A grant ends with releases; its per-record vector is wanted from now on."""
         grant = self.over(body, "settled")
-        self.vectors.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
+        wanted = self.people if self.unit == "person" else self.vectors
+        wanted.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
 
     def on_aborted(self, body: Any) -> None:
         """A grant is handed back: only what touched nothing may be."""

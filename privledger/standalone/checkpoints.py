@@ -52,6 +52,7 @@ def state_of(book: Any) -> dict[str, Any]:
                    for name, scope in book.scopes.items()],
         "names": len(book.closed),
         "digest": hashlib.sha256(canonical(book.closed)[1:-1].encode("ascii")).hexdigest(),
+        **({"enrolled": book.people.tables} if book.people.tables else {}),
     }
 
 

@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any
 
-FORMAT = 3  # the latest version of the format that this reader knows
+FORMAT = 4  # the latest version of the format that this reader knows
 FIELDS = {"position", "kind", "body", "previous", "hash"}
 MOST_BODY, MOST_PLAN = 4 << 20, 1 << 20  # bytes of a body; of one with a plan
 MOST_LINE = MOST_BODY + (1 << 16)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable  # noqa: UP035
 
 from .nodes import RELATIONS, among, chance, flag, number, zero_or_more
 from .reading import Bad, real, whole
 
 Rule = Callable[[Any], Any]
-SINCE = {"corrected": 2, "window": 3}  # kinds that earlier formats do not have
+SINCE = {"corrected": 2, "window": 3, "enrolled": 4}  # kinds that earlier formats do not have
 FILTER_NAMES = ("gdp", "zcdp", "rdp", "basic")
 MOST_ORDER = 1_000_000
 ISOLATIONS = ("guarded", "brokered")
+UNITS = ("row", "person")
+MARK = re.compile("[0-9a-f]{32}")
 
 
 def renyi_order(value: Any) -> float:
@@ -39,6 +42,13 @@ def period(value: Any) -> str:
     """The name of a window: printable, at most 200 characters."""
     if not text(value).strip() or len(value) > 200 or not value.isprintable():
         raise Bad("not the name of a window")
+    return str(value)
+
+
+def mark(value: object) -> str:
+    """The mark that a key leaves on a fixed label."""
+    if not MARK.fullmatch(text(value)):
+        raise Bad("not the mark of a key")
     return str(value)
 
 
@@ -110,7 +120,8 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                 "time": (text, False), "relation": (among(*RELATIONS), True),
                 "budget": (BUDGET, True), "filter": (among("auto", *FILTER_NAMES), True),
                 "mode": (among("private", "simulation"), True), "noise": (text, True),
-                "caps": (some(CAP), False), "policy": (maybe(plan), False)},
+                "caps": (some(CAP), False), "policy": (maybe(plan), False),
+                "unit": (among(*UNITS), False), "key_check": (maybe(mark), False)},
     "filter": {"kind": (among(*FILTER_NAMES), True), "order": (renyi_order, True),
                "cap_units": (whole, True), "delta_cap_units": (whole, True),
                "theorem": (text, False)},
@@ -118,6 +129,8 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                   "time": (text, False), "rows": (maybe(whole), False),
                   "fingerprint": (text, False), "public_features": (flag, False),
                   "unlabelled": (flag, False)},
+    "enrolled": {"data": (name, True), "people": (VECTOR, True), "members": (VECTOR, True),
+                 "time": (text, False)},
     "scope": {"scope": (name, True), "plan": (plan, True), "delta": (chance(zero=True), True),
               "units": (whole, True), "delta_units": (whole, True), "time": (text, False),
               "window": (maybe(period), False)},
@@ -128,6 +141,7 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                 "window": (maybe(period), False), "claimed": (zero_or_more, False),
                 "worst": (zero_or_more, False), "holder": (HOLDER, False),
                 "isolation": (text, False), "lease": (maybe(real), False),
+                "enrolled": (whole, False),
                 "time": (text, False)},
     "refused": {"learner": (text, False), "unit": (text, False), "time": (text, False),
                 "asked": (number, False), "spent": (number, False), "left": (number, False),
@@ -168,6 +182,11 @@ def check_created(body: Any) -> None:
             body.get("policy") is not None
             or any(cap.get("window") is not None or cap.get("per_window") for cap in caps))):
         raise Bad(f"a creation that format {body['format']} does not have")
+    person = body.get("unit", "row") == "person"
+    if person and body["format"] < 4:
+        raise Bad(f"a unit that format {body['format']} does not have")
+    if person != (body.get("key_check") is not None):
+        raise Bad("a key of people goes with unit person, and with no other")
     for cap in caps:
         if cap.get("per_window") and cap.get("window") is not None:
             raise Bad("a cap for one window and for each")

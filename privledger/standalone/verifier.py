@@ -24,6 +24,7 @@ from .places import Database, is_database, lines_of, open_file
 from .reading import MALFORMED, Bad, NoPrice, inert, parse, whole
 
 LABELS = "replace_label"
+PERSON = "one person, with all rows in all tables"
 MOST_RECEIPT = 1 << 20
 NEVER = (
     "not checked: whether the noise was drawn, and drawn as it says",
@@ -144,6 +145,8 @@ def report(book: Book, receipt: Any = None) -> None:
           f"{'' if book.mode == 'private' else ', NOT PRIVATE (simulation)'}")
     if book.relation == LABELS:
         print("promise  LABELS ONLY: features are public; nothing is promised about whole records")
+    if book.unit == "person":
+        print(f"about    {PERSON}")
     print(f"budget   epsilon {book.epsilon:.9g} at delta {book.delta:.9g}")
     print(f"spent    epsilon {spent(book)}, reservations included")
     print(f"entries  {len(book.hashes)}, {many(len(book.grants), 'grant', 'grants')}")

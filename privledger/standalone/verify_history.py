@@ -25,6 +25,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 from typing import Any, Callable
+from typing import Any, Callable, TypeAlias
 from typing import Any, Iterator
 from typing import Callable
 import argparse
@@ -48,7 +49,7 @@ import zlib
 # -----------------------------------------------------------------------------------------------
 
 
-FORMAT = 3  # the latest version of the format that this reader knows
+FORMAT = 4  # the latest version of the format that this reader knows
 FIELDS = {"position", "kind", "body", "previous", "hash"}
 MOST_BODY, MOST_PLAN = 4 << 20, 1 << 20  # bytes of a body; of one with a plan
 MOST_LINE = MOST_BODY + (1 << 16)
@@ -588,10 +589,12 @@ def filter_word(node: Node) -> str:
 
 
 Rule = Callable[[Any], Any]
-SINCE = {"corrected": 2, "window": 3}  # kinds that earlier formats do not have
+SINCE = {"corrected": 2, "window": 3, "enrolled": 4}  # kinds that earlier formats do not have
 FILTER_NAMES = ("gdp", "zcdp", "rdp", "basic")
 MOST_ORDER = 1_000_000
 ISOLATIONS = ("guarded", "brokered")
+UNITS = ("row", "person")
+MARK = re.compile("[0-9a-f]{32}")
 
 
 def renyi_order(value: Any) -> float:
@@ -619,6 +622,13 @@ def period(value: Any) -> str:
     """The name of a window: printable, at most 200 characters."""
     if not text(value).strip() or len(value) > 200 or not value.isprintable():
         raise Bad("not the name of a window")
+    return str(value)
+
+
+def mark(value: object) -> str:
+    """The mark that a key leaves on a fixed label."""
+    if not MARK.fullmatch(text(value)):
+        raise Bad("not the mark of a key")
     return str(value)
 
 
@@ -690,7 +700,8 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                 "time": (text, False), "relation": (among(*RELATIONS), True),
                 "budget": (BUDGET, True), "filter": (among("auto", *FILTER_NAMES), True),
                 "mode": (among("private", "simulation"), True), "noise": (text, True),
-                "caps": (some(CAP), False), "policy": (maybe(plan), False)},
+                "caps": (some(CAP), False), "policy": (maybe(plan), False),
+                "unit": (among(*UNITS), False), "key_check": (maybe(mark), False)},
     "filter": {"kind": (among(*FILTER_NAMES), True), "order": (renyi_order, True),
                "cap_units": (whole, True), "delta_cap_units": (whole, True),
                "theorem": (text, False)},
@@ -698,6 +709,8 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                   "time": (text, False), "rows": (maybe(whole), False),
                   "fingerprint": (text, False), "public_features": (flag, False),
                   "unlabelled": (flag, False)},
+    "enrolled": {"data": (name, True), "people": (VECTOR, True), "members": (VECTOR, True),
+                 "time": (text, False)},
     "scope": {"scope": (name, True), "plan": (plan, True), "delta": (chance(zero=True), True),
               "units": (whole, True), "delta_units": (whole, True), "time": (text, False),
               "window": (maybe(period), False)},
@@ -708,6 +721,7 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                 "window": (maybe(period), False), "claimed": (zero_or_more, False),
                 "worst": (zero_or_more, False), "holder": (HOLDER, False),
                 "isolation": (text, False), "lease": (maybe(real), False),
+                "enrolled": (whole, False),
                 "time": (text, False)},
     "refused": {"learner": (text, False), "unit": (text, False), "time": (text, False),
                 "asked": (number, False), "spent": (number, False), "left": (number, False),
@@ -748,6 +762,11 @@ def check_created(body: Any) -> None:
             body.get("policy") is not None
             or any(cap.get("window") is not None or cap.get("per_window") for cap in caps))):
         raise Bad(f"a creation that format {body['format']} does not have")
+    person = body.get("unit", "row") == "person"
+    if person and body["format"] < 4:
+        raise Bad(f"a unit that format {body['format']} does not have")
+    if person != (body.get("key_check") is not None):
+        raise Bad("a key of people goes with unit person, and with no other")
     for cap in caps:
         if cap.get("per_window") and cap.get("window") is not None:
             raise Bad("a cap for one window and for each")
@@ -2183,6 +2202,148 @@ def opened(data: bytes, most: int, whole: bool = False) -> bytes:
 
 
 # -----------------------------------------------------------------------------------------------
+# What a ledger of people keeps by their places: who is known, who is in which table, who spent.
+# -----------------------------------------------------------------------------------------------
+
+
+PIECE_WIDTH, DIGEST_SIZE, PIECE_HASH = 4096, 16, 32
+INDEX_MAGIC = b"prlgidx1"
+INDEX_HEAD = len(INDEX_MAGIC) + 16 + 16
+NOBODY = bytes(PIECE_HASH)
+
+
+Body: TypeAlias = dict[str, Any]
+LookUp: TypeAlias = Callable[[str], "bytes | None"]
+
+
+class People:
+    """Follows enrolments and settlements, and compares when what they name is at hand."""
+
+    def __init__(self) -> None:
+        self.tables: list[tuple[int, Body]] = []  # position and body of every enrolment
+        self.wanted: list[tuple[int, str, Body, str]] = []  # entry, what, note, scope
+        self.size = self.records = 0
+        self.seen: set[bytes] = set()
+        self.totals: dict[tuple[str, int], array[int]] = {}
+
+    def enrol(self, entry: int, body: Body, unit: str) -> None:
+        """Note who was enrolled, to be looked at in the end."""
+        if unit != "person":
+            raise Bad("enrols people, and the promise is about rows")
+        number = len(self.tables)
+        if (body["people"]["name"], body["members"]["name"]) != (
+                f"people:{number}", f"members:{number}"):
+            raise Bad("enrols people under other names than its own")
+        self.tables.append((entry, body))
+        self.wanted.append((entry, "batch", body["people"], ""))
+        self.wanted.append((entry, "members", body["members"], ""))
+
+    def granted(self, body: Body, unit: str) -> None:
+        """Refuse a grant for a table of which nobody said who is in it."""
+        number = body.get("enrolled")
+        if (number is None) != (unit != "person") or (number is not None and (
+                number >= len(self.tables) or self.tables[number][1]["data"] != body["data"])):
+            raise Bad("grants a table whose people are not known")
+
+    def settled(self, entry: int, body: Body, scope: str | None) -> None:
+        """Note what people spent under a grant."""
+        note = body.get("vector")
+        if note:
+            self.wanted.append((entry, "spent", note, note["name"] if scope is None else scope))
+
+    def check(self, look_up: LookUp) -> list[tuple[int, str]]:
+        """Faults, in the order of the entries."""
+        found = []
+        for entry, what, note, scope in self.wanted:
+            try:
+                first, count, pieces = self.pieces(look_up, note)
+                if what == "batch":
+                    self.batch(first, count, pieces)
+                elif first or count > self.size:
+                    raise Bad("places that nobody has")
+                elif what == "members":
+                    self.members(count, pieces)
+                else:
+                    self.spent(count, pieces, scope)
+            except Bad as error:
+                found.append((entry, str(error)))
+                if str(error).startswith("the vectors up to here"):
+                    break
+        return found
+
+    @staticmethod
+    def pieces(look_up: LookUp, note: Body) -> tuple[int, int, list[bytes | None]]:
+        """First place, number of places, and every piece, each with its hash."""
+        index = look_up(note["name"])
+        if index is None or hashlib.sha256(index).hexdigest() != note["sha256"]:
+            raise Bad("what is kept by people is missing or was edited")
+        start = len(INDEX_MAGIC) + 16
+        first, count = (int.from_bytes(index[at:at + 8], "little") for at in (start, start + 8))
+        hashes = index[INDEX_HEAD:]
+        if (not index.startswith(INDEX_MAGIC) or first + count > MOST_RECORDS
+                or len(hashes) != PIECE_HASH * -(-count // PIECE_WIDTH)):
+            raise Bad("what is kept by people is damaged or too large")
+        found: list[bytes | None] = []
+        for number in range(len(hashes) // PIECE_HASH):
+            right = hashes[number * PIECE_HASH:(number + 1) * PIECE_HASH]
+            piece = None if right == NOBODY else look_up(f"{note['name']}/{number}")
+            if right != NOBODY and (piece is None or hashlib.sha256(piece).digest() != right):
+                raise Bad("a piece of what is kept by people is missing or was edited")
+            found.append(piece)
+        return first, count, found
+
+    def batch(self, first: int, count: int, pieces: list[bytes | None]) -> None:
+        """New people: behind those before, rising, nobody twice."""
+        data = b"".join(piece or b"" for piece in pieces)
+        if first != self.size or len(data) != DIGEST_SIZE * count:
+            raise Bad("a batch of people does not follow the one before")
+        fresh = [data[at:at + DIGEST_SIZE] for at in range(0, len(data), DIGEST_SIZE)]
+        if any(map(bytes.__ge__, fresh, fresh[1:])) or not self.seen.isdisjoint(fresh):
+            raise Bad("a batch of people names somebody twice, or out of order")
+        self.seen.update(fresh)
+        self.size += count
+
+    @staticmethod
+    def members(count: int, pieces: list[bytes | None]) -> None:
+        """One bit for each place, and none beyond the last."""
+        for number, piece in enumerate(pieces):
+            some = min(PIECE_WIDTH, count - number * PIECE_WIDTH)
+            if piece is not None and (len(piece) != -(-some // 8)
+                                      or int.from_bytes(piece, "little") >> some):
+                raise Bad("who is in a table is not as long as it says")
+
+    def spent(self, count: int, pieces: list[bytes | None], scope: str) -> None:
+        """Nobody has spent more than the cap, in all tables together."""
+        self.records += count
+        if self.records > MOST_TOTAL_RECORDS:
+            raise Bad("the vectors up to here hold too many records: not read")
+        for number, piece in enumerate(pieces):
+            if piece is not None:
+                self.piece(min(PIECE_WIDTH, count - number * PIECE_WIDTH), piece, (scope, number))
+
+    def piece(self, some: int, data: bytes, key: tuple[str, int]) -> None:
+        """One piece of what people spent: units, then rounds."""
+        raw = opened(data, 12 * some, whole=True)
+        taken, rounds = array("q"), array("i")
+        taken.frombytes(raw[:8 * some])
+        rounds.frombytes(raw[8 * some:])
+        if sys.byteorder == "big":
+            taken.byteswap()
+            rounds.byteswap()
+        if min(taken) < 0 or max(taken) > RECORD_UNITS or min(rounds) < 0:
+            raise Bad("a person is past the cap")
+        if self.records > MOST_ADDED:
+            return
+        before = self.totals.get(key, array("q"))
+        short = min(len(before), some)
+        total = array("q", map(add, before[:short], taken[:short])) + (
+            before[short:] or taken[short:])
+        self.totals[key] = total
+        if max(total) > RECORD_UNITS:
+            raise Bad("a person is past the cap")
+
+
+# -----------------------------------------------------------------------------------------------
 # Checkpoints: a convenience in a file that says what the entries before it add up to.
 # -----------------------------------------------------------------------------------------------
 
@@ -2232,6 +2393,7 @@ def state_of(book: Any) -> dict[str, Any]:
                    for name, scope in book.scopes.items()],
         "names": len(book.closed),
         "digest": hashlib.sha256(canonical(book.closed)[1:-1].encode("ascii")).hexdigest(),
+        **({"enrolled": book.people.tables} if book.people.tables else {}),
     }
 
 
@@ -2257,7 +2419,7 @@ class Book:
         self.notes: dict[str, int] = {}  # what was not recomputed -> the first such entry
         self.hashes: list[str] = []
         self.created: Any = {}
-        self.uuid = self.mode = self.relation = self.filter = ""
+        self.uuid = self.mode = self.relation = self.unit = self.filter = ""
         self.epsilon = self.delta = self.order = 0.0
         self.format = 0
         self.filter_body: Any = None
@@ -2272,7 +2434,8 @@ class Book:
         self.windows: list[str | None] = [None]  # the open one is the last
         self.window_names: set[str] = set()
         self.window_ends: list[list[Any]] = []
-        self.table, self.efforts, self.vectors = Table(), Efforts(), Vectors()
+        self.table, self.efforts = Table(), Efforts()
+        self.vectors, self.people = Vectors(), People()
         self.policy: Policy | None = None
         self.checkpoint: Any = None
 
@@ -2366,9 +2529,10 @@ class Book:
             self.fault("a checkpoint behind the last entry")
         if look_up is None:
             look_up = self.vectors.seen.get
-            if not self.vectors.given and self.vectors.wanted:
+            if not self.vectors.given and (self.vectors.wanted or self.people.wanted):
                 return self.note("not compared: per-record vectors, which are not in this file")
         self.faults += self.vectors.check(look_up)
+        self.faults += self.people.check(look_up)
 
     # --- the promise -------------------------------------------------------------------------
 
@@ -2376,6 +2540,7 @@ class Book:
         """The promise: format, relation, mode, budget, caps, policy."""
         self.created, self.format = body, body["format"]
         self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
+        self.unit = body.get("unit", "row")
         self.epsilon = float(body["budget"]["epsilon"])
         self.delta = float(body["budget"]["delta"])
         self.caps = [Cap(cap) for cap in body.get("caps") or []]
@@ -2456,6 +2621,10 @@ class Book:
         if self.policy is not None:
             self.policy.protected(body)
 
+    def on_enrolled(self, body: Body) -> None:
+        """The people of a table get places; who they are is in no entry."""
+        self.people.enrol(len(self.hashes) - 1, body, self.unit)
+
     def on_refused(self, body: Any) -> None:
         """Count a refusal: nothing was charged."""
         self.refusals += 1
@@ -2489,6 +2658,7 @@ class Book:
         """A plan is paid: within the caps, the policy, and the scope it draws on."""
         if body["grant"] in self.grants:
             raise Bad("granted twice")
+        self.people.granted(body, self.unit)
         self.in_window(body)
         grant = self.grants[body["grant"]] = {
             "name": body["grant"], "position": len(self.hashes) - 1, "body": body,
@@ -2510,7 +2680,7 @@ class Book:
         if paid is None or plan is None or {paid.name, plan.name} != {"IndividualFilter"} or (
                 filter_word(paid) != filter_word(plan)):
             raise Bad("draws on a scope that nobody paid for")
-        if scope is not None and scope["data"] not in (None, data):
+        if scope is not None and self.unit == "row" and scope["data"] not in (None, data):
             raise Bad("one scope serves two tables")
         if scope is not None:
             scope["data"] = data
@@ -2567,7 +2737,8 @@ class Book:
     def on_settled(self, body: Any) -> None:
         """A grant ends with releases; its per-record vector is wanted from now on."""
         grant = self.over(body, "settled")
-        self.vectors.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
+        wanted = self.people if self.unit == "person" else self.vectors
+        wanted.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
 
     def on_aborted(self, body: Any) -> None:
         """A grant is handed back: only what touched nothing may be."""
@@ -2601,6 +2772,7 @@ assert set(KINDS) == set(SHAPES)
 
 
 LABELS = "replace_label"
+PERSON = "one person, with all rows in all tables"
 MOST_RECEIPT = 1 << 20
 NEVER = (
     "not checked: whether the noise was drawn, and drawn as it says",
@@ -2721,6 +2893,8 @@ def report(book: Book, receipt: Any = None) -> None:
           f"{'' if book.mode == 'private' else ', NOT PRIVATE (simulation)'}")
     if book.relation == LABELS:
         print("promise  LABELS ONLY: features are public; nothing is promised about whole records")
+    if book.unit == "person":
+        print(f"about    {PERSON}")
     print(f"budget   epsilon {book.epsilon:.9g} at delta {book.delta:.9g}")
     print(f"spent    epsilon {spent(book)}, reservations included")
     print(f"entries  {len(book.hashes)}, {many(len(book.grants), 'grant', 'grants')}")

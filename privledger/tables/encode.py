@@ -6,7 +6,7 @@ This runs at the owner's side, before the guard. Errors name columns and rules, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from attrs import evolve
@@ -80,6 +80,18 @@ def _split(X: Any, schema: Schema) -> list[Any]:
         raise DataError(f"X has {array.shape[1]} features, but Schema is expecting "
                         f"{len(names)} features as input")
     return [array[:, position] for position in range(len(names))]
+
+
+def column_of(X: object, name: str) -> object:
+    """One column of a frame or a mapping, as it is.
+
+    Raises:
+        DataError: it has no such column, or no names at all.
+    """
+    held = getattr(X, "columns", X if isinstance(X, Mapping) else ())
+    if name not in held:
+        raise DataError(f"missing column {name}")
+    return cast(Mapping[str, object], X)[name]
 
 
 def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArray[Any]:

@@ -16,8 +16,9 @@ from privledger.testing.charging import (
 )
 from privledger.testing.copying import check_copies_never_fork_the_budget
 from privledger.testing.examples import Example
+from privledger.testing.holding import check_lockstep_holds
 from privledger.testing.replaying import (
-    check_answers_alone_decide,
+    check_model_follows_answers,
     check_rows_are_treated_alone,
 )
 from privledger.testing.scans import check_no_sampler_of_its_own, check_public_names_only
@@ -30,8 +31,20 @@ from privledger.testing.trials import check_epsilon_holds, check_fresh_noise
 
 Check = Callable[..., None]
 
+_FORMER = {"answers-alone-decide": "model-follows-answers"}
+
+
+class Checks(dict[str, Check]):
+    """Checks by name, in order. A former name finds its check, and is in no list."""
+
+    def __missing__(self, name: str) -> Check:
+        if name not in _FORMER:
+            raise KeyError(name)
+        return self[_FORMER[name]]
+
+
 # Names are stable: they are the ids of test cases in other people's projects.
-CHECKS: dict[str, Check] = {
+CHECKS = Checks({
     "plan-needs-no-data": check_plan_needs_no_data,
     "no-read-before-grant": check_no_read_before_grant,
     "refusal-reads-nothing": check_refusal_reads_nothing,
@@ -44,12 +57,13 @@ CHECKS: dict[str, Check] = {
     "no-sampler-of-its-own": check_no_sampler_of_its_own,
     "public-names-only": check_public_names_only,
     "rows-are-treated-alone": check_rows_are_treated_alone,
-    "answers-alone-decide": check_answers_alone_decide,
+    "model-follows-answers": check_model_follows_answers,
+    "lockstep-holds": check_lockstep_holds,
     "fresh-noise": check_fresh_noise,
     "nothing-private-in-the-model": check_nothing_private_in_the_model,
     "nothing-private-in-errors": check_nothing_private_in_errors,
     "epsilon-holds": check_epsilon_holds,
-}
+})
 
 
 def check_learner(learner: Any, example: Example | None = None) -> None:
@@ -74,11 +88,12 @@ def parametrize_with_learner_checks(learners: list[Any], *, without: tuple[str, 
     """
     import pytest
 
-    unknown = set(without) - set(CHECKS)
+    out = {_FORMER.get(name, name) for name in without}
+    unknown = out - set(CHECKS)
     if unknown:
         raise ValueError(f"no check is called {', '.join(sorted(unknown))}")
     cases = [pytest.param(learner, check, id=f"{_name(learner)}-{name}")
-             for learner in learners for name, check in CHECKS.items() if name not in without]
+             for learner in learners for name, check in CHECKS.items() if name not in out]
     return pytest.mark.parametrize(("learner", "check"), cases)
 
 

@@ -32,12 +32,14 @@ class Example:
     Attributes:
         X: columns by name, each of shape (n_records,). y: the target, shape (n_records,).
         unlabelled: whether targets may be missing (None, or NaN).
+        people: an id for each row, under unit `person`; None where a record is a row.
     """
 
     schema: Schema
     X: dict[str, NDArray[Any]]
     y: NDArray[Any]
     unlabelled: bool = False
+    people: NDArray[np.int64] | None = None
 
     @property
     def n_records(self) -> int:
@@ -47,7 +49,8 @@ class Example:
     def take(self, places: Any) -> Example:
         """The records at `places`, in that order."""
         return evolve(self, X={name: column[places] for name, column in self.X.items()},
-                      y=self.y[places])
+                      y=self.y[places],
+                      people=None if self.people is None else self.people[places])
 
     def with_target(self, place: Any, value: Any) -> Example:
         """The same records but for the target at one place, or at several."""

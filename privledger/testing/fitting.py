@@ -64,7 +64,7 @@ def protect(ledger: Ledger, given: Example) -> Dataset:
     """The example behind the ledger's own guard."""
     return ledger.protect(given.X, given.y, given.schema,
                           public_features=ledger.relation == "replace_label",
-                          unlabelled=given.unlabelled)
+                          unlabelled=given.unlabelled, people=given.people)
 
 
 def fitted_on(learner: Priced, data: Dataset) -> Any:

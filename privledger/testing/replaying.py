@@ -14,44 +14,85 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import PrivledgerError
+from privledger.facts.schema import Schema
 from privledger.guard import Session
 from privledger.noise.seeded import repeatable
+from privledger.questions import CustomScores, feature_scores
 from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
-from privledger.testing.examples import Example, examples_for
+from privledger.testing.examples import Example, examples_for, same_records
 from privledger.testing.failing import fail
 from privledger.testing.fitting import Way, outputs, relation_of, ways
 from privledger.testing.structure import table_probes
 from privledger.testing.taint import walk
 
-ANSWERS, ALONE = "answers-alone-decide", "rows-are-treated-alone"
+ANSWERS, ALONE = "model-follows-answers", "rows-are-treated-alone"
 SEED, MOST_LOOKS = 20_11, 24
 
 
+@frozen(eq=False)
+class _Asked:
+    """A custom function's rows, and what it said of them."""
+
+    rows: Rows
+    said: NDArray[np.float64]
+
+
 class Tape:
-    """What releases said, in order. The first fit records; later ones are told the same."""
+    """What releases said, in order. The first fit records; later ones are told the same.
+
+    Attributes:
+        other: releases whose custom functions say other things than in the first fit, of the
+            same rows.
+    """
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
+        self.functions: list[list[_Asked]] = []
+        self.asking: list[tuple[CustomValue, _Asked]] = []
         self.place = 0
         self.recording = True
+        self.other: set[int] = set()
 
     def rewind(self) -> None:
         """From now on repeat, from the start."""
-        self.place, self.recording = 0, False
+        self.place, self.recording, self.other, self.asking = 0, False, set(), []
 
     def says(self, answer: Any) -> Any:
         """The recorded answer in place of `answer`; what goes beyond the record, as it is."""
+        asked, self.asking = self.asking, []
         self.place += 1
         if self.recording:
+            self.functions.append([one for _, one in asked])
             self.answers.append(copy.deepcopy(answer))
             return answer
-        known = self.place <= len(self.answers)
-        return copy.deepcopy(self.answers[self.place - 1]) if known else answer
+        if self.place > len(self.answers):
+            return answer
+        first = self.functions[self.place - 1]
+        # As many calls, or a part of the table is empty now: then nobody can tell which is which.
+        if len(first) == len(asked):
+            for (value, own), one in zip(asked, first, strict=True):
+                if _says_another(value, one, own):
+                    self.other.add(self.place)
+        return copy.deepcopy(self.answers[self.place - 1])
+
+
+def _says_another(value: CustomValue, first: _Asked, own: _Asked) -> bool:
+    """Whether it says other things of the first fit's rows than then."""
+    try:
+        found = not np.array_equal(_VALUES(value, first.rows), first.said)
+        # What it keeps of rows is to be of its own again, the last as well as the first time.
+        _VALUES(value, own.rows)
+    except PrivledgerError:
+        return True
+    return found
+
+
+_VALUES = CustomValue.values
 
 
 @contextmanager
@@ -62,15 +103,26 @@ def answered_by(tape: Tape) -> Iterator[None]:
     def release(self: Session, *given: Any, **named: Any) -> Any:
         return tape.says(real(self, *given, **named))
 
+    def values(self: CustomValue, rows: Rows) -> NDArray[np.float64]:
+        said = _VALUES(self, rows)
+        tape.asking.append((self, _Asked(rows, said.copy())))
+        return said
+
     Session.release = release  # type: ignore[method-assign]
+    CustomValue.values = values  # type: ignore[method-assign]
     try:
         yield
     finally:
         Session.release = real  # type: ignore[method-assign]
+        CustomValue.values = _VALUES  # type: ignore[method-assign]
 
 
 def others_of(given: Example, relation: str) -> dict[str, Example]:
-    """Tables of the same schema with other records; under `replace_label`, with other labels."""
+    """Tables of the same schema with other records; under `replace_label`, with other labels.
+
+    One of them has equal records, where it may only three: no other extremes, order of size,
+    missing cells, sets of categories or powers of two of a row count.
+    """
     target = given.schema.target
     y = given.y.copy()
     known = np.array([value is not None and value == value for value in y])
@@ -85,15 +137,22 @@ def others_of(given: Example, relation: str) -> dict[str, Example]:
         return found
     mirrored = evolve(given, y=y, X={c.name: _mirrored(c, given.X[c.name])
                                      for c in given.schema.features})
-    if relation == "add_remove" and given.n_records > 37:
-        return found | {"fewer, other records": mirrored.take(np.arange(given.n_records - 37))}
-    return found | {"other records": mirrored}
+    middle = (target.lower + 0.37 * (target.upper - target.lower) if target.kind == "numeric"
+              else target.categories[0])
+    fewer = relation == "add_remove" and given.n_records > 37
+    equal = same_records(given, 3 if fewer else given.n_records, middle)
+    if fewer:
+        return found | {"fewer, other records": mirrored.take(np.arange(given.n_records - 37)),
+                        "few, equal records": equal}
+    return found | {"other records": mirrored, "equal records": equal}
 
 
 def _mirrored(column: Any, values: NDArray[Any]) -> NDArray[Any]:
-    """Other cells of the column, none of them the largest again."""
+    """Other cells of the column, with other extremes."""
     if column.kind == "numeric":
-        return np.asarray(column.lower + 0.9 * (column.upper - values.astype(float)))
+        span = column.upper - column.lower
+        return np.asarray(column.lower + 0.05 * span + 0.85 * (column.upper
+                                                               - values.astype(float)))
     keys = [str(category) for category in column.categories]
     return np.array([column.categories[(keys.index(str(v)) + 1) % len(keys)]
                      if str(v) in keys else v for v in values], dtype=values.dtype)
@@ -112,15 +171,17 @@ def facts_of(fitted: Any, probes: Any) -> dict[str, Any]:
     return found
 
 
-def check_answers_alone_decide(learner: Any, example: Example | None = None) -> None:
+def check_model_follows_answers(learner: Any, example: Example | None = None) -> None:
     """With the same answers, fits on tables that share no record give the same model.
 
-    Guarded and on a plain table, in four fits each. What is compared is what repeats:
+    Guarded and on a plain table, in five fits each; and custom functions say the same of the
+    same rows: none of them carries what another one saw. What is compared is what repeats:
     public randomness is seeded, and what differs between two fits on one table is left out.
 
     Not seen: what a model keeps where neither its attributes, its pickle nor its outputs on a
-    grid of probes lead; what shows on other records than the kit's only; what a learner that
-    recognises the kit does not do.
+    grid of probes lead; what shows on other records than the kit's only, or in another kind of
+    table than columns by name; a spoil with noise of the learner's own on it, which no two
+    fits share; what a learner that recognises the kit does not do.
     """
     given = examples_for(learner, example)[0]
     probes = table_probes(given)
@@ -131,16 +192,20 @@ def check_answers_alone_decide(learner: Any, example: Example | None = None) -> 
                 first = facts_of(way.fit(given), probes)
             again = _replayed(way, tape, given, probes)
             steady = {path: value for path, value in first.items() if again.get(path) == value}
+            restless = set(tape.other)
             for name, table in others_of(given, relation_of(learner)).items():
                 found = _replayed(way, tape, table, probes)
+                where = f"{way.name}, with {name} and the same answers"
                 if tape.place != len(tape.answers):
-                    fail(ANSWERS, f"{way.name}, with {name} and the same answers, the fit asked "
-                                  "another number of questions")
+                    fail(ANSWERS, f"{where}, the fit asked another number of questions")
+                if tape.other - restless:
+                    fail(ANSWERS, f"{where}, the custom function of release "
+                                  f"{min(tape.other - restless)} says other things of the same "
+                                  "rows: it carries what it did not get from the ledger")
                 for path, value in steady.items():
                     if found.get(path) != value:
-                        fail(ANSWERS, f"{way.name}, with {name} and the same answers, {path} of "
-                                      f"{type(learner).__name__} is another: it came from the "
-                                      "records past the ledger")
+                        fail(ANSWERS, f"{where}, {path} of {type(learner).__name__} is another: "
+                                      "it came from the records past the ledger")
 
 
 def _replayed(way: Way, tape: Tape, table: Example, probes: Any) -> dict[str, Any]:
@@ -151,8 +216,12 @@ def _replayed(way: Way, tape: Tape, table: Example, probes: Any) -> dict[str, An
 
 @contextmanager
 def watched_functions(notice: Callable[[str], None]) -> Iterator[None]:
-    """Every custom function is asked again, about parts of its table, and must say the same."""
-    real, looks = CustomValue.values, 0
+    """Every custom function is asked again, about parts of its table, and must say the same.
+
+    Custom scores are asked about another order, where they must stay, and about tables without
+    one record, where they may move as far as they say.
+    """
+    real, looks, scores = CustomValue.values, 0, feature_scores._custom
 
     def values(self: CustomValue, rows: Rows) -> NDArray[np.float64]:
         nonlocal looks
@@ -169,11 +238,39 @@ def watched_functions(notice: Callable[[str], None]) -> Iterator[None]:
                     notice(f"says other things about the same rows in {name}")
         return whole
 
+    def custom(asked: CustomScores, schema: Schema, rows: Rows) -> NDArray[np.float64]:
+        nonlocal looks
+        whole = scores(asked, schema, rows)
+        looks += 1
+        if looks <= MOST_LOOKS:
+            for wrong in _scores_off(asked, whole, rows.n,
+                                     lambda places: scores(asked, schema, rows.subset(places))):
+                notice(wrong)
+        return whole
+
     CustomValue.values = values  # type: ignore[method-assign]
+    feature_scores._custom = custom  # type: ignore[assignment]
     try:
         yield
     finally:
         CustomValue.values = real  # type: ignore[method-assign]
+        feature_scores._custom = scores
+
+
+def _scores_off(asked: CustomScores, whole: NDArray[np.float64], rows: int,
+                of: Callable[[NDArray[np.intp]], NDArray[np.float64]]) -> Iterator[str]:
+    """What custom scores say of parts of their table that they should not."""
+    every, room = np.arange(rows), 1e-9 * (asked.sensitivity + np.abs(whole).max(initial=0.0))
+    low, high = (end * asked.sensitivity for end in asked.change)
+    try:
+        if (np.abs(of(every[::-1]) - whole) > room).any():
+            yield "for scores says other things about the same rows in another order"
+        for place in sorted({0, rows // 3, rows // 2, rows - 1} & set(range(rows))):
+            came = whole - of(np.delete(every, place))
+            if (came < low - room).any() or (came > high + room).any():
+                yield "for scores moves farther with one record than its sensitivity"
+    except PrivledgerError:
+        yield "for scores fails on a part of its table"
 
 
 def _parts_of(rows: int) -> dict[str, NDArray[np.intp]]:
@@ -189,8 +286,11 @@ def _parts_of(rows: int) -> dict[str, NDArray[np.intp]]:
 def check_rows_are_treated_alone(learner: Any, example: Example | None = None) -> None:
     """A custom function says of a row the same in every table: halves, one row, another order.
 
+    The functions of `CustomScores`, which are about columns, say the same in another order, and
+    move with one record no farther than they say.
+
     Not seen: a function of the whole table that agrees on all of these parts of the kit's
-    example; the functions of `CustomScores`, which are about columns.
+    example.
     """
     noticed: list[str] = []
     for turn, given in enumerate(examples_for(learner, example)):

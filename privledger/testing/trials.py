@@ -47,7 +47,7 @@ def check_epsilon_holds(learner: Priced, example: Example | None = None, *,
     Args:
         fits: at most, on either table; None for a quick look with epsilon lowered to 1. It sees
             whole leaks and little less, gives up where none is in sight, and looks at plain
-            tables only where guarded fits took less than a second: there `answers-alone-decide`
+            tables only where guarded fits took less than a second: there `model-follows-answers`
             says it of every learner, exactly. With a number of fits the bets are against the
             whole plan, on tables several records apart.
     """

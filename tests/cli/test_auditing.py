@@ -52,12 +52,12 @@ def schema_file(run_file, monkeypatch):
 
 
 def test_a_leak_is_disproved(call, as_json, schema_file):
-    page = call("audit", "leaks", "--schema", schema_file, "--epsilon", 1, "--fits", 150)
+    page = call("audit", "leaks", "--schema", schema_file, "--epsilon", 1, "--fits", 400)
     assert page.exit_code == 1
-    assert "DISPROVED" in page.stdout and "differ in 2 records" in page.stdout
-    found = as_json("audit", "leaks", "--schema", schema_file, "--epsilon", 1, "--fits", 150)
-    assert not found["holds"] and found["stopped"] == "disproved" and found["fits"] < 150
-    assert found["records"] == 2 and 0.5 < found["epsilon_low"] < 2.5
+    assert "DISPROVED" in page.stdout and "differ in 3 records" in page.stdout
+    found = as_json("audit", "leaks", "--schema", schema_file, "--epsilon", 1, "--fits", 400)
+    assert not found["holds"] and found["stopped"] == "disproved" and found["fits"] < 400
+    assert found["records"] == 3 and 0.5 < found["epsilon_low"] < 2.5
     assert 0.9 * found["guesses"] < found["right"] <= found["guesses"]
 
 
@@ -77,7 +77,27 @@ def test_an_installed_learner(as_json, schema_file):
     assert found["holds"] and found["relation"] == "replace_one" and found["delta"] == 0.0
 
 
+def test_a_leak_breaks_a_premise(call, as_json, schema_file):
+    given = ("audit", "leaks", "--schema", schema_file, "--epsilon", 1, "--lockstep",
+             "--seconds", 0.2)
+    page = call(*given)
+    assert page.exit_code == 1 and "DISPROVED" in page.stdout and "premise P1" in page.stdout
+    found = as_json(*given)
+    assert not found["holds"] and found["premise"] == "P1" and found["witness"]["format"] == 1
+
+
+def test_an_honest_learner_breaks_none(call, as_json, schema_file):
+    given = ("audit", "leaks", "--schema", schema_file, "--epsilon", 0.5, "--lockstep",
+             "--seconds", 0.2, "--param", "honest=true")
+    page = call(*given)
+    assert page.exit_code == 0 and "not a proof" in page.stdout
+    found = as_json(*given)
+    assert found["holds"] and found["premise"] == "" and 0.9 < found["ratio"] <= 1
+    assert found["claimed"] == 0.5 and found["relation"] == "add_remove" and found["tables"] > 2
+
+
 @pytest.mark.parametrize(("wrong", "word"), [
+    (("leaks", "--epsilon", "1", "--seconds", "1"), "lockstep"),
     (("leaks", "--epsilon", "nan"), "epsilon"),
     (("leaks", "--epsilon", "1", "--delta", "2"), "delta"),
     (("leaks", "--epsilon", "1", "--fits", "3"), "fits"),

@@ -134,7 +134,7 @@ def test_every_part_of_a_state_is_in_a_checkpoint_or_follows_from_one():
     known = {"compact", "_creation", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
              "units", "delta_units", "position", "head", "grants", "scopes", "tables", "refusals",
              "caps", "cap_spent", "closed", "closed_names", "format", "window", "windows",
-             "charges", "policy"}
+             "charges", "policy", "unit", "enrolled"}
     assert {field.name for field in fields(State)} == known
 
 

@@ -105,6 +105,21 @@ def everything(kind):
     return lines_of(ledger), dict(ledger._history.store._vectors)
 
 
+def of_people():
+    """(lines, vectors): two tables of people, a scope over both, late arrivals."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp", unit="person",
+                              people_key=b"k" * 32)
+    first = ledger.protect(ROWS, SCHEMA, name="first", people=[1, 2, 1, 3, 4])
+    second = ledger.protect(ROWS, SCHEMA, name="second", people=[" 4", "5.0", "6", "7", "1"])
+    scope = ledger.open_scope(pl.IndividualFilter("gdp", 1e-4), name="scope")
+    for data in (first, second, ledger.append(first, {"x": [0.5]}, people=[9])):
+        with ledger.request(scope.node, data, scope=scope) as session:
+            session.release(pl.Gaussian(300.0), session.filtered().sum("x"))
+    with ledger.request(G, second) as session:
+        session.release(G, second.count())
+    return lines_of(ledger), dict(ledger._history.store._vectors)
+
+
 def sampled():
     """(lines, vectors): releases on samples, in parts and of one among several, all taken."""
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="rdp")

@@ -44,7 +44,8 @@ from privledger.storage import MemoryStore
 from tests.doctored import entries_of
 from tests.standalone import histories
 
-WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled")
+WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled", "people")
+OTHERS = {"sampled": histories.sampled, "people": histories.of_people}
 
 
 def ours(lines, kept):
@@ -75,7 +76,7 @@ def differing(cases, kept):
 
 @pytest.fixture(scope="module")
 def worlds():
-    return {name: histories.sampled() if name == "sampled" else histories.everything(name)
+    return {name: OTHERS[name]() if name in OTHERS else histories.everything(name)
             for name in WORLDS}
 
 

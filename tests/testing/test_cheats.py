@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 
 import pytest
-from cheats import breaking, hidden
+from cheats import breaking, gaps, hidden
 from cheats.honest import NoisyMean
 from cheats.inside import UsesInsides
 from cheats.sampling import OwnNoise
 
 from privledger.testing import CHECKS, LearnerCheckFailed, check_learner, trials
 
-ANSWERS, ALONE, MODEL = ("answers-alone-decide", "rows-are-treated-alone",
+ANSWERS, ALONE, MODEL = ("model-follows-answers", "rows-are-treated-alone",
                          "nothing-private-in-the-model")
 
-# The check that is there to catch it, and what else notices.
+LOCK = "lockstep-holds"
+
+# The check that is there to catch it, and what else notices; what the lock notices besides is in
+# a table of its own, docs/auditing.md.
 CHEATS = {
     breaking.PlansDiffer: ("plan-needs-no-data",),
     breaking.ReadsEarly: ("no-read-before-grant",),
@@ -49,6 +52,15 @@ CHEATS = {
     hidden.ShrinksWithAPlainTable: (ANSWERS,),
     hidden.BestOfThree: (ANSWERS,),
     hidden.BestOfThreeOnAPlainTable: (ANSWERS,),
+    gaps.RoundsTheMinimum: (ANSWERS,),
+    gaps.KeepsTheOrderOfSize: (ANSWERS,),
+    gaps.OrderOfSizeOfAPlainTable: (ANSWERS,),
+    gaps.KeepsWhatOccurs: (ANSWERS,),
+    gaps.KeepsAnExtremeInWholeNumbers: (ANSWERS,),
+    gaps.CarriesAMaximumOver: (ANSWERS,),
+    gaps.ScoresTooFar: (ALONE,),
+    gaps.ScoresByOrder: (ALONE,),
+    gaps.ScoresTooFarSeldom: (LOCK,),
     hidden.SpendsTwiceOnAPlainTable: ("spend-within-plan", "same-plan-for-neighbouring-tables"),
     hidden.SwallowsARefusal: ("refusal-reads-nothing",),
     hidden.PlansByAPlainTable: ("same-plan-for-neighbouring-tables",),
@@ -85,7 +97,18 @@ def test_a_cheat_fails_its_check(cheat):
 @pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
 def test_a_cheat_fails_its_checks_and_no_other(cheat):
-    assert failing(cheat(epsilon=1.0)) == set(CHEATS[cheat])
+    assert failing(cheat(epsilon=1.0)) - {LOCK} == set(CHEATS[cheat]) - {LOCK}
+
+
+def test_a_former_name_finds_its_check():
+    assert CHECKS["answers-alone-decide"] is CHECKS[ANSWERS]
+    assert "answers-alone-decide" not in CHECKS
+    with pytest.raises(KeyError):
+        CHECKS["answers-decide"]
+
+
+def test_honest_custom_scores_pass():
+    check_learner(gaps.SelectsByScores(epsilon=1.0))
 
 
 def test_every_check_has_its_cheat():

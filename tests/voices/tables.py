@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from unittest.mock import patch
-
 import numpy as np
 
 import privledger as pl
@@ -13,6 +10,7 @@ from privledger.tables.encode import encode_target
 from privledger.tables.weighing import numbered
 from tests.properties.test_sensitivity import CLASSES, SCHEMA, random_table
 
+PERSON = {"unit": "person", "people_key": b"a key that is only for tests 012"}
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
@@ -62,15 +60,3 @@ def person(rng, classes, rows):
     """Somebody with 1 to `rows` rows; many rows now and then."""
     n = int(rng.integers(1, rows)) if rng.random() < 0.9 else int(rng.integers(1, 6 * rows))
     return random_table(rng, n, classes)
-
-
-@contextmanager
-def people_of(people):
-    """Inside, `protect` puts rows of these people behind the guard."""
-    from privledger.guard import protecting
-
-    def rows(*held, **named):
-        return Rows(*held, **named, people=numbered(np.asarray(people)))
-
-    with patch.object(protecting, "Rows", rows):
-        yield

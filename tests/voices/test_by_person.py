@@ -8,7 +8,7 @@ import pytest
 import privledger as pl
 from privledger.questions.cells import CoinCells
 from tests.properties.test_sensitivity import CLASSES, SCHEMA
-from tests.voices.tables import People, people_of
+from tests.voices.tables import PERSON, People
 
 Q = pl.questions
 LOUD = 1e-6  # noise that rounds away
@@ -17,12 +17,11 @@ LOUD = 1e-6  # noise that rounds away
 def guarded(make_ledger, people, classes=False, seed=2, **options):
     """(ledger, handle) on rows of `people`, x = 1 in all."""
     n = len(people)
-    ledger = make_ledger(epsilon=1e15, mode="simulation", seed=seed, **options)
+    ledger = make_ledger(epsilon=1e15, mode="simulation", seed=seed, **PERSON, **options)
     X = {"x": np.ones(n), "c": np.array(["a", "b", "d"], dtype=object)[np.arange(n) % 3]}
     y = np.arange(n) % 3 if classes else np.full(n, 5.0)
-    with people_of(people):
-        return ledger, ledger.protect(X, y, CLASSES if classes else SCHEMA,
-                                      public_features=ledger.relation == "replace_label")
+    return ledger, ledger.protect(X, y, CLASSES if classes else SCHEMA, people=people,
+                                  public_features=ledger.relation == "replace_label")
 
 
 PEOPLE = np.repeat(np.arange(400), np.arange(400) % 7 + 1)
@@ -135,13 +134,14 @@ def test_parts_in_a_sample_hold_and_so_do_samples_of_parts_by_coins(make_ledger)
 def test_parts_of_other_noise_than_gaussian_are_priced_where_costs_add_up(make_ledger):
     pure = pl.Parallel([pl.Laplace(1e-3), pl.Exponential(800.0)])
     mixed = pl.Parallel([pl.Laplace(1.0), pl.Gaussian(1.0)])
+    sampled = pl.PoissonSample(0.1, pl.Parallel([pl.Laplace(1.0)] * 2))
     for plan, kind, budget, fits in ((pure, "basic", 2000.0, True), (pure, "basic", 500.0, False),
                                      (mixed, "basic", 50.0, False), (mixed, "gdp", 50.0, True),
-                                     (mixed, "rdp", 50.0, True), (mixed, "zcdp", 50.0, True)):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(budget, 1e-6), filter=kind)
-        with people_of([1, 1, 2]):
-            data = ledger.protect({"x": np.ones(3), "c": np.array(["a"] * 3, dtype=object)},
-                                  np.full(3, 5.0), SCHEMA)
+                                     (mixed, "rdp", 50.0, True), (mixed, "zcdp", 50.0, True),
+                                     (sampled, "rdp", 50.0, False)):
+        ledger = pl.Ledger.create(None, budget=pl.Budget(budget, 1e-6), filter=kind, **PERSON)
+        data = ledger.protect({"x": np.ones(3), "c": np.array(["a"] * 3, dtype=object)},
+                              np.full(3, 5.0), SCHEMA, people=np.array([1, 1, 2]))
         if fits:
             with ledger.request(plan, data):
                 continue
@@ -217,13 +217,12 @@ def filtered_fit(make_ledger, held, rollover=0, rate=1.0):
     table = People(False, held)
     X, y, people = table.columns()
     ledger = make_ledger(mode="simulation", seed=3, filter="rdp" if rate < 1 else "gdp",
-                         **({"order": 8.0} if rate < 1 else {}))
+                         **PERSON, **({"order": 8.0} if rate < 1 else {}))
     noise = pl.Gaussian(1.0, (0.25, 0.75))
     node = (pl.IndividualFilter("renyi", 2.0, 8.0, pl.Repeat(
         pl.PoissonSample(rate, noise), 4)) if rate < 1 else
         pl.IndividualFilter("gdp", 1.5, 0.0, pl.Repeat(noise, 4)))
-    with people_of(people):
-        data = ledger.protect(X, y, SCHEMA)
+    data = ledger.protect(X, y, SCHEMA, people=people)
     with ledger.request(node, data) as session:
         inside = session.filtered(node)
         for _ in range(4):

@@ -14,7 +14,7 @@ from sklearn.base import clone
 import privledger as pl
 from privledger.models.keeping import Facts, kept
 from tests.models import kept_learners
-from tests.voices.tables import people_of
+from tests.voices.tables import PERSON
 
 CLASSES, NUMBER, TWO = kept_learners.CLASSES, kept_learners.NUMBER, kept_learners.TWO
 MORE = {
@@ -33,19 +33,13 @@ def learners():
     return {**found, **MORE}
 
 
-def protected(ledger, X, y, schema, people, **options):
-    """A handle on rows of `people`, behind the guard."""
-    if people is None:
-        return ledger.protect(X, y, schema, **options)
-    with people_of(people):
-        return ledger.protect(X, y, schema, **options)
-
-
 def fitted(learner, schema, relation, make_ledger, people):
     """Everything that one seeded fit learned, what it cost, and what the source gives next."""
-    ledger = make_ledger(mode="simulation", seed=5, relation=relation)
+    ledger = make_ledger(mode="simulation", seed=5, relation=relation, **(
+        {} if people is None else PERSON))
     X, y = kept_learners.table(schema)
-    data = protected(ledger, X, y, schema, people, public_features=relation == "replace_label")
+    data = ledger.protect(X, y, schema, people=people,
+                          public_features=relation == "replace_label")
     mine = clone(learner).set_params(epsilon=4.0, schema=schema, mode="simulation",
                                      random_state=3)
     known = mine.get_params()
@@ -56,7 +50,7 @@ def fitted(learner, schema, relation, make_ledger, people):
     mine.fit(data)
     model = kept(mine, Facts("m", schema, relation))
     learned = {name: value for name, value in model.header["fitted"].items()
-               if name != "receipt_"}
+               if name not in ("receipt_", "guarantee_")}  # whom it is about
     return (learned, [array.tolist() for array in model.arrays], ledger.spent,
             ledger._source.integers64(3).tolist())
 

@@ -52,7 +52,7 @@ def render_page(page: Page) -> str:
         people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
         burn=burn_down(page.moves, "charge" if page.publishable else "entry"),
         curve=delta_curve(page.what_if.curve, budget.delta),
-        promised=promise(budget.relation),
+        promised=promise(budget.relation, page.report.about),
         verdict=evolve(budget.verdict, publishable=page.publishable),
         receipt=canonical(budget.receipt),
     )

@@ -122,7 +122,23 @@ def _choices(real: Release, quiet: Release, twin: Release) -> str:
         draws = main_draws(one)
         if not draws or not isinstance(draws[0], Chosen) or draws[0].law != law:
             return "the choice was not drawn in this call, or by another law"
+        if isinstance(one.question, Choice) and one.question.among != "features" and (
+                not _placed(one.question, draws)):
+            return "the place of a cut within its run was not drawn"
     return _by_units(real, quiet, twin)
+
+
+def _placed(question: Choice, draws: list[Draw]) -> bool:
+    """Whether each chosen run's cut is one of as many as its weight says: of a feature's own cuts
+    one unit each, of several features' a public measure each."""
+    chosen, offset = draws[0], draws[1] if len(draws) > 1 else None
+    if not isinstance(chosen, Chosen) or not isinstance(offset, Below) or (
+            len(offset.bounds) != len(chosen.result)):
+        return False
+    weights = chosen.weights[chosen.result]
+    if question.among == "cuts":
+        return np.array_equal(weights, offset.bounds)
+    return bool((offset.bounds >= 1).all()) and not (weights % offset.bounds).any()
 
 
 def _by_units(real: Release, quiet: Release, twin: Release) -> str:

@@ -12,12 +12,14 @@ from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.probing import probed
 from privledger.testing.lockstep.replay import Fitting
 from privledger.testing.lockstep.tap import Steering, Tap
+from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.replaying import others_of
 
 
 def besides(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     """P1 on tables that share nothing, both verifiers on the histories, and P7."""
     yield from _far(fitting, table, rng)
+    yield from losers_told(fitting, table, rng)
     yield from probed(fitting, table, rng)
 
 

@@ -6,6 +6,7 @@ here is private in the sense of the ledger: tables of a lock are made by the kit
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.graph import Context, Node
 from privledger.guard import Scope
+from privledger.ledger import Budget
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -169,10 +171,12 @@ class Run:
     """One fit through the tap.
 
     Attributes:
+        n_people: whose coins are drawn: rows; or people, `by_person`.
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
-        promises: relation and mode of every ledger that was asked.
+        promises: relation and mode of every ledger that was asked; `budgets` of these.
+        arrived: rows of a plain table that the learner put behind a guard, by their bytes.
         histories: what the ledgers' histories say, without what is new in every run.
         wrong: what is wrong with them, where that was asked.
         outside: draws made outside any release.
@@ -180,6 +184,8 @@ class Run:
     """
 
     n_records: int
+    n_people: int = 0
+    by_person: bool = False
     releases: list[Release] = Factory(list)
     grants: list[Grant] = Factory(list)
     idle: list[Grant] = Factory(list)
@@ -187,6 +193,8 @@ class Run:
     model: dict[str, object] = Factory(dict)
     failed: str = ""
     promises: list[tuple[str, str]] = Factory(list)
+    budgets: list[Budget] = Factory(list)
+    arrived: list[Counter[bytes]] = Factory(list)
     histories: list[str] = Factory(list)
     wrong: list[Broken] = Factory(list)
     outside: list[Draw] = Factory(list)

@@ -12,14 +12,16 @@ from privledger.noise.seeded import Generator, generator
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.lockstep.answering import answered
+from privledger.testing.lockstep.coining import uncoined
 from privledger.testing.lockstep.covering import uncovered
 from privledger.testing.lockstep.kept import Broken, Run
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.path import Path
-from privledger.testing.lockstep.replay import Fitting
+from privledger.testing.lockstep.replay import AMPLE, Fitting
 from privledger.testing.lockstep.sampling import Samples
 from privledger.testing.lockstep.shown import Shown, paid, shown
 from privledger.testing.lockstep.tap import Steering, Tap
+from privledger.testing.lockstep.tunings import miscounted
 
 Pair = tuple[Example, Example]
 
@@ -47,7 +49,8 @@ def steered(rng: Generator) -> Steering:
     kind = int(rng.integers(0, 3))
     if kind == 0:
         return Steering(inside=0.5)
-    return Steering(wide=20.0, sign=1 if kind == 1 else -1, uniform=0.7, inside=0.75)
+    return Steering(wide=20.0, sign=1 if kind == 1 else -1, uniform=0.7,
+                    inside=0.95 if kind == 1 else 0.75)
 
 
 def runs_of(fitting: Fitting, pair: Pair, rng: Generator) -> tuple[Run, Run, Run]:
@@ -84,12 +87,30 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
         broken += paid(place, seen, samples.inside(larger.releases[place]))
     for run in (real, quiet, twin):
         broken += uncovered(run)
-    if any(promise != fitting.promise for promise in real.promises):
-        broken.append(Broken("P7", -1, "the learner's own ledger promises something else"))
+    broken += [*uncoined(larger), *miscounted(real), *promised(fitting, real),
+               *arrived(quiet, twin)]
     path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
     if not broken and not twin.failed:
         broken += path.judged(quiet, twin, found)
     return _worst(tuple(broken), found, path.ratio)
+
+
+def promised(fitting: Fitting, run: Run) -> Iterator[Broken]:
+    """P7 of the ledgers that a fit was made on: a plain table's is the learner's own."""
+    if any(promise != fitting.promise for promise in run.promises):
+        yield Broken("P7", -1, "the learner's own ledger promises something else")
+    most, delta = float(fitting.learner.epsilon) * AMPLE, fitting.delta
+    if not all(one.epsilon <= most and one.delta <= delta for one in run.budgets):
+        yield Broken("P7", -1, "the learner's own ledger has a larger budget than the learner")
+
+
+def arrived(quiet: Run, twin: Run) -> Iterator[Broken]:
+    """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them."""
+    most = 1 if quiet.n_records == twin.n_records else abs(quiet.n_records - twin.n_records)
+    for one, other in zip(quiet.arrived, twin.arrived, strict=False):
+        apart = max((one - other).total(), (other - one).total())
+        if apart > most or one.total() - other.total() != quiet.n_records - twin.n_records:
+            yield Broken("P1", -1, "rows that are put behind the guard depend on other rows")
 
 
 def _apart(real: Run, quiet: Run, twin: Run) -> Iterator[Broken]:

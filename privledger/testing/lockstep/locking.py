@@ -12,19 +12,23 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from privledger.accounting import Relation, check_relation
+from privledger.errors import InvalidValue
 from privledger.noise.seeded import Generator, generator
 from privledger.plugins.learner import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import relation_of, takes_tables
 from privledger.testing.lockstep.besides import besides
+from privledger.testing.lockstep.crowds import crowded, in_crowds
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
-from privledger.testing.lockstep.neighbouring import first_pairs
+from privledger.testing.lockstep.neighbouring import first_pairs, neighbours
 from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
 
 MOST_ROWS = 400
 """Of a searched table: every lock fits it three times."""
+
+UNITS = ("row", "person")
 
 SHRINKING = 0.5
 """Seconds spent on a smaller witness once a premise is broken."""
@@ -68,6 +72,7 @@ class Audit:
 
     learner: Priced
     relation: Relation
+    unit: str
     seed: int
     start: float
     until: float
@@ -82,6 +87,8 @@ class Audit:
         """One lock, remembered if it is the worst so far."""
         seeds = (self.seed, self.tables)
         self.tables += 1
+        if self.unit == "person" and pair[0].people is None:
+            pair = crowded(pair, self.relation, generator(*seeds, 2))
         found = locked(self.learner, self.relation, pair, seeds, plain=plain)
         if self.best is None or (bool(found.broken), found.ratio) > (
                 bool(self.best[0].broken), self.best[0].ratio):
@@ -123,7 +130,7 @@ class Audit:
 
 
 def lockstep(learner: Priced, example: Example | None = None, *, relation: str | None = None,
-             seconds: float = 2.0, seed: int = 0) -> Verdict:
+             seconds: float = 2.0, seed: int = 0, unit: str = "row") -> Verdict:
     """Check every premise of a learner's privacy proof on real paths of real fits.
 
     Simulation on tables of the kit: NOT PRIVATE, and never for people's data.
@@ -135,6 +142,8 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
         relation: of neighbouring tables; None for the learner's own.
         seconds: of processor time, above 0; the first pairs are always looked at.
         seed: of tables, paths and public randomness.
+        unit: `row`, or `person`: tables of people with several rows each, where one person comes
+            or goes.
 
     Returns:
         A `Verdict`. That it holds is said of the paths and tables that were visited.
@@ -144,7 +153,9 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
     """
     chosen = check_relation(relation_of(learner) if relation is None else relation)
     start = time.process_time()
-    audit = Audit(learner, chosen, count("seed", seed, least=0), start,
+    if unit not in UNITS:
+        raise InvalidValue("unit", unit, f"one of {', '.join(UNITS)}")
+    audit = Audit(learner, chosen, unit, count("seed", seed, least=0), start,
                   start + positive("seconds", seconds))
     rng = generator(audit.seed, 1)
     bases = examples_for(learner, example)
@@ -184,7 +195,12 @@ def _search(audit: Audit, bases: Sequence[Example]) -> None:
 def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     """What needs one table only: grants, and the path of a plain table. Whether it broke."""
     fitting = fitting_of(audit.learner, audit.relation, seed=audit.seed)
+    if audit.unit == "person":
+        table = in_crowds(table, rng)
     for found in besides(fitting, table, rng):
         audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
         return True
-    return takes_tables(audit.learner) and bool(audit.lock(pair, plain=True).broken)
+    if audit.unit != "row" or not takes_tables(audit.learner):
+        return False
+    pairs = pair, neighbours(table, audit.relation, rng)
+    return any(audit.lock(one, plain=True).broken for one in pairs)

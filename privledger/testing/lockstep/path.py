@@ -6,12 +6,13 @@ Under sampling the priced mixture dominates and conditional losses are never add
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from attrs import define, field
 
+from privledger.accounting import poisson_gaussian_rdp
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.testing.lockstep.kept import Broken, Run, Vector
 from privledger.testing.lockstep.sampling import samples_of
@@ -70,15 +71,24 @@ def delta_of_gaussian(mu: float, epsilon: float) -> float:
 def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
     """P6: the others pay the same in both worlds; the record that differs pays what it shows."""
     losses: dict[int, float] = defaultdict(float)
+    sampled: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for one, found in zip(twin.releases, shown, strict=True):
-        if any(step.kind == "filter" for step in one.charged[0][0]) and not samples_of(one):
-            losses[one.grant] += found.squared
+        chain = one.charged[0][0] if one.charged else ()  # nothing, where it was refused
+        if found.squared and any(step.kind == "filter" for step in chain):
+            rate = math.prod(step.rate for step in samples_of(one))
+            if rate < 1:
+                sampled[one.grant].append((rate, found.squared))
+            else:
+                losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
         for before, after in zip(mine.vectors, theirs.vectors, strict=True):
-            yield from _vectors(before, after, losses[number])
+            if twin.by_person:
+                before, after = last_alone(before, after)
+            yield from _vectors(before, after, losses[number], sampled[number])
 
 
-def _vectors(mine: Vector, theirs: Vector, squared: float) -> Iterator[Broken]:
+def _vectors(mine: Vector, theirs: Vector, squared: float,
+             sampled: Sequence[tuple[float, float]]) -> Iterator[Broken]:
     scope, taken, rounds = mine
     _, other_taken, other_rounds = theirs
     common = min(len(taken), len(other_taken))
@@ -90,5 +100,26 @@ def _vectors(mine: Vector, theirs: Vector, squared: float) -> Iterator[Broken]:
     if most > RECORD_UNITS:
         yield Broken("P6", -1, "a record paid more than its cap")
     per_square = 1.0 if scope.node.kind == "gdp" else scope.node.order / 2
-    if not squared * per_square <= most / RECORD_UNITS * scope.node.cap * (1 + 1e-6):
+    cost = squared * per_square
+    if scope.node.kind == "renyi":  # of samples that the record was in, others may be dearer
+        cost += math.fsum(poisson_gaussian_rdp(rate, 1 / math.sqrt(one), (scope.node.order,)
+                                               ).bounds[0] for rate, one in sampled)
+    if not cost <= most / RECORD_UNITS * scope.node.cap * (1 + 1e-6):
         yield Broken("P6", -1, "a record paid less than what it showed")
+
+
+def last_alone(mine: Vector, theirs: Vector) -> tuple[Vector, Vector]:
+    """The same, with whatever is in one of them only put last.
+
+    A person's place is drawn, so vectors of people are compared in any order.
+    """
+    (scope, taken, rounds), (_, other_taken, other_rounds) = mine, theirs
+    pairs = [Counter(zip(one.tolist(), many.tolist(), strict=True))
+             for one, many in ((taken, rounds), (other_taken, other_rounds))]
+    both = sorted((pairs[0] & pairs[1]).elements())
+    found = []
+    for own in pairs:
+        rows = [*both, *sorted((own - (pairs[0] & pairs[1])).elements())]
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        found.append((scope, columns[:, 0], columns[:, 1].astype(np.int32)))
+    return found[0], found[1]

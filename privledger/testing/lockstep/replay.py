@@ -7,21 +7,26 @@ exchanged where it leaves the guard, in `Session.release`.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import numpy as np
 from attrs import define, field
 
 from privledger.accounting import Relation
 from privledger.errors import public_name
 from privledger.graph import Node, Tuning
 from privledger.guard import Ledger, Session
+from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _granted
 from privledger.guard.session import Branch, Granted
+from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.log import Chain, ReleaseLog
 from privledger.noise.seeded import repeatable
+from privledger.people.keys import PeopleKey
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
@@ -34,6 +39,9 @@ from privledger.testing.structure import table_probes
 
 AMPLE = 1.0 + 2.0**-30
 """A ledger of a lock holds one fit and no second one."""
+
+KEY = PeopleKey(b"tables of the kit are nobody's data")
+"""Public, and good for made-up tables only."""
 
 Releasing: TypeAlias = Callable[..., object]
 """`Session.release` as it is without a lock."""
@@ -55,6 +63,7 @@ class Recorder:
     grants: list[Granted] = field(factory=list)
     digester: Digester = field(factory=Digester)
     inside: int = 0
+    protected: list[Dataset] = field(factory=list)
 
     def release(self, real: Releasing, session: Session, mechanism: object, query: object,
                 named: dict[str, object]) -> object:
@@ -98,7 +107,7 @@ def charged_since(log: ReleaseLog, first: int) -> list[tuple[Chain, Node]]:
 @contextmanager
 def tapped(recorder: Recorder) -> Iterator[None]:
     """Every ledger made in this block draws from the tap; every release goes to the recorder."""
-    release, create = Session.release, Ledger.create
+    release, create, guard = Session.release, Ledger.create, Ledger.protect
 
     def taped(self: Session, mechanism: object, query: object, **named: object) -> object:
         return recorder.release(release, self, mechanism, query, named)
@@ -108,12 +117,18 @@ def tapped(recorder: Recorder) -> Iterator[None]:
         ledger._source = recorder.tap
         return ledger
 
+    def protected(self: Ledger, *given: Any, **named: Any) -> Dataset:
+        recorder.protected.append(guard(self, *given, **named))
+        return recorder.protected[-1]
+
     Session.release = taped  # type: ignore[method-assign]
+    Ledger.protect = protected  # type: ignore[method-assign]
     Ledger.create = staticmethod(made)  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
         Session.release = release  # type: ignore[method-assign]
+        Ledger.protect = guard  # type: ignore[method-assign]
         Ledger.create = staticmethod(create)  # type: ignore[method-assign]
 
 
@@ -123,14 +138,15 @@ class Fitting:
 
     Attributes:
         learner: unfitted. relation: which tables are neighbours.
-        probes: where models are compared. plain: on a plain table, without a ledger of ours.
-        seed: of public randomness.
+        plain: on a plain table, without a ledger of ours. seed: of public randomness.
+        released: of the run that is under way.
     """
 
     learner: Priced
     relation: Relation
     plain: bool = False
     seed: int = 0
+    released: list[Release] = field(init=False, factory=list)
 
     @property
     def delta(self) -> float:
@@ -149,7 +165,9 @@ class Fitting:
         Args:
             again: whether both verifiers read the histories, too.
         """
-        recorder, run = Recorder(tap, told), Run(table.n_records)
+        recorder, run = Recorder(tap, told), Run(
+            table.n_records, people_of(table), table.people is not None)
+        self.released = recorder.releases
         with repeatable(self.seed), tapped(recorder), recording() as asked:
             try:
                 fitted = self.fitted(table)
@@ -165,6 +183,8 @@ class Fitting:
         run.idle = [grant_of(one) for one in idle]
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
         run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
+        run.budgets = [ledger.budget for ledger in asked.ledgers]
+        run.arrived = [rows_in(data) for data in recorder.protected] if self.plain else []
         run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
         run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
                      ] if again else []
@@ -177,9 +197,20 @@ class Fitting:
         learner = fresh(self.learner)
         budget = Budget(float(learner.epsilon) * AMPLE, self.delta)
         ledger = Ledger.create(None, budget=budget,
-                               relation=self.relation, mode="simulation", seed=0)
+                               relation=self.relation, mode="simulation", seed=0,
+                               **unit_of(table))
         found = learner.fit(protect(ledger, table))
         return learner if found is None else found
+
+
+def unit_of(table: Example) -> dict[str, Any]:
+    """How a ledger is made for a table: whom it speaks of."""
+    return {} if table.people is None else {"unit": "person", "people_key": KEY}
+
+
+def people_of(table: Example) -> int:
+    """How many have a coin of their own: people, or rows."""
+    return table.n_records if table.people is None else len(np.unique(table.people))
 
 
 def model_of(fitted: object, table: Example) -> dict[str, object]:
@@ -188,6 +219,15 @@ def model_of(fitted: object, table: Example) -> dict[str, object]:
     found = facts_of(fitted, probes)
     found["its outputs"] = outputs(fitted, probes).tobytes()
     return found
+
+
+def rows_in(data: Dataset) -> Counter[bytes]:
+    """The encoded rows behind a handle, and how often each is there."""
+    vault: Vault = _vault_of(data._vault)
+    with vault.open(Pass(vault.identity, vault._guardian)) as rows:
+        columns = [*rows.features.arrays, *([] if rows.target is None else [rows.target])]
+        table = np.stack([np.asarray(one, dtype=np.float64) for one in columns], axis=1)
+    return Counter(row.tobytes() for row in table)
 
 
 def grant_of(session: Granted) -> Grant:

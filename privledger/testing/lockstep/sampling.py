@@ -44,8 +44,8 @@ class Samples:
             self._coins[one.grant, step.token] = drawn
             if not drawn.rate <= step.rate:
                 yield Broken("P5", place, "a sample is drawn at a larger rate than its node says")
-            if len(drawn.result) != self.run.n_records:
-                yield Broken("P5", place, "a sample is not one coin for each record")
+            if len(drawn.result) != self.run.n_people:
+                yield Broken("P5", place, "a sample is not one coin for each record or person")
 
     def inside(self, one: Release) -> bool:
         """Whether the last record is in every sample of a release."""

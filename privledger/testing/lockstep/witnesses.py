@@ -29,7 +29,8 @@ def table_out(table: Example) -> Json:
                   for name, column in table.X.items()},
             "y": [_plain(cell) for cell in table.y.tolist()],
             "kinds": {name: column.dtype.str for name, column in table.X.items()},
-            "target_kind": table.y.dtype.str}
+            "target_kind": table.y.dtype.str,
+            "people": None if table.people is None else table.people.tolist()}
 
 
 def _plain(cell: Any) -> Any:
@@ -39,7 +40,8 @@ def _plain(cell: Any) -> Any:
 def table_in(wire: Json, schema: Schema, unlabelled: bool) -> Example:
     """The inverse of `table_out`."""
     X = {name: _array(cells, wire["kinds"][name]) for name, cells in wire["X"].items()}
-    return Example(schema, X, _array(wire["y"], wire["target_kind"]), unlabelled)
+    people = None if wire.get("people") is None else np.array(wire["people"], dtype=np.int64)
+    return Example(schema, X, _array(wire["y"], wire["target_kind"]), unlabelled, people)
 
 
 def _array(cells: list[Any], kind: str) -> NDArray[Any]:

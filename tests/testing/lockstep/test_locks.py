@@ -193,3 +193,17 @@ def test_the_learner_is_handed_the_same_answers_in_all_runs():
         for one in run.releases] for run in runs]
     assert said[0] == said[1] == said[2]
     assert len(runs[0].releases) > 3
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+PEOPLE = ("sgbdt", "sgbdt-sampled", "sgbdt-filtered", "joint-tree", "joint-tree-replace-one",
+          "dpboost", "mrf", "dpsis", "ensemble")
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_one_person_more_or_less_shows_no_more_than_was_paid(name):
+    found = lockstep(LEARNERS[name], seconds=0.3, seed=2, unit="person")
+    assert (found.holds, found.premise) == (True, "")
+    assert found.ratio <= 1 + 1e-9
+

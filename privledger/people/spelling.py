@@ -1,0 +1,82 @@
+"""One spelling for each id that is a text. What two people could write for one id is one text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal, InvalidOperation
+
+MOST_LETTERS = 1000
+_PLAIN = re.compile(r"[a-z][a-z0-9_@.:/-]*")  # its own spelling already
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:e\+\d{1,3})?")
+_NO_IDS = {
+    "nan": "an id is missing (written as nan)", "null": "an id is missing (written as null)",
+    "none": "an id is missing (written as none)", "na": "an id is missing (written as na)",
+    "n/a": "an id is missing (written as n/a)", "<na>": "an id is missing (written as <na>)",
+    "nat": "an id is missing (written as nat)",
+    "inf": "infinity is no id", "-inf": "infinity is no id", "+inf": "infinity is no id",
+    "infinity": "infinity is no id", "-infinity": "infinity is no id",
+    "true": "a boolean is no id", "false": "a boolean is no id",
+}
+
+
+class Misspelt(ValueError):
+    """A text that is no id; says the rule, never the text."""
+
+
+def spelt(text: str) -> str:
+    """The one spelling of an id.
+
+    White space around it goes, and inside counts as one blank; so do marks that nobody sees. Wide,
+    ligated and composed letters are the plain ones (NFKC), capitals are small letters. A whole
+    number is its digits, however it is written: 17, +17, 017, 17.0, 1.7e+01.
+
+    Raises:
+        Misspelt: empty, missing, a fraction, too long, or no valid Unicode.
+
+    >>> [spelt(text) for text in (" 17 ", "17.0", "017", "Anna  B", "ｆｏｏ")]
+    ['17', '17', '17', 'anna b', 'foo']
+    """
+    if len(text) > MOST_LETTERS:
+        raise Misspelt(f"an id has at most {MOST_LETTERS} characters")
+    if _PLAIN.fullmatch(text):
+        found = text
+    elif text.isascii() and text.isdecimal():
+        return text.lstrip("0") or "0"
+    else:
+        found = _seen(text)
+        if _NUMBER.fullmatch(found):
+            return _whole(found)
+    if found in _NO_IDS:
+        raise Misspelt(_NO_IDS[found])
+    return found
+
+
+def _seen(text: str) -> str:
+    """What a reader sees of it, in small letters, with single blanks."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Misspelt("an id is text in valid Unicode") from None
+    if not text.isascii():
+        for _ in range(2):  # small letters of some capitals are composed anew
+            text = unicodedata.normalize("NFKC", text).casefold()
+        text = unicodedata.normalize("NFKC", text)
+    shown = "".join(" " if one.isspace() else one for one in text
+                    if one.isspace() or unicodedata.category(one) not in ("Cc", "Cf"))
+    found = " ".join(shown.casefold().split())
+    if not found:
+        raise Misspelt("an id is empty")
+    return found
+
+
+def _whole(text: str) -> str:
+    """Digits of a whole number, whatever script they are in."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return text
+    number = int(value)
+    if value != number:
+        raise Misspelt("a number with a fraction is no id")
+    return str(number)

@@ -1,0 +1,56 @@
+"""Rounded draws at the words on both sides of a rounding edge, in decimal arithmetic.
+
+The words next to the edge between k - 1 and k steps tell a sampler that decides by floats alone
+from an exact one: no distance of distributions could.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Literal
+
+import numpy as np
+
+from privledger.testing.distances import Finding
+from privledger.testing.sampler_laws import Bench
+
+_DIGITS = 70
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
+
+
+def rounding_edges(bench: Bench) -> list[Finding]:
+    """How many words beside an edge give another number than the law says."""
+    with decimal.localcontext() as context:
+        context.prec = _DIGITS
+        return [_edges(bench, "laplace", lambda t: (-t).exp()),
+                _edges(bench, "gaussian", normal_tail)]
+
+
+def normal_tail(t: Decimal) -> Decimal:
+    """P(|X| > t), X standard normal, 0 < t < 5: Abramowitz and Stegun 1964, 26.2.11."""
+    term, total, odd = t, t, 1
+    while term > Decimal(10) ** -_DIGITS:
+        odd += 2
+        term = term * t * t / odd
+        total += term
+    return 1 - (2 / _PI).sqrt() * (-t * t / 2).exp() * total
+
+
+def _edges(bench: Bench, law: Literal["gaussian", "laplace"],
+           tail: Callable[[Decimal], Decimal]) -> Finding:
+    wrong = draws = 0
+    for scale in (0.3, 3.7, 1000 / 3, 2.0**20 / 3):
+        words, steps = [], []
+        for part in (0.3, 0.7, 1.1, 1.6, 2.3, 3.1):
+            k = max(1, round(part * scale))
+            edge = int(tail((Decimal(k) - Decimal("0.5")) / Decimal(scale)) * 2**63)
+            for sign in (0, 1):
+                words += [sign << 63 | edge - 1, sign << 63 | edge + 1]
+                steps += [-k if sign else k, 1 - k if sign else k - 1]
+        source, _ = bench.over(np.array(words, dtype=np.uint64))
+        found = getattr(source, law)(scale, len(words))
+        wrong += int((found != np.array(steps)).sum())
+        draws += len(words)
+    return Finding(float(wrong), 0.0, draws)

@@ -1,0 +1,145 @@
+"""Tunings: as many trials as the law drew, and nothing of those that lost in what is published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from privledger.accounting.tuning import negative_binomial_mean
+from privledger.graph import Tuning
+from privledger.graph.nodes import below
+from privledger.guard import Session
+from privledger.guard.dataset import Dataset
+from privledger.guard.tuned import Best
+from privledger.noise.seeded import Generator, generator
+from privledger.noise.source import SystemSource
+from privledger.noise.trials_law import TrialsLaw, number_of_trials
+from privledger.testing.examples import Example
+from privledger.testing.lockstep.kept import Below, Broken, Draw, Run, Words
+from privledger.testing.lockstep.replay import Fitting
+from privledger.testing.lockstep.tap import Tap
+
+LOST = -1e300
+TRIES = 4
+"""Runs before a tuning is taken for one that hardly ever has a second trial."""
+
+
+class _Retold(SystemSource):
+    """Words that were drawn before, in order; then zeros."""
+
+    private = False
+
+    def __init__(self, words: Sequence[int]) -> None:
+        super().__init__()
+        self._left = list(words)
+
+    def _words(self, size: int) -> NDArray[np.uint64]:
+        told = [self._left.pop(0) if self._left else 0 for _ in range(size)]
+        return np.array(told, dtype=np.uint64)
+
+
+def tuning_of(run: Run) -> Tuning | None:
+    """The node of the only tuning of a run; None where there is none, or several."""
+    grants = [one for one in (*run.grants, *run.idle) if one.tunings and not one.trial]
+    every = [node for one in grants for node in below(one.plan) if isinstance(node, Tuning)]
+    held = sum(len(one.tunings) for one in grants)
+    return every[0] if held == 1 and len(every) == 1 else None
+
+
+def miscounted(run: Run) -> Iterator[Broken]:
+    """P2 of a tuning: its trials are as many as its law made of the words that were drawn."""
+    node = tuning_of(run)
+    if node is None or run.failed or run.by_person:  # people's places are drawn as well
+        return
+    words = [int(word) for draw in run.outside if isinstance(draw, Words)
+             for word in draw.result]
+    trials = sum(len(draw.result) for draw in run.outside if isinstance(draw, Below))
+    law = TrialsLaw(node.distribution, node.shape, node.success, node.mean)
+    mean = (node.mean if node.distribution == "poisson"
+            else negative_binomial_mean(node.shape, node.success))
+    if not words or trials != number_of_trials(law, mean, _Retold(words)):
+        yield Broken("P2", -1, "a tuning runs more or fewer trials than were drawn")
+
+
+@define(eq=False)
+class Judge:
+    """Lets the first trial win, and counts how many there were."""
+
+    trials: int = 0
+    releases: list[int] = field(factory=list)
+
+
+@contextmanager
+def first_wins(judge: Judge, released: Callable[[], int]) -> Iterator[None]:
+    """In this block every trial but the first one loses, whatever it says of itself.
+
+    Args:
+        released: how many releases there were so far.
+    """
+    real = Session.best_of
+
+    def best_of(self: Session, node: object, candidates: int,
+                trial: Callable[[Dataset, int], tuple[float, object]], *,
+                why: str = "") -> Best | None:
+        def judged(data: Dataset, candidate: int) -> tuple[float, object]:
+            judge.trials += 1
+            first = judge.trials == 1
+            score, output = trial(data, candidate)
+            judge.releases.append(released())
+            return (score if first else LOST), output
+
+        return real(self, node, candidates, judged, why=why)
+
+    Session.best_of = best_of  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Session.best_of = real  # type: ignore[method-assign]
+
+
+def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
+    """P1 of a tuning: other trials beside the same winner leave the same model and history."""
+    for _ in range(TRIES):
+        seeds = [generator(int(seed)) for seed in rng.integers(0, 1 << 62, size=3)]
+        judge, tap = Judge(), Tap(seeds[0])
+        first = _judged(fitting, table, judge, tap, ())
+        if first.failed or not judge.trials:
+            return
+        if judge.trials > 1:
+            break
+    else:
+        return
+    again = _judged(fitting, table, Judge(), Tap(seeds[1], script=tuple(tap.draws)),
+                    tuple(one.answer for one in first.releases))
+    until = judge.releases[0]
+    told = tuple(one.answer for one in first.releases[:until])
+    other = _judged(fitting, table, Judge(), Tap(seeds[2], script=_with_other_words(
+        first, tap.draws, until, rng)), told)
+    for path, value in first.model.items():
+        if again.model.get(path) == value != other.model.get(path):
+            yield Broken("P1", -1, f"with other trials beside the same winner, {path} is another")
+            return
+    if first.histories != other.histories:
+        yield Broken("P1", -1, "the history tells of trials that lost")
+
+
+def _judged(fitting: Fitting, table: Example, judge: Judge, tap: Tap,
+            told: tuple[object, ...]) -> Run:
+    with first_wins(judge, lambda: len(fitting.released)):
+        return fitting.run(table, tap, told)
+
+
+def _with_other_words(run: Run, draws: Sequence[Draw], until: int,
+                      rng: Generator) -> tuple[Draw, ...]:
+    """The script up to the end of the first trial, with another number of trials."""
+    last = {id(draw) for one in run.releases[:until] for draw in one.draws}
+    outside = {id(draw) for draw in run.outside}
+    end = max((place for place, draw in enumerate(draws) if id(draw) in last), default=-1)
+    return tuple(
+        Words(rng.integers(0, 1 << 64, size=len(draw.result), dtype=np.uint64))
+        if isinstance(draw, Words) and id(draw) in outside else draw
+        for draw in draws[: end + 1])

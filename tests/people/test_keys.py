@@ -1,0 +1,67 @@
+"""The key of people: in its file, and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+import hmac
+import os
+import pickle
+
+import pytest
+
+import privledger as pl
+from privledger.people.digests import PURPOSE, digests, to_bytes
+from privledger.people.keys import PeopleKey, make_people_key, people_key, read_people_key
+
+
+@pytest.mark.parametrize("key", [b"k" * 16, b"k" * 32, b"k" * 64, b"k" * 65, bytes(range(200))])
+def test_digests_are_hmac_sha256(key):
+    ids = ["17", "anna b", "\u00e5"]
+    right = b"".join(hmac.digest(key, PURPOSE + one.encode(), "sha256")[:16] for one in ids)
+    assert to_bytes(digests(PeopleKey(key), ids)) == right
+    assert PeopleKey(key).check == hmac.digest(
+        key, b"privledger people key check 1", "sha256")[:16].hex()
+
+
+def test_a_key_shows_nothing(tmp_path):
+    key = make_people_key(tmp_path / "k")
+    text = (tmp_path / "k").read_text().split()[-1]
+    assert repr(key) == str(key) == "PeopleKey(hidden)" and text not in repr(vars(type(key)))
+    assert copy.copy(key) is copy.deepcopy(key) is key
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+
+
+def test_a_file_is_for_its_owner(tmp_path):
+    place = tmp_path / "k"
+    made = make_people_key(place)
+    assert os.stat(place).st_mode & 0o777 == 0o600
+    assert read_people_key(place).check == made.check == people_key(str(place)).check
+    with pytest.raises(pl.errors.InvalidValue, match="new file"):
+        make_people_key(place)
+    for mode in (0o640, 0o604, 0o620, 0o610):
+        place.chmod(mode)
+        with pytest.raises(pl.errors.InvalidValue, match="owner's eyes"):
+            read_people_key(place)
+
+
+@pytest.mark.parametrize("text", ["", "privledger people key 1\n", "privledger people key 2\n" +
+                                  "ab" * 32, "privledger people key 1\n" + "ab" * 31,
+                                  "privledger people key 1\n" + "zz" * 32, "\xff" * 80])
+def test_what_is_no_key_file_is_refused_and_not_quoted(tmp_path, text):
+    place = tmp_path / "k"
+    place.write_bytes(text.encode("latin-1"))
+    place.chmod(0o600)
+    with pytest.raises(pl.errors.InvalidValue, match="people-key") as caught:
+        read_people_key(place)
+    assert "ab" * 8 not in str(caught.value) and "zz" not in str(caught.value)
+
+
+def test_neither_folder_nor_pipe_nor_nothing_is_a_key(tmp_path):
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name in ("pipe", "absent", "."):
+        with pytest.raises(pl.errors.InvalidValue):
+            read_people_key(tmp_path / name)
+    for given in (b"short", 17, None, bytearray(32)):
+        with pytest.raises(pl.errors.InvalidValue):
+            people_key(given)

@@ -1,0 +1,54 @@
+"""`python -m tests.zoo`: put every fault in, one after another, and see which tool finds it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from tests.zoo.hunting import FAULTS, HUNTS, Outcome, as_row, honest, hunt
+from tests.zoo.page import PAGE, table, written
+from tests.zoo.patching import TOOLS
+
+
+def _said(outcome: Outcome, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(as_row(outcome)), flush=True)
+        return
+    name = "honest" if outcome.fault is None else outcome.fault.name
+    print(f"{name:32} {outcome.suspect:24} {outcome.tool:9} {outcome.seconds:6.2f} s  "
+          f"{outcome.by or '-'}"[:160], flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="of the tools (0)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="faults whose name or family begins so; may be repeated")
+    parser.add_argument("--tool", action="append", choices=TOOLS, default=[],
+                        help="may be repeated (all that there are)")
+    parser.add_argument("--honest", action="store_true", help="no fault: count false alarms")
+    parser.add_argument("--json", action="store_true", help="one line for each outcome")
+    parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
+    options = parser.parse_args(arguments)
+    tools = [tool for tool in HUNTS if not options.tool or tool in options.tool]
+    faults = [fault for fault in FAULTS if not options.only or any(
+        fault.name.startswith(one) or fault.family.startswith(one) for one in options.only)]
+    found = []
+    for outcome in (honest(tools, options.seed) if options.honest
+                    else hunt(faults, tools, options.seed)):
+        found.append(outcome)
+        _said(outcome, options.json)
+    if options.honest:
+        return int(any(outcome.by for outcome in found))
+    if not options.json:
+        print(table(found).rpartition("\n\n")[2])
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    missed = [fault for fault in faults
+              if not any(one.by for one in found if one.fault is fault)]
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

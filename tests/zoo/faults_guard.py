@@ -1,0 +1,200 @@
+"""Faults in the guard: samples, individual filters, releases, tunings, and what they charge."""
+
+from __future__ import annotations
+
+from tests.zoo.faults_sums import KIT, LOCK
+from tests.zoo.patching import Fault
+
+MEMBERS, RELEASE = "privledger/guard/members.py", "privledger/guard/release.py"
+SPENDS, INDIVIDUAL = "privledger/guard/spends.py", "privledger/ledger/individual.py"
+SUMS, TUNED = "privledger/questions/sums.py", "privledger/guard/tuned.py"
+SESSION, PROTECTING = "privledger/guard/session.py", "privledger/guard/protecting.py"
+INSIDE = "privledger/guard/inside.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "sample-at-twice-the-rate", "Poisson sample", MEMBERS,
+        "        return source.bernoulli(rate, rows.n)\n",
+        "        return source.bernoulli(min(1.0, 2 * rate), rows.n)\n",
+        "sgbdt-sampled", (LOCK,),
+        "Records enter with twice the probability that is paid for."),
+    Fault(
+        "one-sample-for-all-rounds", "Poisson sample", MEMBERS,
+        "                drawn = self._samples.get(step.context)\n",
+        "                drawn = next(iter(self._samples.values()), None)\n",
+        "sgbdt-sampled", (LOCK,),
+        "Every round uses the first round's sample, and is priced as a fresh one."),
+    Fault(
+        "sample-of-eight-repeated", "private coins", MEMBERS,
+        "        return source.bernoulli(rate, rows.n)\n",
+        "        return np.resize(source.bernoulli(rate, 8), rows.n)\n",
+        "sgbdt-sampled", (LOCK,),
+        "Records share eight coins: whether one is in is seen from the others."),
+    Fault(
+        "sample-by-the-largest", "Poisson sample", MEMBERS,
+        "                result = drawn if result is None else result & drawn\n",
+        "                drawn = drawn | (rows.features.arrays[0] >= rows.features.arrays[0]"
+        ".max()); result = drawn if result is None else result & drawn\n",
+        "sgbdt-sampled", (LOCK,),
+        "The record with the largest value is always in the sample."),
+    Fault(
+        "choice-from-everybody", "Poisson sample", MEMBERS,
+        "            return rows.subset(np.flatnonzero(sampled if mask is None else mask & "
+        "sampled))\n",
+        "            return rows.subset(np.arange(rows.n) if mask is None else "
+        "np.flatnonzero(mask))\n",
+        "sampled", (LOCK,),
+        "A choice is made from all records, and priced as made from a sample."),
+    Fault(
+        "unpaid-take-part", "individual filter", RELEASE,
+        "        mask = active if mask is None else mask & active\n",
+        "        mask = mask if active.all() else mask\n",
+        "sgbdt-filter", (LOCK,),
+        "A record that could not pay for a round is in it."),
+    Fault(
+        "filter-pays-half", "individual filter", RELEASE,
+        "            [recipe.weight for recipe in noise.state.recipes], mask",
+        "            [recipe.weight / 2 for recipe in noise.state.recipes], mask",
+        "sgbdt-filter", (LOCK,),
+        "Every record pays half of what a round costs it."),
+    Fault(
+        "filter-at-half-the-rate", "individual filter", RELEASE,
+        "mask, rows.n, rate, rollover)",
+        "mask, rows.n, rate / 2, rollover)",
+        "sgbdt-renyi-sampled", (LOCK,),
+        "Records pay for a sample of half the rate that they are drawn at."),
+    Fault(
+        "weights-squared", "individual filter", SUMS,
+        "        weight = share / mechanism.noise_multiplier**2 * LIGHTER\n",
+        "        weight = share**2 / mechanism.noise_multiplier**2 * LIGHTER\n",
+        "sgbdt-filter", (LOCK,),
+        "A block costs its share of mu squared; the square of the share is less."),
+    Fault(
+        "norm-by-the-largest", "individual filter", SUMS,
+        '    result: NDArray[np.float64] = np.einsum("ij,ij->i", scaled, scaled)\n',
+        "    result: NDArray[np.float64] = np.square(scaled).max(axis=1)\n",
+        "sgbdt-filter-classes", (LOCK,),
+        "A record pays for its largest coordinate, and gives all of them."),
+    Fault(
+        "ones-cost-nothing", "individual filter", SPENDS,
+        "                constant += weight\n",
+        "                constant += 0.0\n",
+        "sgbdt-filter-number", (LOCK,),
+        "A block in which every record counts one is paid for by nobody."),
+    Fault(
+        "charged-at-most-half", "individual filter", SPENDS,
+        "        np.minimum(squares, top, out=squares)\n        return spend.admit(",
+        "        np.minimum(squares, top / 2, out=squares)\n        return spend.admit(",
+        "sgbdt-filter", (LOCK,),
+        "Whoever uses more than half of a round pays half of it."),
+    Fault(
+        "top-by-the-mean", "others' spends", SPENDS,
+        "        top = sum(weights)\n"
+        "        np.minimum(squares, top, out=squares)\n        return spend",
+        "        top = min(sum(weights), 1.2 * float(squares.mean()))\n"
+        "        np.minimum(squares, top, out=squares)\n        return spend",
+        "sgbdt-filter", (LOCK,),
+        "What a record pays depends on the mean of all, so on every other record."),
+    Fault(
+        "roll-over-keeps-the-values", "individual filter", SPENDS,
+        "            values[place] = array * (factor if array.ndim == 1 else factor[:, None])\n",
+        "            values[place] = array\n",
+        "sgbdt-rollover", (LOCK,),
+        "The price is scaled down to what is left, and the contribution is not."),
+    Fault(
+        "renyi-at-half-the-order", "individual filter", SPENDS,
+        "        return squares * (node.order / 2 * (1 + 2.0**-50))\n",
+        "        return squares * (node.order / 4 * (1 + 2.0**-50))\n",
+        "sgbdt-renyi", (LOCK,),
+        "A round is charged half of its Renyi bound."),
+    Fault(
+        "table-below", "individual filter", SPENDS,
+        '    place = np.searchsorted(grid, squares, side="left")\n',
+        '    place = np.maximum(np.searchsorted(grid, squares, side="left"), 32) - 32\n',
+        "sgbdt-renyi-sampled", (LOCK,),
+        "Costs are looked up at grid points below the record's own."),
+    Fault(
+        "first-grant-forgotten", "individual filter", SPENDS,
+        "            spent[: len(taken)] += taken[:n_rows]\n",
+        "            spent[: len(taken)] += 0 * taken[:n_rows]\n",
+        "scoped", (LOCK,),
+        "The second grant on a scope gives every record its whole cap again."),
+    Fault(
+        "cap-off-by-one", "individual filter", INDIVIDUAL,
+        "    active = after <= RECORD_UNITS\n",
+        "    active = spent < RECORD_UNITS\n",
+        "sgbdt-filter", (LOCK,),
+        "A record takes part once more after its cap would be passed."),
+    Fault(
+        "filter-never-pays", "individual filter", INDIVIDUAL,
+        "    np.copyto(spent, after, where=active)\n",
+        "    np.copyto(spent, after, where=~active)\n",
+        "sgbdt-filter", (LOCK,),
+        "Whoever takes part pays nothing."),
+    Fault(
+        "choices-not-charged", "charge", RELEASE,
+        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n"
+        "    # Finished",
+        "    inside.charge if leaf else question.cell_count\n    # Finished",
+        "joint", (LOCK, KIT),
+        "A choice is answered without taking its node off the plan or into the history."),
+    Fault(
+        "sums-not-itemised", "charge", INSIDE,
+        "        self.log.add(chain, leaf, question, cells)\n",
+        "        None if cells > 1 else self.log.add(chain, leaf, question, cells)\n",
+        "joint", (LOCK, KIT),
+        "A release of several cells leaves no line in the history."),
+    Fault(
+        "smaller-node-booked", "charge", INSIDE,
+        "        self.log.add(chain, leaf, question, cells)\n",
+        "        self.log.add(chain, type(leaf)(leaf.noise_multiplier * 2) if hasattr(leaf, "
+        '"noise_multiplier") else leaf, question, cells)\n',
+        "sgbdt", (LOCK,),
+        "The history says twice the noise that was drawn."),
+    Fault(
+        "count-in-the-question", "leak of a count", RELEASE,
+        "        return inside.read(lambda rows: _sums(inside, question, noise, rows, rounds),\n",
+        "        return inside.read(lambda rows: inside.log.add((), leaf, str(rows.n), 1) or "
+        "_sums(inside, question, noise, rows, rounds),\n",
+        "joint", (LOCK,),
+        "The number of records is written into the history."),
+    Fault(
+        "count-beside-the-schema", "leak of a count", PROTECTING,
+        "        vault.identity, own.name, own.digest, now(), own.declared_rows, mark,\n",
+        "        vault.identity, own.name, own.digest, now(), vault._n_rows, mark,\n",
+        "joint", (LOCK,),
+        "The history says how many records the table has, which is private."),
+    Fault(
+        "refund-after-a-look", "refund", SESSION,
+        "        kind = Settled if failed is None or self.touched else Aborted\n",
+        "        kind = Settled if failed is None else Aborted\n",
+        "joint", (KIT,),
+        "A fit that fails after an answer is no longer counted as settled."),
+    Fault(
+        "exit-with-a-code", "error text", INSIDE,
+        "        return SystemExit(1)  # its code could be a value\n",
+        "        return error\n",
+        "leaving", (LOCK, KIT),
+        "The code that a function exits with, a cell perhaps, arrives outside."),
+    Fault(
+        "at-least-eight-trials", "tuning", TUNED,
+        "        for _ in range(runs):\n",
+        "        for _ in range(max(runs, 8)):\n",
+        "search", (LOCK,),
+        "The number of trials has another law than the theorem's: the best of many is dearer."),
+    Fault(
+        "trials-in-the-history", "tuning", TUNED,
+        "        inside.charge(node, (), self.question, 1)\n",
+        "        inside.charge(node, (), self.question, runs)\n",
+        "search", (LOCK,),
+        "The history tells how many trials there were, which must stay secret."),
+    Fault(
+        "failing-trials-drawn-again", "tuning", TUNED,
+        "            found = self._one(branch(node.node, bool(self.why)), data, candidate, "
+        "shown)\n",
+        "            while isinstance((found := self._one(branch(node.node, bool(self.why)), data, "
+        "candidate, shown)).output, _Failed): candidate = inside.source.integer_below(self"
+        ".candidates)\n",
+        "contest", (LOCK,),
+        "Trials that fail are not counted, so what is published is conditioned on success."),
+)

@@ -1,0 +1,91 @@
+"""Faults can be put in and taken out, tools notice them, and honest learners are left alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.zoo import hunting
+from tests.zoo.hunting import FAULTS, HUNTS, SUSPECTS, honest, hunted
+from tests.zoo.page import PAGE, names_in
+from tests.zoo.patching import TOOLS, Fault, applied, changed, functions_of
+
+LEAST, LEAST_OF_LEARNERS = 70, 15
+SAMPLE = 8
+
+
+def test_the_zoo_is_large_and_every_fault_has_a_name_of_its_own():
+    assert len(FAULTS) >= LEAST
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert len([one for one in FAULTS if one.file.startswith("privledger_learners")]
+               ) >= LEAST_OF_LEARNERS
+    for fault in FAULTS:
+        assert fault.learner in SUSPECTS, fault.name
+        assert fault.seen_by and set(fault.seen_by) <= set(TOOLS), fault.name
+        assert fault.breaks.endswith("."), fault.name
+
+
+def test_every_fault_is_one_place_of_one_function():
+    """`old` occurs once, and what differs is what functions do, or a constant."""
+    for fault in FAULTS:
+        before, after = fault.patched()
+        assert before != after, fault.name
+        assert len(changed(fault)) == 1, fault.name
+
+
+@pytest.mark.parametrize("fault", random.Random(4).sample(FAULTS, SAMPLE), ids=lambda one: one.name)
+def test_a_fault_comes_and_goes(fault: Fault):
+    ((before, after),) = changed(fault)
+    held = functions_of(fault, before)
+    codes = [one.__code__ for one in held]
+    with applied(fault):
+        assert all(one.__code__.co_code == after.co_code for one in held)
+        assert all(one.__code__ is not code for one, code in zip(held, codes, strict=True))
+    assert [one.__code__ for one in held] == codes
+
+
+def test_a_line_that_is_not_there_is_no_fault():
+    with pytest.raises(ValueError, match="0 places"), applied(
+            Fault("none", "none", FAULTS[0].file, "no such line\n", "", "joint", (), "")):
+        pass
+
+
+def test_the_page_lists_the_faults_that_there_are():
+    assert names_in(PAGE.read_text(encoding="utf-8")) == [fault.name for fault in FAULTS]
+
+
+SOME = {  # one of each kind, which a lock finds on its first tables
+    "laplace-nine-tenths", "one-draw-for-all-cells", "coins-by-rank", "parts-overlap",
+    "rate-doubled", "cut-in-the-middle", "one-sample-for-all-rounds", "filter-never-pays",
+    "count-beside-the-schema", "sequence-as-maximum", "mu-at-half-price", "plan-never-used-up",
+    "keeps-the-number-of-rows", "keeps-the-largest-target", "errors-over-the-largest",
+}
+
+
+@pytest.mark.parametrize("name", sorted(SOME))
+def test_a_lock_finds(name: str):
+    (fault,) = [one for one in FAULTS if one.name == name]
+    assert hunted(fault.learner, fault, "lockstep", seed=0).by
+
+
+def test_and_finds_nothing_afterwards():
+    assert not hunted("joint", None, "lockstep", seed=0).by
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_nearly_all_are_found_and_no_honest_learner_is(seed: int):
+    tools = [tool for tool in ("lockstep", "noise law") if tool in HUNTS]
+    found = [fault for fault in FAULTS
+             if any(hunted(fault.learner, fault, tool, seed).by for tool in tools)]
+    assert len(found) >= 0.95 * len(FAULTS), sorted({one.name for one in FAULTS}
+                                                   - {one.name for one in found})
+    assert not [outcome.suspect for outcome in honest(["lockstep"], seed) if outcome.by]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.name)
+def test_every_fault_is_run_by_its_learner(fault: Fault):
+    """Its code runs in one fit, and the fit comes to an end."""
+    assert hunting.runs(fault)
