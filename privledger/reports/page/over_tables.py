@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 
 import numpy as np
 from attrs import evolve
 
 from privledger.ledger import Entry, State, Store
+from privledger.ledger.roster import everybody
 from privledger.ledger.view_people import ALL, Taken, each_taken, people_known
 from privledger.ledger.view_records import ROUND, note_of
+from privledger.people.digests import to_bytes
 from privledger.reports.page.people import (
     COARSE,
     FINE,
@@ -25,6 +28,9 @@ from privledger.reports.page.people import (
     histogram,
     packed,
 )
+
+MOST_SEARCHED = 300_000
+"""People whose digests a page holds: they cannot be packed."""
 
 
 def over_tables(store: Store, state: State, entries: Sequence[Entry],
@@ -59,7 +65,13 @@ def over_tables(store: Store, state: State, entries: Sequence[Entry],
         top=tuple(TopRecord(int(place), float(total[place]), tuple(parts))
                   for place, parts in zip(top, lines, strict=True)),
         sources=tuple(sources), levels=levels,
-        total=packed(total, cap, levels) if shown.vectors and not few else ""),)
+        total=packed(total, cap, levels) if shown.vectors and not few else "",
+        digests=_digests(store, state) if shown.vectors and size <= MOST_SEARCHED else ""),)
+
+
+def _digests(store: Store, state: State) -> str:
+    found = to_bytes(everybody(store, [event for _, event in state.enrolled]))
+    return base64.b64encode(found).decode("ascii")
 
 
 def _rounds(filtered: int, found: Taken) -> int:

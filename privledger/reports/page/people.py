@@ -88,6 +88,8 @@ class People:
         top: the dearest records.
         levels: packed numbers are in cap / levels, rounded up.
         total: as `Source.spent`, for all sources together, where single ones were too many.
+        digests: of people, by place, 16 bytes each, base64: so that the page finds an id under
+            the key that its reader types in. Empty unless every spend is shown.
     """
 
     data: str
@@ -103,6 +105,7 @@ class People:
     sources: tuple[Source, ...]
     levels: int = FINE
     total: str = ""
+    digests: str = ""
 
 
 def people(store: Store, state: State, entries: Sequence[Entry],
