@@ -90,6 +90,8 @@ def each_piece(store: Store, note: VectorNote,
         LedgerCorrupt: as `spent_at`.
     """
     index = read_index(store, note)
+    if index.first:
+        raise LedgerCorrupt("what people spent does not begin at the first place")
     for number in range(len(index.hashes)):
         data = index.piece(store, number)
         if data is not None:

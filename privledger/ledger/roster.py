@@ -175,15 +175,18 @@ def members_of(store: Store, event: Enrolled) -> NDArray[np.bool_]:
     """Who is in the table that was enrolled, by place.
 
     Raises:
-        LedgerCorrupt: as `read_index`, or a piece of another length.
+        LedgerCorrupt: as `read_index`, or a piece of another length, or that says more.
     """
     index = read_index(store, event.members)
+    if index.first:
+        raise LedgerCorrupt("who is in a table does not begin at the first place")
     there = np.zeros(index.count, dtype=bool)
     for number in range(len(index.hashes)):
         data = index.piece(store, number)
         if data is not None:
             some = there[number * WIDTH:(number + 1) * WIDTH]
-            if len(data) != -(-len(some) // 8):
+            if (len(data) != -(-len(some) // 8)
+                    or int.from_bytes(data, "little") >> len(some)):
                 raise LedgerCorrupt("a piece of who is in a table is not as long as it says")
             some[:] = np.unpackbits(np.frombuffer(data, np.uint8), count=len(some),
                                     bitorder="little")

@@ -66,7 +66,10 @@ class PeopleMatch:
         note = line.event.vector
         if not self._person or not note:
             return
-        self._records += read_index(self._store, note).count
+        count = read_index(self._store, note).count
+        if count > self._roster.size:
+            raise LedgerCorrupt("people spent who are not known")
+        self._records += count
         if self._records > MOST_TOTAL_RECORDS:
             yield Finding("within-the-limits", line.position,
                           f"the vectors up to here hold more than {MOST_TOTAL_RECORDS} records: "

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.people.grouping import grouped, text_keys
-from privledger.people.spelling import Misspelt, spelt
+from privledger.people.spelling import MOST_LETTERS, Misspelt, spelt
 
 _ABSENT = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _INTEGERS, _FLOATS, _TEXTS = (int, np.integer), (float, np.floating), (str,)
@@ -184,5 +184,8 @@ def _check_kinds(values: list[object], column: str) -> bool:
 def _number(value: object, column: str) -> str:
     """One number of a mixed column; NaN and infinity are refused as in a column of floats."""
     if isinstance(value, _INTEGERS):
-        return str(int(value))
+        number = int(value)
+        if abs(number) >= 10**MOST_LETTERS:  # Python would not write it, and say so
+            raise refused(column, f"an id has at most {MOST_LETTERS} characters")
+        return str(number)
     return str(int(_whole_floats(np.asarray([value]), column)[0]))
