@@ -9,9 +9,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from privledger.accounting import check_relation
+from privledger.accounting import check_relation, check_unit
 from privledger.broker.allowance import DEFAULTS, Limits
 from privledger.errors import InvalidPlan
+from privledger.facts.schema import Schema
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
 from privledger.reading import load_toml
@@ -25,7 +26,7 @@ _KEYS = {
     "params": None,  # the learner's own names; it refuses what it does not know
     "data": ("schema", "table", "name"),
     "budget": ("epsilon", "delta"),
-    "ledger": ("path", "relation", "filter"),
+    "ledger": ("path", "relation", "filter", "unit", "people_key"),
     "labels": None,  # the owner's own; caps match them
     "isolation": None,  # limits of the learner's process; `Limits` knows their names
     "evaluate": ("test", "holdout", "public"),
@@ -55,6 +56,8 @@ class RunFile:
         budget: of the ledger, if it has to be created.
         ledger: file name, relative to the run file; or the URL of a ledger in a database.
         relation, filter: of the ledger, if it has to be created.
+        unit: whom its promise is about; None for what the schema says, else the row.
+        people_key: the key file of its people, relative to the run file.
         evaluate: public rows to score on, or None.
         labels: what the run's grants carry, so that caps match them. The learner has no say.
         limits: what the learner's process may use up, where it is isolated.
@@ -73,6 +76,8 @@ class RunFile:
     evaluate: Evaluation | None = None
     labels: dict[str, str] = field(factory=dict)
     limits: Limits = DEFAULTS
+    unit: str | None = None
+    people_key: str | None = None
 
     @staticmethod
     def load(path: str | Path) -> RunFile:
@@ -106,7 +111,28 @@ class RunFile:
             relation=check_relation(ledger.get("relation", "add_remove")), filter=chosen,
             evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
             labels=dict(plain_labels(tables["labels"])), limits=Limits.of(tables["isolation"]),
+            unit=check_unit(ledger["unit"]) if "unit" in ledger else None,
+            people_key=_text(ledger, "ledger", "people_key") if "people_key" in ledger else None,
         )
+
+    @property
+    def key_path(self) -> Path | None:
+        """The key file of the ledger's people; None if none is named."""
+        return None if self.people_key is None else self.path.parent / self.people_key
+
+    def unit_for(self, schema: Schema) -> str:
+        """Whom the promise is about.
+
+        Raises:
+            SchemaError: the schema's table is not for a ledger of that unit.
+            InvalidPlan: a ledger of people without their key, or a key without people.
+        """
+        unit = self.unit or schema.unit or "row"
+        schema.check_unit(unit, self.relation)
+        if (unit == "person") != (self.people_key is not None):
+            raise InvalidPlan("[ledger] people_key", self.people_key,
+                              "named for a ledger with unit person, and for no other")
+        return unit
 
     def data_path(self, name: str, data_dir: str | Path | None = None, *,
                   must_exist: bool = True) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -44,9 +45,12 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         raise pl.errors.DataError(NO_TARGET)
     simulated = learner.mode == "simulation"
     seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
+    # A key of its own: nobody is looked up in a ledger that goes with the model.
     ledger = pl.Ledger.create(
         None, budget=pl.Budget(learner.epsilon, learner.delta), relation=learner.relation,
-        mode=learner.mode, seed=(seed or 0) if simulated else None)
+        mode=learner.mode, seed=(seed or 0) if simulated else None,
+        unit="person" if schema.person else "row",
+        people_key=os.urandom(32) if schema.person else None)
     # Which relation and which table a learner is for is part of what it is, not of its data.
     data = ledger.protect(X, y, schema, public_features=learner.relation == "replace_label",
                           unlabelled=getattr(learner, "unlabelled", False))
@@ -102,10 +106,13 @@ def _plain(array: np.ndarray, other: np.ndarray) -> np.ndarray:
 def _columns(table: Any, schema: pl.Schema) -> dict[str, np.ndarray]:
     pl.encode_features(table, schema)  # says what does not fit, by column
     names = [column.name for column in schema.features]
+    names += [schema.person] if schema.person else []
     if hasattr(table, "columns") or isinstance(table, Mapping):
         held = set(table.columns) if hasattr(table, "columns") else set(table)
         if held >= set(names):
             return {name: np.asarray(table[name]) for name in names}
+    if schema.person:
+        raise pl.errors.DataError(f"missing column {schema.person}")
     array = np.asarray(table)
     return {name: array[:, place] for place, name in enumerate(names)}
 

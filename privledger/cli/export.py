@@ -17,7 +17,8 @@ from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
 from privledger.ledger.codec import encode
-from privledger.ledger.events import Settled
+from privledger.ledger.events import Enrolled, Settled
+from privledger.ledger.pieces import stored_under
 from privledger.numerals import many
 from privledger.reports.formats import FORMATS, written
 from privledger.storage import shown
@@ -109,11 +110,15 @@ def entry_line(entry: Entry) -> str:
 
 
 def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
-    """Every per-record vector that a settlement names, in order of the history."""
+    """Everything kept by record or by person that an entry names, in order of the history."""
     names: dict[str, None] = {}
     for entry in entries:
-        if isinstance(entry.event, Settled) and entry.event.vector is not None:
-            names[entry.event.vector.name] = None
+        event = entry.event
+        if isinstance(event, Enrolled):
+            names |= dict.fromkeys([*stored_under(store, event.people),
+                                    *stored_under(store, event.members)])
+        elif isinstance(event, Settled) and event.vector is not None:
+            names |= dict.fromkeys(stored_under(store, event.vector))
     found = ((name, store.vector(name)) for name in names)
     return [canonical({"vector": name, "data": base64.b64encode(data).decode("ascii")}) + "\n"
             for name, data in found if data is not None]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
-from privledger.tables.encode import encode_features, encode_target
+from privledger.people.ids import persons
+from privledger.tables.encode import column_of, encode_features, encode_target
 
 Table = tuple[Any, Any]
 
@@ -19,18 +20,34 @@ Table = tuple[Any, Any]
 def split_off(X: Any, y: Any, schema: Schema, fraction: float) -> tuple[Table, Table]:
     """The private part and the public part, before anything is protected.
 
-    A row's side is a function of that row alone. A split by position would move other rows
-    when one row comes or goes, which no accountant here could price.
+    A row's side is a function of that row alone; where the schema names a person's column, of the
+    person alone. A split by position would move other rows when one row comes or goes, which no
+    accountant here could price.
     """
-    columns = encode_features(X, schema, strict=False)
-    parts = [*columns.arrays, encode_target(y, schema)]
-    table = np.stack([np.asarray(part, dtype="<f8") for part in parts], axis=1)
-    limit = int(fraction * 2.0**64)
-    public = np.array([int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little")
-                       < limit for row in table], dtype=bool)
+    public = _public_people(X, schema, fraction) if schema.person else _public_rows(
+        X, y, schema, fraction)
     if public.all() or not public.any():
         raise InvalidPlan("[evaluate] holdout", fraction, "one that leaves rows on both sides")
     return (take(X, ~public), take(y, ~public)), (take(X, public), take(y, public))
+
+
+def _public_people(X: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
+    column = schema.person or ""
+    found = persons(column_of(X, column), column)
+    sides = np.array([_is_below(one.encode(), fraction) for one in found.ids], dtype=bool)
+    return sides[found.rows]
+
+
+def _is_below(content: bytes, fraction: float) -> bool:
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little") < int(
+        fraction * 2.0**64)
+
+
+def _public_rows(X: object, y: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
+    columns = encode_features(X, schema, strict=False)
+    parts = [*columns.arrays, encode_target(y, schema)]
+    table = np.stack([np.asarray(part, dtype="<f8") for part in parts], axis=1)
+    return np.array([_is_below(row.tobytes(), fraction) for row in table], dtype=bool)
 
 
 def take(table: Any, mask: NDArray[np.bool_]) -> Any:

@@ -58,7 +58,7 @@ def render_plan(out: Console, prepared: Prepared) -> None:
     out.print()
     out.print(tree(outline(prepared.node), text("composition", "bold")))
     out.print()
-    render_price(out, prepared.price, release_count(prepared.node))
+    render_price(out, prepared.price, release_count(prepared.node), run.unit_for(prepared.schema))
     render_claims(out, prepared.claims)
     few = too_few(prepared.node, prepared.schema)
     if few is not None:
@@ -66,12 +66,12 @@ def render_plan(out: Console, prepared: Prepared) -> None:
     render_fit(out, prepared.price)
 
 
-def render_price(out: Console, price: Price, releases: int | None) -> None:
-    """What it costs, and by which theorem."""
+def render_price(out: Console, price: Price, releases: int | None, unit: str = "row") -> None:
+    """What it costs, about whom, and by which theorem."""
     order = "" if price.order is None else f", order {price.order:g}"
     out.print(pairs([
         ("price", text(f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}, "
-                       f"{promise(price.relation)}", "bold")),
+                       f"{promise(price.relation, unit)}", "bold")),
         ("proved by", f"{price.theorem} [{price.accountant}{order}]"),
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "

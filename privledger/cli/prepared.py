@@ -92,12 +92,13 @@ def state_at(place: Path | str) -> State | None:
 def priced(run: RunFile, schema: Schema, place: Path | str | None,
            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
     """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
+    run.unit_for(schema)
     schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
     model = (make or build)(run, schema)
     node = model.plan(schema)
     state = None if place is None else state_at(place)
     if state is not None:
-        check_same(run, state)
+        check_same(run, state, run.unit_for(schema))
     with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
         price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                            filter=run.filter, state=state)
@@ -105,7 +106,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
                     state is not None, state)
 
 
-def check_same(run: RunFile, state: State) -> None:
+def check_same(run: RunFile, state: State, unit: str) -> None:
     """A run file continues a ledger only if it promises the same."""
     if state.budget != run.budget:
         raise InvalidPlan("[budget]", "another promise",
@@ -113,6 +114,9 @@ def check_same(run: RunFile, state: State) -> None:
     if state.relation != run.relation:
         raise InvalidPlan("[ledger] relation", run.relation,
                           f"that of the ledger it continues: {state.relation}")
+    if state.unit != unit:
+        raise InvalidPlan("[ledger] unit", unit,
+                          f"that of the ledger it continues: {state.unit}")
     fixed = state.rule.kind if state.rule else state.filter_asked
     if run.filter not in ("auto", fixed):
         raise InvalidPlan("[ledger] filter", run.filter,

@@ -10,6 +10,7 @@ from privledger.cli.opening import ledger_argument, people_key_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import RED, YELLOW, charge, text
 from privledger.numerals import many
+from privledger.reports.letter import letter_to
 from privledger.rounding import exact, upward_percent
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ UNKNOWN = ("this ledger never counted the table's records: it cannot tell whethe
 @click.option("--data", help="Which data set, if the ledger knows several.")
 @click.option("--person", help="The id of a person, over all tables of a ledger of people.")
 @people_key_option
+@click.option("--letter", is_flag=True, help="In plain words, for that person.")
 @format_option
 def record(ledger: str, row: int | None, data: str | None, person: str | None,
-           people_key: str | None, format_: str) -> None:
+           people_key: str | None, letter: bool, format_: str) -> None:
     """What one record spent, and on what; or one person, over all tables.
 
     ROW is its position in the protected table, from 0. A person is asked for by --person, with
@@ -42,8 +44,10 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
     """
     if (row is None) == (person is None):
         raise click.UsageError("give the position of a row, or --person")
+    if letter and (person is None or format_ == "json"):
+        raise click.UsageError("--letter goes with --person, and is text")
     if person is not None:
-        return _person(ledger, person, people_key, format_)
+        return _person(ledger, person, people_key, format_, letter)
     assert row is not None
     with reading(ledger) as opened:
         spend = opened.record(row, data)
@@ -55,13 +59,17 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
          lambda out: render_record(out, spend, unit, simulated))
 
 
-def _person(ledger: str, person: str, people_key: str | None, format_: str) -> None:
+def _person(ledger: str, person: str, people_key: str | None, format_: str,
+            letter: bool) -> None:
     if people_key is None:
         raise click.UsageError("--person needs --people-key: without the key nobody is known")
     with reading(ledger, people_key) as opened:
         spend = opened.record(person=person)
         receipt, delta = opened.receipt.as_dict(), opened.budget.delta
+        relation, budget = opened.relation, opened.budget
         simulated = opened.mode != "private"
+    if letter:
+        return click.echo(letter_to(spend, relation, budget, simulated))
     emit(format_, person_dict(spend, delta, simulated) | {"receipt": receipt},
          lambda out: render_person(out, spend, delta, simulated))
 

@@ -128,7 +128,7 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
             first = findings[0]
             raise LedgerCorrupt(f"{shown(prepared.ledger)}: {first.rule}: {first.message}; "
                                 "nothing was read. Ask privledger verify")
-        book = Ledger.open(prepared.ledger)
+        book = Ledger.open(prepared.ledger, people_key=run.key_path)
     else:
         if prepared.price.error is not None:
             raise prepared.price.error
@@ -136,7 +136,8 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         if not is_url(place) and not Path(place).absolute().parent.is_dir():
             raise InvalidPlan("ledger", str(place), "in a folder that exists")
         book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
-                             filter=run.filter)
+                             filter=run.filter, unit=run.unit_for(prepared.schema),
+                             people_key=run.key_path)
     with book:
         book.owner_labels = run.labels
         yield book
@@ -172,7 +173,7 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         "learner": run.learner, "isolation": isolation(prepared.model),
         "private": book.mode == "private", "ledger": book.path,
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
-        "relation": book.relation, "spent": book.spent, "left": book.left,
+        "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
         "budget": book.budget, "theorem": prepared.price.filter_theorem,
         "evaluation": scores, "receipt": book.receipt.as_dict(),
         "plan": to_json(prepared.node), "model": fitted,
@@ -249,7 +250,7 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         out.print(text(f"{result['isolation']}: the learner ran in a process without rows"))
     out.print(pairs([
         ("this run", f"epsilon {charge(result['epsilon'])} at delta {exact(result['delta'])}, "
-                     f"{promise(result['relation'])}"),
+                     f"{promise(result['relation'], result['unit'])}"),
         ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
                          f"{remainder(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),

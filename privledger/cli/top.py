@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,15 @@ from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
 from privledger.ledger.view import view_of
 from privledger.numerals import many
-from privledger.reports.ranking import ASPECTS, Rank, RecordRank, highest_records, ranking
+from privledger.reports.ranking import (
+    ASPECTS,
+    PersonRank,
+    Rank,
+    RecordRank,
+    highest_people,
+    highest_records,
+    ranking,
+)
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -29,8 +38,11 @@ if TYPE_CHECKING:
               help="Lines of each ranking.")
 @click.option("--records", is_flag=True,
               help="Also the records that individual filters charged most. CONFIDENTIAL.")
+@click.option("--people", "persons", is_flag=True,
+              help="Also who spent most over all tables of a ledger of people. CONFIDENTIAL.")
 @format_option
-def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, format_: str) -> None:
+def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, persons: bool,
+        format_: str) -> None:
     """Who spent most: learners, mechanisms, tables, grants; asserted ones are marked.
 
     Exit code 3 if the history cannot be trusted: then nothing is ranked.
@@ -42,20 +54,28 @@ def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, format_
         wanted = () if findings else (aspects or ASPECTS)
         view = view_of(state, store.read() if wanted else ())
         found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
+        if persons and state.unit != "person":
+            raise click.UsageError("--people: the promise of this ledger is about rows")
+        if records and state.unit != "row":
+            raise click.UsageError("--records: the promise of this ledger is about people; "
+                                   "ask with --people")
         rows = highest_records(store, state, most) if records and not findings else []
+        people = highest_people(store, state, most) if persons and not findings else []
         unit = state.rule.unit if state.rule else ""
-    if records:
+    if records or persons:
         note(CONFIDENTIAL)
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "private": not simulated,
                    "findings": findings, "top": found, "unit": unit,
-                   "records": rows if records else None, "receipt": receipt},
-         lambda out: _render(out, found, rows, unit, len(findings), simulated))
+                   "records": rows if records else None,
+                   "people": people if persons else None, "receipt": receipt},
+         lambda out: _render(out, found, [*rows, *people], unit, len(findings), simulated))
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)
 
 
-def _render(out: Console, found: dict[str, list[Rank]], rows: list[RecordRank], unit: str,
-            findings: int, simulated: bool) -> None:
+def _render(out: Console, found: dict[str, list[Rank]],
+            rows: Sequence[RecordRank | PersonRank], unit: str, findings: int,
+            simulated: bool) -> None:
     if findings:
         out.print(text(f"NOT TRUSTED: {many(findings, 'finding')}; verify lists them", RED))
         return
@@ -66,7 +86,13 @@ def _render(out: Console, found: dict[str, list[Rank]], rows: list[RecordRank], 
             (rank.name, rank.epsilon.text(4), rank.share.text(), rank.grants,
              text("ASSERTED" if rank.asserted else "", YELLOW)) for rank in ranks]))
         out.print()
-    if rows:
+    records = [one for one in rows if isinstance(one, RecordRank)]
+    if records:
         out.print(grid(("record", "of", f"spent ({unit})", "of its cap"), [
-            (one.row, one.data, charge(one.spent), charge(one.cap)) for one in rows],
+            (one.row, one.data, charge(one.spent), charge(one.cap)) for one in records],
             title="CONFIDENTIAL: records charged most by individual filters"))
+    people = [one for one in rows if isinstance(one, PersonRank)]
+    if people:
+        out.print(grid(("place", f"spent ({unit})", "of at most"), [
+            (one.place, charge(one.spent), charge(one.cap)) for one in people],
+            title="CONFIDENTIAL: people who spent most, by their place in the ledger"))

@@ -13,13 +13,16 @@ from privledger.errors import UnsupportedNode
 from privledger.facts.table import TableFacts
 from privledger.graph import Node, cost_of
 from privledger.graph.nodes import (
+    FixedSizeSample,
     IndividualFilter,
     OneOf,
     Parallel,
+    PoissonSample,
     PostProcess,
     Public,
     Repeat,
     Sequential,
+    Tuning,
     below,
     children,
 )
@@ -27,6 +30,7 @@ from privledger.ledger import State
 from privledger.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, TopK
 
 _FREE = (PostProcess, Public)
+_WHOLE = (PoissonSample, FixedSizeSample, Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
 _ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, TopK)
 
@@ -39,13 +43,18 @@ def check_divided(plan: Node, facts: TableFacts, state: State) -> None:
     """
     if facts.unit != "person":
         return
-    divided = [node for node in _outside_filters(plan)
+    found = _outside_filters(plan)
+    divided = [(node, sampled) for node, sampled in found
                if isinstance(node, Parallel) and _divides(node, facts)]
-    for node in divided:
+    for node, _ in divided:
         _check_inside(node)
-    if all(isinstance(one, Gaussian) for node in divided for one in _priced(node)):
-        return
-    if not _adds_up(plan, state):
+    other = [sampled for node, sampled in divided
+             if not all(isinstance(one, Gaussian) for one in _priced(node))]
+    if any(other):
+        raise UnsupportedNode(
+            "parts that may divide one person's records, inside a sample or a tuning: proved for "
+            "Gaussian noise only; nothing was read")
+    if other and not _adds_up(plan, state):
         raise UnsupportedNode(
             "parts that may divide one person's records, priced as a whole at a delta: proved for "
             "Gaussian noise only. Ask for less than the budget's epsilon without a delta, or of a "
@@ -61,14 +70,16 @@ def _adds_up(plan: Node, state: State) -> bool:
     return cost_of(plan, check_relation(state.relation)).pure <= state.budget.epsilon
 
 
-def _outside_filters(plan: Node) -> list[Node]:
-    """Every node but those in an individual filter, where each person pays for what it sends."""
-    waiting, found = [plan], []
+def _outside_filters(plan: Node) -> list[tuple[Node, bool]]:
+    """Every node but those in an individual filter, where each person pays for what it sends; and
+    whether it stands in something that is priced by more than its inside's additive cost."""
+    waiting, found = [(plan, False)], []
     while waiting:
-        node = waiting.pop()
-        found.append(node)
+        node, sampled = waiting.pop()
+        found.append((node, sampled))
         if not isinstance(node, IndividualFilter):
-            waiting.extend(children(node))
+            sampled = sampled or isinstance(node, _WHOLE)
+            waiting.extend((child, sampled) for child in children(node))
     return found
 
 

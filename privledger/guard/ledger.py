@@ -32,13 +32,13 @@ from privledger.ledger.holder import now
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import charges_of
-from privledger.ledger.view_people import PersonSpend
+from privledger.ledger.view_people import PersonSpend, record_at
 from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
-from privledger.rounding import downward, exact, upward
+from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
 
 
@@ -51,7 +51,8 @@ class Ledger(Teller):
     def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
                  history: History | None = None, people_key: PeopleKey | None = None) -> None:
         super().__init__(store, source, writable=writable, history=history)
-        check_key(self._history, people_key)
+        if people_key is not None:
+            check_key(self._history, people_key)
         self._enrolling = Enrolling(self._history, people_key)
         self._identities = Identities()
         self._shown: weakref.ref[LedgerHandle] | None = None
@@ -287,7 +288,8 @@ class Ledger(Teller):
         depends on private data.
 
         Args:
-            row: position in the protected table. data: which one.
+            row: position in the protected table; in a ledger of people a place in its roster.
+            data: which table.
             person: an id, in a ledger with unit `person` that was opened with its key.
 
         Raises:
@@ -297,6 +299,9 @@ class Ledger(Teller):
             raise InvalidValue("record", "both or none", "a row, or person=")
         if row is None:
             return person_record(self._history, self._enrolling, person)
+        if self.unit == "person":
+            return record_at(self._history.store, self._history.full(),
+                             count("row", row, least=0))
 
         def rows(name: str) -> int | None:
             held = self._identities.newest.get(name)

@@ -96,6 +96,16 @@ def read_index(store: Store, note: VectorNote) -> Index:
     return parsed(note.name, data)
 
 
+def stored_under(store: Store, note: VectorNote) -> list[str]:
+    """Names of an index and of its pieces; of the index alone, if it cannot be read."""
+    try:
+        index = read_index(store, note)
+    except LedgerCorrupt:
+        return [note.name]
+    return [note.name, *(piece_name(note.name, number)
+                         for number, digest in enumerate(index.hashes) if digest != NOBODY)]
+
+
 def places_in(data: bytes) -> int:
     """How many places an index says it has.
 

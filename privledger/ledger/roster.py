@@ -106,6 +106,16 @@ class Roster:
         return found
 
 
+def everybody(store: Store, enrolled: Sequence[Enrolled]) -> Digests:
+    """The digests of all people, by place.
+
+    Raises:
+        LedgerCorrupt: as `Roster.follow`.
+    """
+    parts = [_batch(store, event.people)[1] for event in enrolled]
+    return np.concatenate(parts) if parts else from_bytes(b"")
+
+
 def newcomers(asked: Digests, found: NDArray[np.int64]) -> Digests:
     """Those without a place, rising."""
     fresh = asked[found < 0]

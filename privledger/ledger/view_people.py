@@ -5,17 +5,21 @@ CONFIDENTIAL: it depends on private data. One person's pieces are read, nobody e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from attrs import field, frozen
+from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.graph import from_json, label
-from privledger.ledger.people_spent import spent_at
-from privledger.ledger.roster import is_member, place_of
+from privledger.ledger.people_spent import spent_at, spent_by_all
+from privledger.ledger.roster import is_member, known_by, members_of, place_of
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
 from privledger.ledger.view_records import (
     Line,
+    RecordSpend,
     charged_alike,
     currency_of,
     note_of,
@@ -25,6 +29,7 @@ from privledger.ledger.view_records import (
 from privledger.rounding import sum_up, units_up
 
 NOBODY = "nobody in this ledger has that id"
+ALL = "all tables"
 
 
 @frozen
@@ -51,6 +56,50 @@ class PersonSpend:
     def total(self) -> float:
         """Sum of the amounts, in `unit`; rounded up."""
         return sum_up(line.amount for line in self.lines)
+
+
+@frozen(eq=False)
+class Taken:
+    """What one grant took from everybody, by place in the roster.
+
+    Attributes:
+        amounts: shape (n_people,), in the ledger's unit, never too low.
+        rounds: shape (n_people,); -1 for who is not in the grant's table. cap: as `Line.cap`.
+        counted: whether the grant counted person by person.
+    """
+
+    amounts: NDArray[np.float64]
+    rounds: NDArray[np.int32]
+    cap: float
+    counted: bool
+
+
+def each_taken(store: Store, state: State) -> Iterator[tuple[GrantState, Taken]]:
+    """Every grant that took something, in order of the history; never more than one in memory."""
+    size = people_known(store, state)
+    scopes: dict[str, NDArray[np.int64]] = {}
+    for grant in state.grants.values():
+        if not took_something(grant):
+            continue
+        there, note = np.zeros(size, dtype=np.bool_), note_of(grant)
+        held = members_of(store, state.enrolled[grant.event.enrolled or 0][1])
+        there[:len(held)] = held
+        if note is None:
+            amount, cap, _ = charged_alike(state, grant)
+            yield grant, Taken(np.where(there, amount, 0.0),
+                               np.where(there, 0, -1).astype(np.int32), cap, False)
+            continue
+        taken, rounds = spent_by_all(store, note, size)
+        money, scope = currency_of(state, grant), grant.event.scope or grant.grant
+        before = scopes.get(scope, np.zeros(size, np.int64))
+        scopes[scope] = before + taken
+        yield grant, Taken(np.where(there, money.between(before, taken), 0.0),
+                           np.where(there, rounds, -1).astype(np.int32), money.cap, True)
+
+
+def people_known(store: Store, state: State) -> int:
+    """How many people the ledger knows."""
+    return known_by(state.enrolled, store, len(state.enrolled) - 1) if state.enrolled else 0
 
 
 @frozen(eq=False)
@@ -101,7 +150,13 @@ def person_spend(store: Store, state: State, digest: bytes) -> PersonSpend:
 
 
 def spend_at(store: Store, state: State, place: int) -> PersonSpend:
-    """What the person at a place of the roster spent."""
+    """What the person at a place of the roster spent.
+
+    Raises:
+        DataError: nobody is there.
+    """
+    if not 0 <= place < people_known(store, state):
+        raise DataError("nobody in this ledger has that place")
     reader = _Reader(store, state, place)
     tables = dict.fromkeys(event.data for number, (_, event) in enumerate(state.enrolled)
                            if reader.is_in(number))
@@ -113,3 +168,8 @@ def spend_at(store: Store, state: State, place: int) -> PersonSpend:
     bound = 0.0 if rule is None else rule.epsilon_of(state.units)
     return PersonSpend(place, lines, tuple(tables), "" if rule is None else rule.unit,
                        min(epsilon, bound), bound)
+
+
+def record_at(store: Store, state: State, place: int) -> RecordSpend:
+    """As `spend_at`, like the record of a row: over all tables."""
+    return RecordSpend(place, ALL, spend_at(store, state, place).lines)

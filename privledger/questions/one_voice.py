@@ -18,7 +18,7 @@ from privledger.tables.weighing import ONE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_DENSE = 2  # a table of people times cells is made where it has so many entries per row
+_DENSE = 8  # a table of people times cells is made where it has so many entries per row
 _ULP = 2.0**-52
 
 
@@ -118,7 +118,7 @@ def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDA
     touched = np.bincount(who, minlength=n_people)
     width = sum(1 if array.ndim == 1 else array.shape[1] for array in means)
     terms = np.where(touched > 1, touched * (width + 2) + 8.0, 0.0)
-    said = Voices(who, None if cells is None else keys % n_cells, means,
+    said = Voices(who, None if cells is None else keys - who * n_cells, means,
                   tuple(array is None for array in values), terms[who])
     factor = _factor(said, touched, terms, n_people, manner)
     if manner.parts:
@@ -137,8 +137,12 @@ def _entries(people: NDArray[np.int32], n_people: int, cells: Ints | None,
     if size > _DENSE * len(keys) + 1024:
         found, place = np.unique(keys, return_inverse=True)
         return found, place
-    seen = np.bincount(keys, minlength=size) > 0
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+    seen = np.zeros(size, dtype=np.bool_)
+    seen[keys] = True
+    found = np.flatnonzero(seen)
+    rank = np.empty(size, dtype=np.int32 if len(found) < 2**31 else np.int64)
+    rank[found] = np.arange(len(found), dtype=rank.dtype)
+    return found, rank[keys].astype(np.int64)
 
 
 def _mean(values: Floats | None, place: Ints, rows: Ints, clip: float,

@@ -10,7 +10,9 @@ from privledger.ledger import State, Store
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import Part
 from privledger.ledger.view_figures import Figure
-from privledger.ledger.view_records import data_names, data_spend
+from privledger.ledger.view_people import each_taken, people_known
+from privledger.ledger.view_records import ROUND, data_names, data_spend
+from privledger.rounding import add_up
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
 """What `top` ranks by; `data` is the table."""
@@ -44,6 +46,31 @@ class RecordRank:
     row: int
     spent: float
     cap: float
+
+
+@frozen
+class PersonRank:
+    """One person over all tables, in the unit of the ledger's filter. CONFIDENTIAL.
+
+    Attributes:
+        place: in the ledger's roster: `privledger record LEDGER PLACE` shows the rest.
+        cap: the most that anybody can have spent.
+    """
+
+    place: int
+    spent: float
+    cap: float
+
+
+def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
+    """Who spent most over all tables of a ledger of people. CONFIDENTIAL."""
+    total, caps = np.zeros(people_known(store, state)), dict[str, float]()
+    for grant, found in each_taken(store, state):
+        total = (total + found.amounts) * ROUND
+        caps[grant.event.scope or grant.grant] = found.cap
+    top = np.argsort(-total, kind="stable")[:most]
+    return [PersonRank(int(place), float(total[place]), add_up(caps.values()))
+            for place in top if total[place] > 0]
 
 
 def ranking(view: View, aspect: str) -> list[Rank]:

@@ -25,7 +25,8 @@ from privledger.tables.encode import to_float
 
 
 def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
-    """Feature columns and target of a CSV, CSV.gz or NPZ file.
+    """Feature columns and target of a CSV, CSV.gz or NPZ file; behind the features the column
+    that says whose a row is, where the schema names one.
 
     Returns:
         A pandas frame and series where pandas is installed; otherwise a dict of NumPy columns
@@ -39,6 +40,8 @@ def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     table = _read_csv(path)
     _need(schema, table)
     X = {column.name: _typed(table[column.name], column) for column in schema.features}
+    if schema.person is not None:  # whose rows these are: for `protect`, never a feature
+        X[schema.person] = table[schema.person]
     y = _typed(table[schema.target.name], schema.target)
     return _as_frame(X, y, schema)
 
@@ -83,7 +86,8 @@ def _read_csv(path: str | Path) -> dict[str, NDArray[Any]]:
 
 def _need(schema: Schema, table: Mapping[str, Any]) -> None:
     wanted = [*schema.features, schema.target]
-    missing = [column.name for column in wanted if column.name not in table]
+    names = [column.name for column in wanted] + ([schema.person] if schema.person else [])
+    missing = [name for name in names if name not in table]
     if missing:
         raise DataError(f"missing column {', '.join(missing)}")
 
@@ -128,6 +132,8 @@ def as_frame(X: dict[str, NDArray[Any]]) -> Any:
 
 
 def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
+    if schema.person is not None:
+        raise DataError(f"{path.name}: arrays have no column {schema.person}: give a CSV file")
     X, codes = _npz_arrays(path)
     if (X.ndim != 2 or X.shape[1] != len(schema.features) or codes.shape != (len(X),)
             or X.dtype.kind not in "fiu" or codes.dtype.kind not in "iu"):

@@ -12,7 +12,7 @@ from privledger.graph import Group, Node, Repeat, Sequential, cost_of
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.rounding import down, multiply_up
 
-MOST_RECORDS, MOST_APART = 32, 0.7
+MOST_RECORDS, MOST_APART = 32, 0.8
 PARTS = (0.0, 0.25, 0.5, 0.75)
 
 
@@ -75,7 +75,7 @@ def plan_claims(plan: Node, epsilon: float, relation: Relation,
     """The number of records at which guesses see most, and the claims there.
 
     Guesses see little where both tables look alike, and nothing where a mechanism may tell them
-    apart: best is a distance of about .7. docs/proofs/guessing.md has the figures.
+    apart: best is a distance of about .8. docs/proofs/guessing.md has the figures.
 
     Args:
         epsilon: of one record, which says where claims are looked at.

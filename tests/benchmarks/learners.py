@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from measure import peak_megabytes, spread, table
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -35,6 +36,8 @@ def load(folder: Path, name: str, *, pooled: bool = False) -> tuple[pl.Schema, A
     import pandas
 
     schema = pl.Schema.load(folder / name / "schema.json")
+    if any(column.role == "group" for column in schema.columns):
+        schema = evolve(schema, unit="row")  # as the papers measure: several rows of one person
     X, y = pl.read_table(folder / name / f"{name}.csv.gz", schema)
     if pooled:
         X2, y2 = pl.read_table(folder / name / f"{name}_test.csv.gz", schema)

@@ -256,7 +256,7 @@ def test_no_id_is_anywhere_in_clear(tmp_path, caplog):
     said += [file.read_bytes().decode("latin-1") for file in tmp_path.iterdir()]
     run = CliRunner()
     for words in (["export", "--include-records"], ["report", "--include-records"], ["show"],
-                  ["log"], ["top", "--records"], ["verify"]):
+                  ["log"], ["top", "--people"], ["verify"]):
         more = ["-o", str(tmp_path / "out")] if words[0] in ("export", "report") else []
         result = run.invoke(main, [words[0], str(place), *words[1:], *more])
         assert result.exit_code == 0, (words, result.output)
@@ -267,3 +267,46 @@ def test_no_id_is_anywhere_in_clear(tmp_path, caplog):
         assert not planted.intersection(re.findall("zq[0-9]{12}qz", text))
         assert KEY.decode() not in text
     ledger.close()
+
+
+def test_a_ledger_of_people_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("privledger.ledger.checkpoint.CADENCE", 3)
+    place = tmp_path / "l"
+    ledger, first, second, scope = two_tables(place)
+    for data in (first, second, first):
+        ask(ledger, data, scope)
+    ledger.close()
+    assert verify_history.read_history(str(place)).faults == []
+    with pl.Ledger.open(place, people_key=KEY) as again:
+        kept = again._history.store.checkpoint()
+        assert kept is not None and '"enrolled":[[' in kept[0].state
+        data = again.protect(rows(1.0, 1.0), schema=SCHEMA, name="third", people=[1, 77])
+        ask(again, data, scope)
+        assert [round(line.share, 2) for line in again.record(person=1).lines] == [0.25] * 4
+        assert again.verify() == [] and again._enrolling.size() == 5
+    assert verify_history.read_history(str(place)).faults == []
+
+
+def test_nobody_passes_the_cap_over_tables_and_nobody_pays_for_another():
+    """Two worlds, with and without one person: the others' spends are the same to the last unit."""
+    draw = np.random.default_rng(3)
+    for _ in range(6):
+        tables = [(draw.integers(0, 12, n), draw.uniform(-1, 1, n)) for n in (20, 15)]
+        noise = [float(one) for one in draw.uniform(15.0, 40.0, 8)]
+        spends = []
+        for leave_out in (None, 0):
+            ledger, scope, handles = a_ledger(), None, []
+            for ids, values in tables:
+                here = ids != leave_out
+                handles.append(ledger.protect({"x": values[here]}, schema=SCHEMA,
+                                              people=ids[here]))
+            scope = ledger.open_scope(pl.IndividualFilter("gdp", 4e-3), name="scope")
+            for place, one in enumerate(noise):
+                ask(ledger, handles[place % 2], scope, one)
+            spends.append({who: [line.amount for line in ledger.record(person=who).lines]
+                           for who in range(1, 12)
+                           if any(who in ids for ids, _ in tables)})
+            assert ledger.verify() == []
+            caps = [line.cap for line in ledger.record(person=1).lines]
+            assert all(sum(amounts) <= max(caps) * (1 + 1e-12) for amounts in spends[-1].values())
+        assert spends[0] == spends[1]

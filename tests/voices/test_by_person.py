@@ -134,9 +134,11 @@ def test_parts_in_a_sample_hold_and_so_do_samples_of_parts_by_coins(make_ledger)
 def test_parts_of_other_noise_than_gaussian_are_priced_where_costs_add_up(make_ledger):
     pure = pl.Parallel([pl.Laplace(1e-3), pl.Exponential(800.0)])
     mixed = pl.Parallel([pl.Laplace(1.0), pl.Gaussian(1.0)])
+    sampled = pl.PoissonSample(0.1, pl.Parallel([pl.Laplace(1.0)] * 2))
     for plan, kind, budget, fits in ((pure, "basic", 2000.0, True), (pure, "basic", 500.0, False),
                                      (mixed, "basic", 50.0, False), (mixed, "gdp", 50.0, True),
-                                     (mixed, "rdp", 50.0, True), (mixed, "zcdp", 50.0, True)):
+                                     (mixed, "rdp", 50.0, True), (mixed, "zcdp", 50.0, True),
+                                     (sampled, "rdp", 50.0, False)):
         ledger = pl.Ledger.create(None, budget=pl.Budget(budget, 1e-6), filter=kind, **PERSON)
         data = ledger.protect({"x": np.ones(3), "c": np.array(["a"] * 3, dtype=object)},
                               np.full(3, 5.0), SCHEMA, people=np.array([1, 1, 2]))

@@ -14,6 +14,7 @@ from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.page.drawing import Drawing, Root, drawing
 from privledger.reports.page.nodes import NodeRow, NodeTable
+from privledger.reports.page.over_tables import over_tables
 from privledger.reports.page.past import Bar, Move, bars, moves
 from privledger.reports.page.people import People, Shown, people
 from privledger.reports.page.whatif import WhatIf, what_if
@@ -100,7 +101,7 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         charges = tuple(evolve(charge, position=-1) for charge in charges)
     # Counts that cannot be trusted, or not even be read, say nothing about anybody.
     wanted = shown or Shown() if report.trusted and not publishable else Shown(totals=False)
-    found = people(store, state, entries, wanted)
+    found = (over_tables if state.unit == "person" else people)(store, state, entries, wanted)
     return Page(
         name=clean(PurePath(place_shown(report.location)).name, 80) or "ledger in memory",
         report=report, unit=view.unit,

@@ -88,6 +88,8 @@ class People:
         top: the dearest records.
         levels: packed numbers are in cap / levels, rounded up.
         total: as `Source.spent`, for all sources together, where single ones were too many.
+        digests: of people, by place, 16 bytes each, base64: so that the page finds an id under
+            the key that its reader types in. Empty unless every spend is shown.
     """
 
     data: str
@@ -103,6 +105,7 @@ class People:
     sources: tuple[Source, ...]
     levels: int = FINE
     total: str = ""
+    digests: str = ""
 
 
 def people(store: Store, state: State, entries: Sequence[Entry],
@@ -148,12 +151,12 @@ def _people(store: Store, state: State, data: str, filtered: dict[str, int],
             lines[record].append(_part(found, int(row)))
         if shown.vectors and few:
             sources[place] = evolve(
-                sources[place], took=_deflated(np.minimum(found.rounds, FINE)),
+                sources[place], took=deflated(np.minimum(found.rounds, FINE)),
                 spent=packed(found.amounts(), sources[place].cap, levels))
     return People(
         data=data, records=len(total), cap=cap, alike=same, alike_grants=len(rest),
         most=float(total.max(initial=0.0)), mean=float(total.mean()) if len(total) else 0.0,
-        stopped=int(missed.sum()), counts=_histogram(total, cap),
+        stopped=int(missed.sum()), counts=histogram(total, cap),
         top=tuple(TopRecord(int(row), float(total[row]), tuple(parts))
                   for row, parts in zip(top, lines, strict=True)),
         sources=tuple(sources), levels=levels,
@@ -190,7 +193,8 @@ def _part(found: Counted, row: int) -> tuple[float, int]:
     return found.at(row), int(found.rounds[row])
 
 
-def _histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
+def histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
+    """How many spent how much of the cap, in `BINS` parts of it."""
     counts, _ = np.histogram(np.minimum(total / cap, 1.0) if cap else total, BINS, (0.0, 1.0))
     return tuple(int(one) for one in counts)
 
@@ -198,16 +202,17 @@ def _histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
 def packed(values: NDArray[np.float64], cap: float, levels: int) -> str:
     """Shares of `cap`, rounded up to 1 / levels: high bytes, then low bytes, deflated, base64."""
     if not cap:
-        return _deflated(values)
+        return deflated(values)
     steps = np.ceil(values * (levels / cap))
     lower = np.maximum(steps - 1, 0)
     # As the page's script multiplies them: a step too many is taken back, one too few is never.
     enough = np.minimum(lower * cap / levels, lower * (cap / levels)) >= values
     short = np.minimum(steps * cap / levels, steps * (cap / levels)) < values
-    return _deflated(np.minimum(np.where(enough, lower, steps + short), levels))
+    return deflated(np.minimum(np.where(enough, lower, steps + short), levels))
 
 
-def _deflated(values: NDArray[Any]) -> str:
+def deflated(values: NDArray[Any]) -> str:
+    """Whole numbers below 65,536: high bytes, then low bytes, deflated, base64."""
     values = values.astype(np.uint16)
     planes = np.concatenate([(values >> 8).astype(np.uint8), (values & 255).astype(np.uint8)])
     return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")

@@ -158,4 +158,4 @@ def _people_values(one: People, places: dict[str, int]) -> dict[str, Any]:
         "sources": [[places[source.grant], source.cap, source.rounds, source.length, source.spent,
                      source.took] for source in one.sources],
         "top": [[top.row, short(top.total), largest(top.lines)] for top in one.top],
-    }
+    } | ({"digests": one.digests} if one.digests else {})

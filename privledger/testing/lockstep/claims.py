@@ -8,7 +8,7 @@ it was given; what the two worlds' draws differ by is compared with the node's p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -244,10 +244,10 @@ def _label_choice(schema: Schema, *, bins: int = 6, leaves: int = 1) -> LabelCho
                        CategoryCells("", _classes(schema)))
 
 
-def _feature_choice(schema: Schema, *, score: str, blocks: int = 1, most: int = 1
-                    ) -> FeatureChoice:
+def _feature_choice(schema: Schema, *, score: str, blocks: int = 1, most: int = 1,
+                    excluded: Sequence[int] = ()) -> FeatureChoice:
     votes = Votes(blocks, most) if score == "votes" else None
-    return FeatureChoice(Derivation(schema, None), score, votes=votes)
+    return FeatureChoice(Derivation(schema, None), score, excluded, votes=votes)
 
 
 def _blocks(schema: Schema, names: list[str]) -> list[Block]:

@@ -63,6 +63,8 @@ def _choices(relation: str) -> Iterator[Node]:
         for among in ("cuts", "features", "both"):
             asked = {"score": score, "among": among, "labels": labels,
                      "leaves": 2 if relation == "replace_one" else 1}
+            if among == "cuts":
+                asked["feature"] = 1  # leaves are told apart by the other
             name = f"{score} of {'classes' if labels else 'numbers'}, {among}"
             yield Node(Claim(f"{name}, exponential", "choice", asked, task,
                              Exponential(1.0, (-1.0, high)), relation), ceiling, why)
@@ -91,10 +93,11 @@ def _features(relation: str) -> Iterator[Node]:
             ceiling = 2 / (1 + rank_sensitivity(schema))
             why = ("both tables have n records: |S|/n moves by 2 at most, less than a removal "
                    "and an arrival")
-        # Few votes leave no gap between scores: pure bounds are reached as epsilon grows.
-        pure = 20.0 if score == "votes" else 1.0
+        # Few votes leave small gaps between sets: pure bounds are reached as epsilon grows.
+        pure = 8.0 if score == "votes" else 1.0
         for k in (1, 2):
-            votes = {"blocks": 1, "most": k} if score == "votes" else {}
+            votes = {"blocks": 3, "most": k, "excluded": [2] if k == 1 else []
+                     } if score == "votes" else {}
             nodes: list[tuple[Exponential | PermuteAndFlip | TopK, str]] = [
                 (TopK(k, 1.0, "gumbel"), f"top {k}, gumbel"),
                 (TopK(k, pure), f"top {k}, exponential")]

@@ -1,0 +1,155 @@
+"""Certificates of whole learners: the worst pair of tables that a lock found for each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import fmean
+
+from attrs import evolve, frozen
+
+from privledger.accounting import check_relation
+from privledger.facts.values import Json, items, table, text
+from privledger.plugins.registry import load_learner
+from privledger.reading import parse_json
+from privledger.testing.examples import Example, examples_for
+from privledger.testing.lockstep.lock import Lock
+from privledger.testing.lockstep.neighbours import Pair
+from privledger.testing.lockstep.witnesses import locked
+from privledger.testing.lockstep.worst_tables import climbing
+
+NAME = "learners.json"
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "diprime-forest-classifier": {"epsilon": 1.0}, "diprime-forest-regressor": {"epsilon": 1.0},
+    "dpboost-classifier": {"epsilon": 1.0}, "dpboost-regressor": {"epsilon": 1.0},
+    "dpsis": {"epsilon": 1.0, "k": 2}, "dpsis-two-stage": {"epsilon": 1.0, "k": 2},
+    "joint-tree-classifier": {"epsilon": 1.0}, "joint-tree-regressor": {"epsilon": 1.0},
+    "label-private-classifier": {"epsilon": 1.0},
+    "multinomial-forest-classifier": {"epsilon": 1.0},
+    "private-ensemble-classifier": {"epsilon": 1.0},
+    "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
+}
+"""Every shipped learner by its name, and what it is made with."""
+
+_OTHERWISE: Mapping[tuple[str, str], Mapping[str, object]] = {
+    # Of its settings one is for each relation; the others are refused there.
+    ("private-ensemble-classifier", "replace_label"): {"setting": "pte"},
+}
+_SAME = 1e-9
+
+
+def settings_of(name: str, relation: str) -> Mapping[str, object]:
+    """What a learner is made with under one of its relations."""
+    return {**SETTINGS[name], **_OTHERWISE.get((name, relation), {})}
+
+
+@frozen(eq=False)
+class LearnerCertificate:
+    """One learner under one relation, on its worst pair.
+
+    Attributes:
+        learner: its registered name. settings: its arguments, plain values.
+        seeds: of the lock. unlabelled: whether targets may be missing.
+        ratio: the worst loss over price, of a release or of the whole path.
+        releases: that ratio of every release, in order.
+    """
+
+    learner: str
+    settings: Mapping[str, object]
+    relation: str
+    seeds: tuple[int, ...]
+    unlabelled: bool
+    witness: Pair
+    ratio: float
+    releases: tuple[float, ...]
+    tables: int = 0
+
+    def lock(self) -> Lock:
+        """The three fits of its witness, again."""
+        given = load_learner(self.learner)(**self.settings)
+        return locked(given, check_relation(self.relation), _tables(self.witness, self.unlabelled),
+                      self.seeds)
+
+    def faults(self) -> list[str]:
+        """What is wrong with it today; nothing if it holds."""
+        name, found = f"{self.learner} under {self.relation}", self.lock()
+        faults = [f"{name}: {one.premise} is broken" for one in found.broken]
+        if not found.ratio <= 1:
+            faults.append(f"{name}: loses {found.ratio:.9g} times its price")
+        if not abs(found.ratio - self.ratio) <= _SAME:
+            faults.append(f"{name}: the ratio is {found.ratio:.12g}, stored is {self.ratio:.12g}")
+        return faults
+
+    def to_json(self) -> Json:
+        """Plain values that say everything."""
+        return {"learner": self.learner, "settings": dict(self.settings),
+                "relation": self.relation, "seeds": list(self.seeds),
+                "unlabelled": self.unlabelled, "ratio": self.ratio,
+                "releases": list(self.releases), "tables": self.tables,
+                "witness": self.witness.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Json) -> LearnerCertificate:
+        """The inverse of `to_json`."""
+        return cls(text(value, "learner"), table(value["settings"]), text(value, "relation"),
+                   tuple(items(value, "seeds")), bool(value["unlabelled"]),
+                   Pair.from_json(table(value["witness"])), float(value["ratio"]),
+                   tuple(items(value, "releases")), int(value["tables"]))
+
+
+def _tables(pair: Pair, unlabelled: bool) -> tuple[Example, Example]:
+    first, second = (evolve(one, unlabelled=unlabelled) for one in pair.tables())
+    return first, second
+
+
+def stored_learners(folder: Path) -> list[LearnerCertificate]:
+    """Those of a folder; none if it has none."""
+    path = folder / NAME
+    if not path.exists():
+        return []
+    held = parse_json(path.read_text(encoding="utf-8"), path.name, "certificates")
+    return [LearnerCertificate.from_json(table(one)) for one in held["learners"]]
+
+
+def store_learners(certificates: list[LearnerCertificate], folder: Path) -> None:
+    """One certificate per line."""
+    lines = [json.dumps(one.to_json(), allow_nan=False) for one in certificates]
+    (folder / NAME).write_text('{"version": 1, "learners": [\n' + ",\n".join(lines) + "\n]}\n",
+                               encoding="utf-8")
+
+
+def search_learners(seconds: float, only: str = "", seed: int = 0) -> Iterator[LearnerCertificate]:
+    """Every shipped learner under each of its relations.
+
+    Args:
+        seconds: CPU time for each.
+    """
+    for name, settings in SETTINGS.items():
+        given = load_learner(name)(**settings)
+        for relation in given.info.relations:
+            if only in name:
+                yield worst_of(name, settings_of(name, relation), relation, seconds, seed)
+
+
+def worst_of(name: str, settings: Mapping[str, object], relation: str, seconds: float,
+             seed: int = 0) -> LearnerCertificate:
+    """Climb until time is up; the pair with the largest worst ratio and mean ratio together."""
+    given = load_learner(name)(**settings)
+    base = examples_for(given)[0]
+    tries = climbing(base, relation, seed=seed, least_rows=1, most_rows=600)
+    until, turn, most = time.process_time() + seconds, 0, -1.0
+    best: LearnerCertificate | None = None
+    pair = next(tries)
+    while best is None or time.process_time() < until:
+        seeds = (seed, turn)
+        found = locked(given, check_relation(relation), _tables(pair, base.unlabelled), seeds)
+        value = found.ratio + fmean(found.ratios or (0.0,))
+        turn += 1
+        if value > most:
+            most = value
+            best = LearnerCertificate(name, settings, relation, seeds, base.unlabelled, pair,
+                                      float(found.ratio), tuple(map(float, found.ratios)))
+        pair = tries.send(value)
+    return evolve(best, tables=turn)
