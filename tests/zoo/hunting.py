@@ -63,6 +63,11 @@ def by_noise_law(suspect: Suspect, fault: Fault | None, seed: int) -> str:
     return ""
 
 
+NOT_FOR_THE_KIT = ("search", "search-number", "overreaching", "colours", "sampled", "scoped",
+                   "stumbling", "leaving", "missing", "two-grants", "contest")
+"""Honest, and fail some check: they fail on purpose, ask twice, or need a column."""
+
+
 def by_kit(suspect: Suspect, fault: Fault | None, seed: int) -> str:
     """The first check of the kit that fails, but for those that fit by the hundred."""
     for name, check in CHECKS.items():
@@ -106,7 +111,8 @@ def hunt(faults: Iterable[Fault], tools: Iterable[Tool], seed: int) -> Iterator[
     chosen = tuple(tools)
     for fault in faults:
         for tool in chosen:
-            yield hunted(fault.learner, fault, tool, seed)
+            if tool != "kit" or fault.learner not in NOT_FOR_THE_KIT:
+                yield hunted(fault.learner, fault, tool, seed)
 
 
 def found_first(fault: Fault, seed: int) -> list[Outcome]:
@@ -123,7 +129,8 @@ def honest(tools: Iterable[Tool], seed: int) -> Iterator[Outcome]:
     """Every suspect without a fault: whatever is noticed is a false alarm."""
     for tool in tools:
         for name in SUSPECTS:
-            yield hunted(name, None, tool, seed)
+            if tool != "kit" or name not in NOT_FOR_THE_KIT:
+                yield hunted(name, None, tool, seed)
 
 
 def runs(fault: Fault) -> bool:
