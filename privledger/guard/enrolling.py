@@ -48,8 +48,15 @@ class Enrolling:
 
     _history: History = field(alias="history")
     _key: PeopleKey | None = field(alias="key", default=None)
-    _roster: Roster = field(init=False, factory=Roster)
+    _known: Roster | None = field(init=False, default=None)
     _lock: Mutex = field(init=False, factory=Mutex)
+
+    @property
+    def _roster(self) -> Roster:
+        """What is known of the ledger's people; made when it is asked for first."""
+        if self._known is None:
+            self._known = Roster()
+        return self._known
 
     def key(self) -> PeopleKey:
         """The owner's key.
@@ -61,19 +68,13 @@ class Enrolling:
             raise NotGranted(NO_KEY)
         return self._key
 
-    def read(self, people: object, column: str, n_rows: int) -> Persons | None:
-        """Who stands behind each row; None under unit row.
+    def read(self, people: object, column: str, n_rows: int) -> Persons:
+        """Who stands behind each row, where the unit is the person.
 
         Raises:
-            InvalidValue: people are given where rows are protected, or are not where they are.
+            InvalidValue: no people are given.
             DataError: ids that cannot be ids.
         """
-        person = self._history.state.unit == "person"
-        if not person:
-            if people is not None:
-                raise InvalidValue("people", "ids", "left out: this ledger protects rows; one that "
-                                   "protects people is created with unit=\"person\"")
-            return None
         self.key()
         if people is None:
             raise InvalidValue("people", None, "given, one id for each row, here or by the "
@@ -157,14 +158,14 @@ def person_record(history: History, enrolling: Enrolling, person: object) -> Per
     return person_spend(history.store, history.full(), mark)
 
 
-def check_key(history: History, key: PeopleKey | None) -> None:
+def check_key(history: History, key: PeopleKey) -> None:
     """Refuse another key than the ledger's.
 
     Raises:
         InvalidValue: another key, or one for a ledger that protects rows.
     """
     created = history.state.creation
-    if key is not None and created.key_check is None:
+    if created.key_check is None:
         raise InvalidValue("people_key", "a key", "left out: this ledger protects rows")
-    if key is not None and key.check != created.key_check:
+    if key.check != created.key_check:
         raise InvalidValue("people_key", "another key", "the one that the ledger was created with")

@@ -51,7 +51,8 @@ class Ledger(Teller):
     def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
                  history: History | None = None, people_key: PeopleKey | None = None) -> None:
         super().__init__(store, source, writable=writable, history=history)
-        check_key(self._history, people_key)
+        if people_key is not None:
+            check_key(self._history, people_key)
         self._enrolling = Enrolling(self._history, people_key)
         self._identities = Identities()
         self._shown: weakref.ref[LedgerHandle] | None = None

@@ -68,7 +68,7 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     own.rows_for(relation)  # a true number of rows is refused under add_remove
     own.check_unit(history.state.unit, relation)
     columns, target = _encoded(table.X, table.y, own, partial)
-    found = _people(enrolling, table.people, table.X, own, columns.n_rows)
+    found = _people(history.state.unit, enrolling, table.people, table.X, own, columns.n_rows)
     people = None if found is None else found.rows
     if name is not None:
         identities.check(short_name("name", name), columns, target, people)
@@ -88,10 +88,15 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     return data
 
 
-def _people(enrolling: Enrolling, given: object, X: object, schema: Schema,
+def _people(unit: str, enrolling: Enrolling, given: object, X: object, schema: Schema,
             n_rows: int) -> Persons | None:
     """Who stands behind each row, as it was given or by the schema's column; None for rows."""
     column = schema.person
+    if unit == "row":
+        if given is not None:
+            raise InvalidValue("people", "ids", "left out: this ledger protects rows; one that "
+                               "protects people is created with unit=\"person\"")
+        return None
     if column is not None and given is not None:
         raise InvalidValue("people", "ids", f"left out: the schema names column {column!r}")
     if column is None:
@@ -107,7 +112,7 @@ def grown(late: Late, history: History, identities: Identities, enrolling: Enrol
     if old._guardian is not history:
         raise NotGranted("these records are guarded by another ledger")
     columns, target = _encoded(late.X, late.y, old.schema, old.unlabelled)
-    found = _people(enrolling, late.people, late.X, old.schema, columns.n_rows)
+    found = _people(history.state.unit, enrolling, late.people, late.X, old.schema, columns.n_rows)
     if (target is not None) != old.facts.has_target:
         raise DataError("late arrivals come with a target exactly if the others did")
     if data.steps:

@@ -129,7 +129,8 @@ class Teller:
         own = from_json(event.plan)  # the caller may change its nodes at any time
         # Of the table as it was protected: a handle can be made with another schema.
         refuse_forbidden(self._history, event, own, vault.schema.declared_rows)
-        check_divided(own, vault.facts, self._history.state)
+        if vault.facts.unit == "person":
+            check_divided(own, vault.facts, self._history.state)
         asking = Asking()  # kept until the session takes its place
         if drawn is None:
             stored = reserve(self._history, event, own)

@@ -265,7 +265,7 @@ def _created(state: State, position: int, event: Created) -> None:
     state.uuid, state.relation, state.mode = event.uuid, event.relation, event.mode
     state.budget, state.filter_asked = event.budget, event.filter
     state.caps, state.policy = event.caps, event.policy
-    state.unit = unit_of(event)
+    state.unit = "row" if event.unit == "row" and event.key_check is None else unit_of(event)
     state.cap_spent = [(0, 0)] * len(state.caps)
 
 
@@ -320,7 +320,8 @@ def _granted(state: State, position: int, event: Granted) -> None:
     name = event.grant
     if state.knows(name):
         raise LedgerCorrupt(f"granted twice at entry {position}")
-    check_granted(state.unit, state.enrolled, position, event)
+    if state.unit == "person" or event.enrolled is not None:
+        check_granted(state.unit, state.enrolled, position, event)
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
 

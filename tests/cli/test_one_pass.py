@@ -80,7 +80,8 @@ def slow(store):
         "mechanisms": {name for grant in report.grants for name in grant.mechanisms},
         "asserted": set(asserted), "isolation": {grant.isolation for grant in granted},
         "private": report.private, "windows": report.windows, "policy": report.policy,
-        "noise": set(report.noise), "tables": set(report.tables), "receipt": report.receipt}
+        "noise": set(report.noise), "tables": set(report.tables), "receipt": report.receipt,
+        "unit": store.read()[0].event.unit}
 
 
 def quick(store):
