@@ -207,3 +207,15 @@ def test_one_person_more_or_less_shows_no_more_than_was_paid(name):
     assert (found.holds, found.premise) == (True, "")
     assert found.ratio <= 1 + 1e-9
 
+
+
+def test_a_witness_runs_again_from_its_file(tmp_path, capsys, monkeypatch):
+    from privledger.testing.lockstep.__main__ import main
+
+    place = tmp_path / "witness.json"
+    place.write_text(lockstep(LEARNERS["sgbdt"], seconds=0.1, unit="person").as_json())
+    assert main([str(place)]) == 0
+    assert "every premise held" in capsys.readouterr().out
+    monkeypatch.setattr(sums, "_MORE", 0.5)
+    assert main([str(place)]) == 1
+    assert "P3 is broken" in capsys.readouterr().out
