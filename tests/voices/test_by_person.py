@@ -286,6 +286,8 @@ def test_what_people_really_send_stays_below_the_cap(make_ledger, monkeypatch, r
     for _ in range(tables):
         sent.clear()
         table = People(False, [one for _ in range(4) for one in People.drawn(rng, False, 5).held])
-        filtered_fit(make_ledger, table.held or People.drawn(rng, False, 9).held, rollover)
+        if not table.held:
+            continue
+        filtered_fit(make_ledger, table.held, rollover)
         most = max(most, float(sum(sent).max()))
     assert 0.5 < most <= 1.5
