@@ -10,6 +10,7 @@ This runs at the owner's side, before the guard. Errors name the column and the 
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count
@@ -90,11 +91,10 @@ def _one_column(values: object, column: str) -> Cells:
     mask = getattr(values, "mask", None)
     if isinstance(values, np.ma.MaskedArray) and np.any(mask):
         raise refused(column, "an id is missing")
-    try:
+    array = None
+    with contextlib.suppress(ValueError, TypeError, OverflowError):  # their texts may hold ids
         array = _array(values)
-    except (ValueError, TypeError, OverflowError):
-        raise refused(column, "one column of single cells is needed") from None
-    if array.ndim != 1:
+    if array is None or array.ndim != 1:
         raise refused(column, "one column of single cells is needed")
     return array
 

@@ -67,10 +67,8 @@ def spelt(text: str) -> str:
 
 def _seen(text: str) -> str:
     """What a reader sees of it, in small letters, with single blanks."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise Misspelt("an id is text in valid Unicode") from None
+    if any("\ud800" <= one <= "\udfff" for one in text):  # Python's own error would hold the text
+        raise Misspelt("an id is text in valid Unicode")
     found, before = _plainer(text), ""
     while found != before:  # what goes may have stood between a letter and its accent
         before, found = found, found if found.isascii() else _plainer(found)

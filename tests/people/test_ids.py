@@ -166,3 +166,19 @@ def test_the_ends_of_a_type_are_numbers_like_others(dtype):
 
 def test_nothing_is_shown():
     assert repr(persons([17])) == "Persons(private)"
+
+
+def chained(error):
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("name", NO_IDS)
+def test_no_exception_behind_a_refusal_holds_an_id(name):
+    """Python's own errors keep what they were about, and a chain keeps them."""
+    with pytest.raises(pl.errors.DataError) as caught:
+        persons(NO_IDS[name][0], "member")
+    for error in chained(caught.value):
+        assert isinstance(error, pl.errors.DataError | Misspelt), type(error)
+        assert not getattr(error, "__notes__", None)
