@@ -45,7 +45,7 @@ def find(page, who, key):
 def test_an_id_is_found_under_its_key(visit, world, width):
     page = visit(world[0], viewport={"width": width, "height": 800})
     for who in ("17", " 17.0 ", "+017", "anna  b", "ANNA B", "STRASSE", "\u212bngstr\u00f6m",
-                "B-9"):
+                "B-9", "b\u20139", "anna\ufe0f b"):
         said = find(page, who, world[2])
         spent = float(said.partition(" spent ")[2].partition(" ")[0])
         right = world[3][spelt(who)]
@@ -59,6 +59,15 @@ def test_who_is_not_there_and_what_is_no_key(visit, world):
     assert "Nobody here" in find(page, "18", world[2])
     assert "Nobody here" in find(page, "17", "0" * 64)
     assert "no key" in find(page, "17", "secret")
+
+
+def test_the_page_speaks_of_people(world):
+    for place in world[:2]:
+        shown = place.read_text().partition("<script")[0].partition("<main")[2]
+        for markup in ("privledger record", 'class="record', 'id="records"', '="records"'):
+            shown = shown.replace(markup, "")
+        assert "Position of a person" in shown
+        assert [line for line in shown.splitlines() if "record" in line.lower()] == []
 
 
 def test_only_digests_are_in_the_page(world):

@@ -94,15 +94,15 @@ def delta_curve(points: Sequence[tuple[float, float]], own: float) -> Chart | No
     return Chart(path, dots, across, up, bottom, bottom + 42, mark)
 
 
-def histogram(counts: Sequence[int]) -> Chart:
-    """Records by share of the cap."""
+def histogram(counts: Sequence[int], one: str = "record", more: str = "records") -> Chart:
+    """Records, or people, by share of the cap."""
     bottom, most = 170, max(*counts, 1)
     wide = (WIDTH - RIGHT - LEFT) / len(counts)
     bars = tuple(
         (round(LEFT + place * wide + 0.5, 1), _scale(0, most, bottom, TOP, count),
          round(wide - 1, 1), round(bottom - _scale(0, most, bottom, TOP, count), 1),
          f"{100 * place / len(counts):g} to {100 * (place + 1) / len(counts):g} % of the cap: "
-         f"{many(count, 'record')}") for place, count in enumerate(counts) if count)
+         f"{many(count, one, more)}") for place, count in enumerate(counts) if count)
     across = tuple(Tick(_scale(0, 1, LEFT, WIDTH - RIGHT, part), f"{100 * part:g} %")
                    for part in (0.0, 0.25, 0.5, 0.75, 1.0))
     up = tuple(Tick(_scale(0, most, bottom, TOP, most * part), compact(most * part))

@@ -144,7 +144,8 @@ def _charge_values(charge: Charge, words: _Words) -> list[Any]:
 def people_values(page: Page) -> list[dict[str, Any]]:
     """What the script needs to answer for one record."""
     places = {charge.report.name: place for place, charge in enumerate(page.charges)}
-    return [_people_values(one, places) for one in page.people]
+    who = "person" if page.report.about == "person" else "record"
+    return [{"who": who} | _people_values(one, places) for one in page.people]
 
 
 def _people_values(one: People, places: dict[str, int]) -> dict[str, Any]:

@@ -257,36 +257,44 @@
     const one = people[which];
     const place = byId(`answer${which}`);
     if (!Number.isInteger(row) || row < 0 || row >= one.records) {
-      place.replaceChildren(element("p", "There is no record at that position."));
+      place.replaceChildren(element("p", `There is no ${one.who} at that position.`));
       return;
     }
+    const name = `${one.who === "person" ? "Person" : "Record"} ${row}`;
     const found = await lines(one, row);
     if (!found) {
-      place.replaceChildren(element("p", `Record ${row} is not in this page: run privledger record LEDGER ${row}, or make the page with --include-records.`));
+      place.replaceChildren(element("p", `${name} is not in this page: run privledger record LEDGER ${row}, or make the page with --include-records.`));
       return;
     }
     const box = element("div", undefined, "scroll");
     box.tabIndex = 0;
     box.setAttribute("role", "region");
-    box.setAttribute("aria-label", `Record ${row}`);
+    box.setAttribute("aria-label", name);
     const rounded = found.step ? ` (rounded up to steps of ${number(found.step)})` : "";
-    box.append(element("p", `Record ${row} of ${one.data} spent ${number(found.total)} ${book.unit}, ${percent(one.cap ? found.total / one.cap : 0)} of at most ${number(one.cap)}${rounded}. CONFIDENTIAL.`));
+    box.append(element("p", `${name} of ${one.data} spent ${number(found.total)} ${book.unit}, ${percent(one.cap ? found.total / one.cap : 0)} of at most ${number(one.cap)}${rounded}. CONFIDENTIAL.`));
     if (found.parts === null) {
       box.append(element("p", `On what is not in this page, because too many grants counted: run privledger record LEDGER ${row}.`));
     } else {
       box.append(table(one, row, found.parts));
     }
     if (one.alikeGrants) {
-      box.append(element("p", `Among it ${number(one.alike)} ${book.unit} from ${one.alikeGrants} grant${one.alikeGrants === 1 ? " that charges" : "s that charge"} every record alike.`));
+      box.append(element("p", `Among it ${number(one.alike)} ${book.unit} from ${one.alikeGrants} grant${one.alikeGrants === 1 ? " that charges" : "s that charge"} every ${one.who} alike.`));
     }
     place.replaceChildren(box);
   }
 
   // As privledger spells ids (docs/people.md), but for rare letters: those are not found here.
   function spelled(id) {
-    const seen = Array.from(id.normalize("NFKC")).map((sign) => (/\s/u.test(sign) ? " " : sign))
-      .filter((sign) => sign === " " || !/[\p{Cc}\p{Cf}]/u.test(sign)).join("");
-    const text = seen.toUpperCase().toLowerCase().normalize("NFKC").split(" ").filter(Boolean).join(" ");
+    let text = id;
+    for (let turn = 0; turn < 2; turn += 1) {
+      text = text.replace(/\ufeff/gu, "").normalize("NFKD").toUpperCase().toLowerCase().normalize("NFKC")
+        .replace(/[\s\x1c-\x1f\x85\u2800]/gu, " ")
+        .replace(/[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, "")
+        .replace(/[\u058a\u2010-\u2015\u2212\u2e3a\u2e3b]/gu, "-")
+        .replace(/[\u02b9\u02bb\u02bc\u2018-\u201b\u2032]/gu, "'")
+        .replace(/\u03c2/gu, "\u03c3").replace(/i\u0307|\u0131/gu, "i");
+    }
+    text = text.split(" ").filter(Boolean).join(" ");
     const whole = /^([+-]?)0*([0-9]+)(?:\.0*)?$/.exec(text);
     if (!whole) return text;
     return whole[1] === "-" && whole[2] !== "0" ? `-${whole[2]}` : whole[2];
@@ -321,7 +329,7 @@
 
   function table(one, row, parts) {
     const made = element("table");
-    made.append(element("caption", `On what record ${row} spent it`));
+    made.append(element("caption", `On what ${one.who} ${row} spent it`));
     const head = element("tr");
     for (const [name, kind] of [["grant", ""], ["asked by", ""], ["when", ""], [book.unit, "n"], ["of its cap", "n"], ["rounds", "n"]]) {
       const cell = element("th", name, kind);
