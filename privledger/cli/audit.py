@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.accounting import promise
+from privledger.accounting import UNITS, promise
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, RED, charge, pairs, remainder, text
 from privledger.errors import InvalidPlan
@@ -71,23 +72,33 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
               help="Replay fits with equal answers, and check every premise of the proof.")
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400),
               help="Processor time for --lockstep [default: 2].")
+@click.option("--unit", type=click.Choice(UNITS), default="row", show_default=True,
+              help="With --lockstep: who comes or goes, a row or a person with several.")
+@click.option("--witness", metavar="FILE", type=click.Path(dir_okay=False),
+              help="With --lockstep: where to write the tables of the worst lock; "
+                   "`python -m privledger.testing.lockstep FILE` runs it again.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
 @format_option
 def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, relation: str,
-          fits: int, by_lock: bool, seconds: float | None, params: tuple[str, ...],
-          format_: str) -> None:
+          fits: int, by_lock: bool, seconds: float | None, unit: str, witness: str | None,
+          params: tuple[str, ...], format_: str) -> None:
     """Try to disprove a learner's epsilon by fitting it many times on made-up tables.
 
     Exit code 1 if the fits prove that it costs more than it claims. Exit code 0 means only that
     these fits did not.
     """
-    if seconds is not None and not by_lock:
-        raise InvalidPlan("--seconds", seconds, "given with --lockstep")
+    for name, value in (("--seconds", seconds), ("--witness", witness),
+                        ("--unit", None if unit == "row" else unit)):
+        if value is not None and not by_lock:
+            raise InvalidPlan(name, value, "given with --lockstep")
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
     if by_lock:
-        verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS)
+        verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS,
+                           unit=unit)
+        if witness is not None:
+            Path(witness).write_text(verdict.as_json(), encoding="utf-8")
         emit(format_, described_lock(learner, made, verdict),
              lambda out: render_lock(out, learner, made, verdict))
         if not verdict.holds:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.events import VectorNote
-from privledger.ledger.pieces import WIDTH, Index, made, read_index
+from privledger.ledger.pieces import WIDTH, made, read_whole, width_of
 from privledger.ledger.store import Store
 
 _EACH = 12  # bytes: units and rounds of each place
@@ -63,22 +63,18 @@ def _opened(data: bytes, some: int) -> tuple[NDArray[np.int64], NDArray[np.int32
             np.frombuffer(raw, "<i4", some, 8 * some).astype(np.int32, copy=False))
 
 
-def _width(index: Index, number: int) -> int:
-    return min(WIDTH, index.count - number * WIDTH)
-
-
 def spent_at(store: Store, note: VectorNote, place: int) -> tuple[int, int]:
     """Units and rounds of one person; nothing for one who came later. One piece is read.
 
     Raises:
         LedgerCorrupt: missing, edited or damaged.
     """
-    index = read_index(store, note)
+    index = read_whole(store, note)
     number = place // WIDTH
     data = None if place >= index.count else index.piece(store, number)
     if data is None:
         return 0, 0
-    taken, rounds = _opened(data, _width(index, number))
+    taken, rounds = _opened(data, width_of(index, number))
     return int(taken[place % WIDTH]), int(rounds[place % WIDTH])
 
 
@@ -89,11 +85,11 @@ def each_piece(store: Store, note: VectorNote,
     Raises:
         LedgerCorrupt: as `spent_at`.
     """
-    index = read_index(store, note)
+    index = read_whole(store, note)
     for number in range(len(index.hashes)):
         data = index.piece(store, number)
         if data is not None:
-            yield number * WIDTH, *_opened(data, _width(index, number))
+            yield number * WIDTH, *_opened(data, width_of(index, number))
 
 
 def spent_by_all(store: Store, note: VectorNote,

@@ -58,6 +58,11 @@ class Index:
         return data
 
 
+def width_of(index: Index, number: int) -> int:
+    """How many places a piece has."""
+    return min(WIDTH, index.count - number * WIDTH)
+
+
 def piece_name(name: str, number: int) -> str:
     """Under which a piece is stored."""
     return f"{name}/{number}"
@@ -96,6 +101,18 @@ def read_index(store: Store, note: VectorNote) -> Index:
     return parsed(note.name, data)
 
 
+def read_whole(store: Store, note: VectorNote) -> Index:
+    """An index of everybody, from place 0 on.
+
+    Raises:
+        LedgerCorrupt: as `read_index`, or it begins later.
+    """
+    index = read_index(store, note)
+    if index.first:
+        raise LedgerCorrupt("an index of everybody does not begin with the first")
+    return index
+
+
 def stored_under(store: Store, note: VectorNote) -> list[str]:
     """Names of an index and of its pieces; of the index alone, if it cannot be read."""
     try:
@@ -124,7 +141,7 @@ def parsed(name: str, data: bytes) -> Index:
     start = len(MAGIC) + _SALT
     first, count = (int.from_bytes(data[at:at + 8], "little") for at in (start, start + 8))
     hashes = data[_HEAD:]
-    if (not data.startswith(MAGIC) or not first + count <= MOST_RECORDS
+    if (not data.startswith(MAGIC) or len(data) < _HEAD or not first + count <= MOST_RECORDS
             or len(hashes) != _HASH * pieces_for(count)):
         raise LedgerCorrupt("an index of what is kept by people is damaged or too large")
     return Index(name, first, count, tuple(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.ledger.events import Enrolled, VectorNote
 from privledger.ledger.limits import MOST_RECORDS
-from privledger.ledger.pieces import WIDTH, Index, made, read_index
+from privledger.ledger.pieces import WIDTH, Index, made, read_index, read_whole, width_of
 from privledger.ledger.store import Store
 from privledger.people.digests import SIZE, Digests, from_bytes, to_bytes
 
@@ -24,10 +24,9 @@ from privledger.people.digests import SIZE, Digests, from_bytes, to_bytes
 def _batch(store: Store, note: VectorNote) -> tuple[Index, Digests]:
     index = read_index(store, note)
     parts = [index.piece(store, number) or b"" for number in range(len(index.hashes))]
-    data = b"".join(parts)
-    if len(data) != SIZE * index.count:
+    if any(len(part) != SIZE * width_of(index, number) for number, part in enumerate(parts)):
         raise LedgerCorrupt("a batch of people is not as long as it says")
-    return index, from_bytes(data)
+    return index, from_bytes(b"".join(parts))
 
 
 @define(eq=False, repr=False)
@@ -72,8 +71,8 @@ class Roster:
             order = np.lexsort((known[:, 1], known[:, 0])) if self.size else np.arange(len(fresh))
             self._known, self._places = known[order], places[order]
             same = (self._known[1:] == self._known[:-1]).all(axis=1)
-            backward = fresh[1:, 0] < fresh[:-1, 0]
-            if same.any() or backward.any():
+            high, low = fresh[1:] < fresh[:-1], fresh[1:, 0] == fresh[:-1, 0]
+            if same.any() or (high[:, 0] | (low & high[:, 1])).any():
                 raise LedgerCorrupt("a batch of people names somebody twice, or out of order")
         self.size += len(fresh)
         self.enrolments += 1
@@ -152,7 +151,7 @@ def member_pieces(number: int, places: NDArray[np.int64],
 
 def known_by(enrolled: Sequence[tuple[int, Enrolled]], store: Store, number: int) -> int:
     """How many people a ledger knew after an enrolment: as many as its members could be."""
-    return read_index(store, enrolled[number][1].members).count
+    return read_whole(store, enrolled[number][1].members).count
 
 
 def is_member(store: Store, event: Enrolled, place: int) -> bool:
@@ -161,7 +160,7 @@ def is_member(store: Store, event: Enrolled, place: int) -> bool:
     Raises:
         LedgerCorrupt: as `read_index`.
     """
-    index = read_index(store, event.members)
+    index = read_whole(store, event.members)
     data = None if place >= index.count else index.piece(store, place // WIDTH)
     if data is None:
         return False
@@ -177,13 +176,13 @@ def members_of(store: Store, event: Enrolled) -> NDArray[np.bool_]:
     Raises:
         LedgerCorrupt: as `read_index`, or a piece of another length.
     """
-    index = read_index(store, event.members)
+    index = read_whole(store, event.members)
     there = np.zeros(index.count, dtype=bool)
     for number in range(len(index.hashes)):
         data = index.piece(store, number)
         if data is not None:
             some = there[number * WIDTH:(number + 1) * WIDTH]
-            if len(data) != -(-len(some) // 8):
+            if len(data) != -(-len(some) // 8) or int.from_bytes(data, "little") >> len(some):
                 raise LedgerCorrupt("a piece of who is in a table is not as long as it says")
             some[:] = np.unpackbits(np.frombuffer(data, np.uint8), count=len(some),
                                     bitorder="little")

@@ -14,7 +14,7 @@ from privledger.ledger.events import Created, Enrolled, Granted, Settled
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_TOTAL_RECORDS
 from privledger.ledger.people_spent import each_piece
-from privledger.ledger.pieces import read_index
+from privledger.ledger.pieces import read_whole
 from privledger.ledger.roster import Roster, members_of
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
@@ -66,7 +66,10 @@ class PeopleMatch:
         note = line.event.vector
         if not self._person or not note:
             return
-        self._records += read_index(self._store, note).count
+        count = read_whole(self._store, note).count
+        if count > self._roster.size:
+            raise LedgerCorrupt("people spent who are not known")
+        self._records += count
         if self._records > MOST_TOTAL_RECORDS:
             yield Finding("within-the-limits", line.position,
                           f"the vectors up to here hold more than {MOST_TOTAL_RECORDS} records: "
@@ -78,8 +81,6 @@ class PeopleMatch:
         total[:len(before)] = before
         self._totals[scope] = total
         for first, taken, rounds in each_piece(self._store, note):
-            if first + len(taken) > len(total):
-                raise LedgerCorrupt("people spent who are not known")
             some = total[first:first + len(taken)]
             wrong = int(taken.min()) < 0 or int(taken.max()) > RECORD_UNITS
             if not wrong:

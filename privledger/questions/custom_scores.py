@@ -20,7 +20,8 @@ class CustomScores:
     Attributes:
         function: takes the features, shape (n_records, features), NaN where missing, and the
             target; returns one number per feature.
-        sensitivity: the largest change as a record comes or goes.
+        sensitivity: the largest change as a record comes or goes; in a ledger that protects
+            people, as everything of one person does.
         change: smallest and largest change as a record comes, in units of the sensitivity.
         why: why that holds; goes into the ledger.
     """

@@ -78,8 +78,7 @@ class Voices:
 
         Rounded up by as many roundings as it took, where there is more than one cell.
         """
-        total = np.zeros(len(self.who))
-        ones = np.zeros(len(self.who))
+        total, ones = np.zeros(len(self.who)), np.zeros(len(self.who))
         for array, clip, weight, one in zip(self.values, clips, weights, self.ones, strict=True):
             if one:  # last, as where records are added up
                 ones += np.square(array) * weight
@@ -110,8 +109,9 @@ def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDA
         values: of every block, clipped, (n,) or (n, width); None where every row counts one.
         people, mass: as in `Rows`. cells: cell of each row, or None.
     """
-    keys, place = _entries(people, n_people, cells, n_cells)
-    rows = np.bincount(place, minlength=len(keys))
+    keys, place = _entries(people, n_people, cells, n_cells,
+                           bare=all(array is None for array in values))
+    rows = np.bincount(place, minlength=len(keys)) if len(place) else np.ones_like(keys)
     who = keys if cells is None else keys // n_cells
     means = [_mean(array, place, rows, clip, manner.norm)
              for array, clip in zip(values, manner.clips, strict=True)]
@@ -128,18 +128,21 @@ def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDA
     return said if (factor == 1.0).all() else said.scaled(factor)
 
 
-def _entries(people: NDArray[np.int32], n_people: int, cells: Ints | None,
-             n_cells: int) -> tuple[Ints, Ints]:
-    """Keys (person * n_cells + cell) that occur, rising, and where each row's stands there."""
+def _entries(people: NDArray[np.int32], n_people: int, cells: Ints | None, n_cells: int,
+             bare: bool) -> tuple[Ints, Ints]:
+    """Keys (person * n_cells + cell) that occur, rising, and where each row's stands there; the
+    latter is left out, of length 0, where nothing of the rows is averaged (`bare`)."""
     keys, size = people.astype(np.int64), n_people
     if cells is not None:
         keys, size = keys * n_cells + cells, n_people * n_cells
+    nothing = keys[:0]
     if size > _DENSE * len(keys) + 1024:
-        found, place = np.unique(keys, return_inverse=True)
-        return found, place
+        return (np.unique(keys), nothing) if bare else np.unique(keys, return_inverse=True)
     seen = np.zeros(size, dtype=np.bool_)
     seen[keys] = True
     found = np.flatnonzero(seen)
+    if bare:
+        return found, nothing
     rank = np.empty(size, dtype=np.int32 if len(found) < 2**31 else np.int64)
     rank[found] = np.arange(len(found), dtype=rank.dtype)
     return found, rank[keys].astype(np.int64)

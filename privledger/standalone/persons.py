@@ -85,7 +85,8 @@ class People:
         start = len(INDEX_MAGIC) + 16
         first, count = (int.from_bytes(index[at:at + 8], "little") for at in (start, start + 8))
         hashes = index[INDEX_HEAD:]
-        if (not index.startswith(INDEX_MAGIC) or first + count > MOST_RECORDS
+        if (not index.startswith(INDEX_MAGIC) or len(index) < INDEX_HEAD
+                or first + count > MOST_RECORDS
                 or len(hashes) != PIECE_HASH * -(-count // PIECE_WIDTH)):
             raise Bad("what is kept by people is damaged or too large")
         found: list[bytes | None] = []
@@ -100,7 +101,9 @@ class People:
     def batch(self, first: int, count: int, pieces: list[bytes | None]) -> None:
         """New people: behind those before, rising, nobody twice."""
         data = b"".join(piece or b"" for piece in pieces)
-        if first != self.size or len(data) != DIGEST_SIZE * count:
+        if first != self.size or any(
+                len(piece or b"") != DIGEST_SIZE * min(PIECE_WIDTH, count - number * PIECE_WIDTH)
+                for number, piece in enumerate(pieces)):
             raise Bad("a batch of people does not follow the one before")
         fresh = [data[at:at + DIGEST_SIZE] for at in range(0, len(data), DIGEST_SIZE)]
         if any(map(bytes.__ge__, fresh, fresh[1:])) or not self.seen.isdisjoint(fresh):

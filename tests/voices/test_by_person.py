@@ -263,3 +263,31 @@ def test_a_filter_with_samples_charges_people(make_ledger):
     assert len(spent) == len(table.held)
     assert (spent <= 1 << 52).all()
     assert set(rounds.tolist()) > {0, 4}  # a long vector fits never, a short one always
+
+
+@pytest.mark.parametrize(("rollover", "tables"), [
+    (0, 3), (2, 3), pytest.param(0, 2000, marks=pytest.mark.slow),
+    pytest.param(2, 2000, marks=pytest.mark.slow)])
+def test_what_people_really_send_stays_below_the_cap(make_ledger, monkeypatch, rollover, tables):
+    """Whole grid steps over the noise that is added: the truth, which the account must cover."""
+    sent = []
+    told = Q.Query.told
+
+    def heard(self, said, state):
+        cost = np.zeros(1000)
+        for array, recipe in zip(said.values, state.recipes, strict=True):
+            np.add.at(cost, said.who, (np.trunc(array / recipe.grid) / recipe.noise) ** 2)
+        sent.append(cost)
+        return told(self, said, state)
+
+    monkeypatch.setattr(Q.Query, "told", heard)
+    rng = np.random.default_rng(rollover)
+    most = 0.0
+    for _ in range(tables):
+        sent.clear()
+        table = People(False, [one for _ in range(4) for one in People.drawn(rng, False, 5).held])
+        if not table.held:
+            continue
+        filtered_fit(make_ledger, table.held, rollover)
+        most = max(most, float(sum(sent).max()))
+    assert 0.5 < most <= 1.5

@@ -23,6 +23,10 @@ MORE = {
     "entropy over leaves": (CLASSES, MultinomialForestClassifier(
         n_trees=2, variant="multinomial", impurity="entropy")),
     "samples": (NUMBER, SGBDTRegressor(n_trees=3, sampling_rate=0.3)),
+    "samples, ejected": (NUMBER, SGBDTRegressor(n_trees=3, individual_filter="gdp",
+                                                extra_rounds=2)),
+    "samples, rolled over": (CLASSES, SGBDTClassifier(n_trees=3, individual_filter="renyi",
+                                                      extra_rounds=2, rollover=True)),
     "samples of classes": (CLASSES, SGBDTClassifier(n_trees=3, sampling_rate=0.3)),
 }
 

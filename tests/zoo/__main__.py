@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import chain
 
-from tests.zoo.hunting import FAULTS, HUNTS, Outcome, as_row, honest, hunt
+from tests.zoo.hunting import FAULTS, HUNTS, Outcome, as_row, found_first, honest, hunt
 from tests.zoo.page import PAGE, table, written
 from tests.zoo.patching import TOOLS
 
@@ -27,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
                         help="faults whose name or family begins so; may be repeated")
     parser.add_argument("--tool", action="append", choices=TOOLS, default=[],
                         help="may be repeated (all that there are)")
+    parser.add_argument("--first", action="store_true", help="lockstep and the noise law only, "
+                        "the one that is meant for a fault first, until one of them notices")
     parser.add_argument("--honest", action="store_true", help="no fault: count false alarms")
     parser.add_argument("--json", action="store_true", help="one line for each outcome")
     parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
@@ -35,8 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     faults = [fault for fault in FAULTS if not options.only or any(
         fault.name.startswith(one) or fault.family.startswith(one) for one in options.only)]
     found = []
-    for outcome in (honest(tools, options.seed) if options.honest
-                    else hunt(faults, tools, options.seed)):
+    outcomes = (honest(tools, options.seed) if options.honest
+                else chain.from_iterable(found_first(fault, options.seed) for fault in faults)
+                if options.first else hunt(faults, tools, options.seed))
+    for outcome in outcomes:
         found.append(outcome)
         _said(outcome, options.json)
     if options.honest:

@@ -165,6 +165,21 @@ FAULTS: tuple[Fault, ...] = (
         "joint", (LOCK,),
         "The history says how many records the table has, which is private."),
     Fault(
+        "read-before-the-charge", "charge", RELEASE,
+        "        inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n"
+        "        return inside.read(",
+        "        inside.read(lambda rows: None, lambda nothing: None)\n"
+        "        inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n"
+        "        return inside.read(",
+        "joint", (LOCK, KIT),
+        "Rows are read before it is known whether the plan holds the release."),
+    Fault(
+        "settled-and-still-open", "replayed grant", SESSION,
+        "            self._inside.leave.over = True\n",
+        "            self._inside.leave.over = False\n",
+        "joint", (LOCK,),
+        "A grant that is settled answers what its plan still holds, and nobody writes it down."),
+    Fault(
         "refund-after-a-look", "refund", SESSION,
         "        kind = Settled if failed is None or self.touched else Aborted\n",
         "        kind = Settled if failed is None else Aborted\n",

@@ -28,8 +28,8 @@ FAULTS: tuple[Fault, ...] = (
         "The ledger of a plain table promises twice what the learner was given."),
     Fault(
         "always-a-simulation", "seeded noise", GUARDING,
-        "        mode=learner.mode, seed=(seed or 0) if simulated else None)\n",
-        '        mode="simulation", seed=seed or 0)\n',
+        "        mode=learner.mode, seed=(seed or 0) if simulated else None,",
+        '        mode="simulation", seed=seed or 0,',
         "joint-plain", (LOCK, KIT),
         "Noise on plain tables is drawn from a seed."),
     Fault(

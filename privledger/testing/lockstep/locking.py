@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from privledger.accounting import Relation, check_relation
+from privledger.accounting import UNITS, Relation, check_relation
 from privledger.errors import InvalidValue
 from privledger.noise.seeded import Generator, generator
 from privledger.plugins.learner import Priced
@@ -27,8 +27,6 @@ from privledger.testing.lockstep.worst_tables import climbing
 
 MOST_ROWS = 400
 """Of a searched table: every lock fits it three times."""
-
-UNITS = ("row", "person")
 
 SHRINKING = 0.5
 """Seconds spent on a smaller witness once a premise is broken."""

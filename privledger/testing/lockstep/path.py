@@ -15,8 +15,9 @@ from attrs import define, field
 from privledger.accounting import poisson_gaussian_rdp
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.testing.lockstep.kept import Broken, Run, Vector
+from privledger.testing.lockstep.laws import TOLERANCE
 from privledger.testing.lockstep.sampling import samples_of
-from privledger.testing.lockstep.shown import TOLERANCE, Shown
+from privledger.testing.lockstep.shown import Shown
 
 
 @define(eq=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from attrs import define, evolve, field
 
 from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.guard import Ledger, Session
+from privledger.guard.handle import _granted
+from privledger.guard.session import Granted
 from privledger.ledger import Budget
 from privledger.mechanisms import (
     Exponential,
@@ -48,23 +50,34 @@ class Prober(Recorder):
     Attributes:
         stop: number of the release after which the fit is stopped; -1 for never.
         last: number of releases after which the same is asked once more; -1 for never.
-        taken: what was released although it should have been refused.
+        before: number of releases before the one that the fit is stopped at; -1 for never.
+        taken: what was released or read although it should have been refused.
+        pending: the grant of that one, and what would have been asked.
     """
 
     stop: int = -1
     last: int = -1
+    before: int = -1
     taken: list[str] = field(factory=list)
+    pending: tuple[Granted, object, object] | None = None
 
     def release(self, real: Releasing, session: Session, mechanism: object, query: object,
                 named: dict[str, object]) -> object:
         """As `Recorder.release`; and then what nobody reserved."""
+        granted = _granted(session)
+        if len(self.releases) == self.before:
+            self.pending = granted, mechanism, query
+            raise _Stopped(STOPPED)
         found = Recorder.release(self, real, session, mechanism, query, named)
         if len(self.releases) == self.stop:
             raise _Stopped(STOPPED)
         if len(self.releases) == self.last:
             louder = louder_of(mechanism)
+            opened = granted.vault.opened
             if louder is not None and not _refused(real, session, louder, query, named):
                 self.taken.append("a release with less noise than reserved was answered")
+            elif granted.vault.opened > opened:
+                self.taken.append("rows were read for a release that was refused")
             try:
                 Recorder.release(self, real, session, mechanism, query, named)
             except PrivledgerError:
@@ -111,6 +124,7 @@ def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]
         for found in uncovered(run):
             yield Broken("P7", count - 1, found.why)
     yield from _over(again)
+    yield from _left_over(fitting, table, rng, count)
     if not fitting.plain:
         yield from _twice(fitting, table, rng, whole.spent,
                           several=sum(not one.trial for one in whole.grants) > 1)
@@ -135,10 +149,8 @@ def _probe(fitting: Fitting, table: Example, prober: Prober) -> Run:
 
 def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: Run,
              place: int) -> Iterator[Broken]:
-    """A fit that stops after a release: nothing is handed back of what was touched, and what is
-    left of the plan is not answered any more."""
-    stopped = Prober(_tap(rng), stop=place)
-    run = _probe(fitting, table, stopped)
+    """A fit that stops after a release: nothing is handed back of what was touched."""
+    run = _probe(fitting, table, Prober(_tap(rng), stop=place))
     if len(run.releases) < place:
         return
     own = run.grants[run.releases[place - 1].grant]
@@ -150,7 +162,6 @@ def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: Run,
     if (place == 1 and not 0 < run.spent <= whole.spent) or (
             single and run.spent != whole.spent):
         yield Broken("P7", place - 1, "a fit that was stopped costs nothing, or more than a whole")
-    yield from _over(stopped, [one.mechanism for one in whole.releases[place:]])
 
 
 def _metered(run: Run) -> Iterator[Broken]:
@@ -161,18 +172,30 @@ def _metered(run: Run) -> Iterator[Broken]:
         yield Broken("P7", -1, f"a meter admits {why}")
 
 
-def _over(prober: Prober, others: Sequence[object] = ()) -> Iterator[Broken]:
-    """A grant that is settled answers nothing.
+def _left_over(fitting: Fitting, table: Example, rng: Generator, count: int) -> Iterator[Broken]:
+    """What a grant still held when it was settled is lost with it."""
+    if count < 2:
+        return
+    prober = Prober(_tap(rng), before=int(rng.integers(1, count)))
+    _probe(fitting, table, prober)
+    if prober.pending is None:
+        return
+    granted, mechanism, question = prober.pending
+    if granted.receipt is None:
+        return  # of a trial, or of a grant that is open: others look at these
+    try:
+        granted.release(mechanism, question)
+    except PrivledgerError:
+        return
+    yield Broken("P7", prober.before, "a settled grant still answers")
 
-    Args:
-        others: nodes that its plan had left.
-    """
-    asked = [(place, one, mechanism) for place, one in enumerate(prober.releases)
-             for mechanism in dict.fromkeys((one.mechanism, *others))]
-    for place, one, mechanism in asked:
+
+def _over(prober: Prober) -> Iterator[Broken]:
+    """A grant that is settled answers nothing."""
+    for place, one in enumerate(prober.releases):
         granted = prober.grants[one.grant]
         try:
-            granted.release(mechanism, one.question)
+            granted.release(one.mechanism, one.question)
         except PrivledgerError:
             continue
         except Exception:

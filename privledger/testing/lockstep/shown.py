@@ -24,10 +24,13 @@ from privledger.mechanisms import (
 from privledger.questions.choice import Choice
 from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
 from privledger.testing.lockstep.kept import Broken, Chosen, ChosenSet, Release, Responses
-from privledger.testing.lockstep.laws import Loss, response_loss, selection_loss, set_loss
-
-TOLERANCE = 1e-9
-"""Relative room for float errors of the laws; honest ratios do not pass it."""
+from privledger.testing.lockstep.laws import (
+    TOLERANCE,
+    Loss,
+    response_loss,
+    selection_loss,
+    set_loss,
+)
 
 
 LEAST = 1e-7
