@@ -19,7 +19,7 @@ from privledger.questions.query import Query, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
 from privledger.testing.lockstep.kept import Added, Broken, Floats, Ints, Run
-from privledger.testing.lockstep.shown import TOLERANCE
+from privledger.testing.lockstep.laws import TOLERANCE
 
 
 def ratio_of(added: Added, node: object) -> float:

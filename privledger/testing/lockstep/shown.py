@@ -32,7 +32,6 @@ from privledger.testing.lockstep.laws import (
     set_loss,
 )
 
-
 LEAST = 1e-7
 """Nats that a leaf must show to count: what is equal on both tables shows none at all."""
 
