@@ -10,6 +10,7 @@ This runs at the owner's side, before the guard. Errors name the column and the 
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.people.grouping import grouped, text_keys
-from privledger.people.spelling import Misspelt, spelt
+from privledger.people.spelling import MOST_LETTERS, Misspelt, spelt
 
 _ABSENT = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _INTEGERS, _FLOATS, _TEXTS = (int, np.integer), (float, np.floating), (str,)
@@ -90,11 +91,10 @@ def _one_column(values: object, column: str) -> Cells:
     mask = getattr(values, "mask", None)
     if isinstance(values, np.ma.MaskedArray) and np.any(mask):
         raise refused(column, "an id is missing")
-    try:
+    array = None
+    with contextlib.suppress(ValueError, TypeError, OverflowError):  # their texts may hold ids
         array = _array(values)
-    except (ValueError, TypeError, OverflowError):
-        raise refused(column, "one column of single cells is needed") from None
-    if array.ndim != 1:
+    if array is None or array.ndim != 1:
         raise refused(column, "one column of single cells is needed")
     return array
 
@@ -184,5 +184,8 @@ def _check_kinds(values: list[object], column: str) -> bool:
 def _number(value: object, column: str) -> str:
     """One number of a mixed column; NaN and infinity are refused as in a column of floats."""
     if isinstance(value, _INTEGERS):
-        return str(int(value))
+        number = int(value)
+        if abs(number) >= 10**MOST_LETTERS:  # Python would not write it, and say so
+            raise refused(column, f"an id has at most {MOST_LETTERS} characters")
+        return str(number)
     return str(int(_whole_floats(np.asarray([value]), column)[0]))

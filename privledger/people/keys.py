@@ -100,7 +100,8 @@ def read_people_key(path: str | os.PathLike[str]) -> PeopleKey:
         # Without waiting for a pipe's other end; what is no file is refused below.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
-        raise InvalidValue("people key file", name, "a file that can be read") from None
+        # Not what was given: it may be the key itself, by mistake.
+        raise InvalidValue("people key file", "a path", "of a file that can be read") from None
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import unicodedata
 import uuid
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.people.grouping import grouped, text_keys
 from privledger.people.ids import persons
+from privledger.people.spelling import Misspelt, spelt
 
 pandas = pytest.importorskip("pandas")
 
@@ -71,6 +73,7 @@ NO_IDS = {
     "nothing": (None, "one column"),
     "a number": (17, "one column"),
     "too long": (["a" * 1001], "at most 1000"),
+    "a number that Python does not write": ([10**5000, 1], "at most 1000"),
     "half a letter": (["a\ud800"], "valid Unicode"),
 }
 
@@ -99,6 +102,33 @@ def test_one_person_however_the_id_is_written():
              pandas.Series([17]), pandas.Series(["17"]), pandas.array([17], dtype="Int64"),
              pandas.Series(["17"], dtype="category"), np.array(["17"])]
     assert {persons(one).ids for one in kinds} == {("17",)}
+
+
+@pytest.mark.parametrize("values", [
+    ["\u00e1b", "a\u0301b", "a\u200d\u0301b", "a\x00\u0301b"],  # a mark between letter and accent
+    ["anna", "anna\ufe0f", "an\u034fna", "anna\u3164", "\u180banna", "anna\u2800", "an\u17b4na"],
+    ["a-1", "a\u20101", "a\u20111", "a\u20131", "a\u22121"], ["-17", "\u221217", "\u201317.0"],
+    ["o'brien", "O\u2019Brien", "o\u02bcbrien"], ["irem", "\u0130REM", "\u0131rem", "IREM"],
+    ["a\u1f80\u0301", "a\u1f00\u0345\u0301"],
+], ids=["joined", "hidden", "dashes", "minus", "quotes", "dotless", "greek"])
+def test_what_looks_the_same_is_one_person(values):
+    """Each was two people once: one person with two caps."""
+    assert len(persons(values).ids) == 1
+
+
+@pytest.mark.parametrize("codes", [
+    range(0x600), pytest.param(range(0x600, 0x20000), marks=pytest.mark.slow)])
+def test_a_spelling_is_its_own_and_that_of_every_form(codes):
+    for code in codes:
+        for text in (f"a{chr(code)}b", f"a{chr(code)}\u0301"):
+            try:
+                found = spelt(text)
+            except Misspelt:
+                continue
+            forms = [unicodedata.normalize(form, text) for form in ("NFD", "NFC", "NFKC", "NFKD")]
+            if "\u0345" not in forms[0]:  # the capital of that mark is a letter of its own
+                forms += [text.upper(), text.lower()]
+            assert {spelt(one) for one in (found, *forms)} == {found}
 
 
 def test_different_ids_stay_apart():
@@ -136,3 +166,19 @@ def test_the_ends_of_a_type_are_numbers_like_others(dtype):
 
 def test_nothing_is_shown():
     assert repr(persons([17])) == "Persons(private)"
+
+
+def chained(error):
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("name", NO_IDS)
+def test_no_exception_behind_a_refusal_holds_an_id(name):
+    """Python's own errors keep what they were about, and a chain keeps them."""
+    with pytest.raises(pl.errors.DataError) as caught:
+        persons(NO_IDS[name][0], "member")
+    for error in chained(caught.value):
+        assert isinstance(error, pl.errors.DataError | Misspelt), type(error)
+        assert not getattr(error, "__notes__", None)

@@ -65,3 +65,28 @@ def test_neither_folder_nor_pipe_nor_nothing_is_a_key(tmp_path):
     for given in (b"short", 17, None, bytearray(32)):
         with pytest.raises(pl.errors.InvalidValue):
             people_key(given)
+
+
+def test_a_key_given_for_its_path_is_not_quoted(tmp_path):
+    for given in ("ab" * 32, tmp_path / ("ab" * 32), "ab" * 3000, "privledger\0" + "ab" * 32):
+        with pytest.raises(pl.errors.InvalidValue) as caught:
+            people_key(given)
+        chain = caught.value
+        assert "abab" not in f"{chain!r}{chain.args}{vars(chain)}"
+
+
+def test_nothing_that_a_learner_holds_leads_to_the_key_or_to_people():
+    from privledger.guard.enrolling import Enrolling, Standing
+    from privledger.people.ids import Persons
+    from tests.guard.test_capabilities import WIDE, reached
+
+    schema = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e9, 1e-6), filter="gdp", unit="person",
+                              people_key=b"k" * 32)
+    data = ledger.protect({"x": [0.5, 0.1, 0.2]}, schema=schema, people=[17, 17, 4])
+    scope = data.ledger.open_scope(pl.IndividualFilter("gdp", 1e-6))
+    with data.ledger.request(pl.Repeat(WIDE, 2), data) as session:
+        session.release(WIDE, data.count())
+        found = reached(data, data.ledger, session, scope, data.rows_per_person([2]),
+                        data.poisson(0.5), data.partition(3))
+    assert not [one for one in found if isinstance(one, PeopleKey | Enrolling | Standing | Persons)]
