@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -50,7 +49,7 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         None, budget=pl.Budget(learner.epsilon, learner.delta), relation=learner.relation,
         mode=learner.mode, seed=(seed or 0) if simulated else None,
         unit="person" if schema.person else "row",
-        people_key=os.urandom(32) if schema.person else None)
+        people_key=pl.plugins.passing_people_key() if schema.person else None)
     # Which relation and which table a learner is for is part of what it is, not of its data.
     data = ledger.protect(X, y, schema, public_features=learner.relation == "replace_label",
                           unlabelled=getattr(learner, "unlabelled", False))

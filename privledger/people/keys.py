@@ -74,6 +74,11 @@ class PeopleKey:
         raise TypeError("a key of people cannot be pickled: another process opens its file")
 
 
+def passing_people_key() -> PeopleKey:
+    """A key that nobody gets: for a ledger in memory, in which nobody is ever looked up."""
+    return PeopleKey(secrets.token_bytes(2 * LEAST))
+
+
 def people_key(given: object) -> PeopleKey:
     """A key from what an owner gives: a file's path, bytes, or a key.
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from privledger.testing.distances import Finding
+from privledger.testing.distances import FALSE_ALARM, Finding, kolmogorov
 from privledger.testing.sampler_laws import Bench
 
 _DIGITS = 70
@@ -54,3 +54,46 @@ def _edges(bench: Bench, law: Literal["gaussian", "laplace"],
         wrong += int((found != np.array(steps)).sum())
         draws += len(words)
     return Finding(float(wrong), 0.0, draws)
+
+
+def choice_edges(bench: Bench) -> list[Finding]:
+    """How many words beside an edge between two candidates choose another one than the law says.
+
+    Candidates down to a chance of 2^-62, where a sum of floats, or a uniform of few bits, ends.
+    """
+    wrong = draws = 0
+    with decimal.localcontext() as context:
+        context.prec = _DIGITS
+        for far, weights in ((tuple(range(0, 43, 3)), (1,) * 15), ((40, 0, 33), (7, 3, 1 << 20)),
+                             ((0, 0.1, 0.7, 25), (5, 1, 1, 900))):
+            masses = [weight * (-Decimal(one)).exp()
+                      for one, weight in zip(far, weights, strict=True)]
+            words, places, upto = [], [], Decimal(0)
+            for place, mass in enumerate(masses[:-1]):
+                upto += mass
+                edge = int(upto / sum(masses) * 2**64)
+                words += [edge - 1, edge + 1]
+                places += [place, place + 1]
+            scores = np.array([-float(one) for one in far])
+            starts = np.arange(len(words) + 1, dtype=np.int64) * len(far)
+            source, _ = bench.over(np.array(words, dtype=np.uint64))
+            found = source.choose(np.tile(scores, len(words)),
+                                  np.tile(np.array(weights, dtype=np.int64), len(words)),
+                                  starts, 1.0) - starts[:-1]
+            wrong += int((found != np.array(places)).sum())
+            draws += len(words)
+    return [Finding(float(wrong), 0.0, draws)]
+
+
+def far_tails(bench: Bench) -> list[Finding]:
+    """Laplace draws whose first word is zero: the other words decide, and by the same law.
+
+    -log of a uniform number below 2^-63 is 63 log 2 and one more exponential draw.
+    """
+    size = 200  # all of them are decided by exact arithmetic, which takes its time
+    source, _ = bench.over(np.zeros(size, dtype=np.uint64))
+    beyond = source.laplace(2.0**40, size) / 2.0**40 - 63 * np.log(2.0)
+    distance = kolmogorov(beyond, lambda x: -np.expm1(-np.maximum(x, 0.0)),
+                          lambda x: -np.expm1(-np.maximum(x, 0.0)))
+    # Dvoretzky, Kiefer, Wolfowitz, with Massart's constant: two-sided.
+    return [Finding(distance, float(np.sqrt(np.log(2 / FALSE_ALARM) / (2 * size))), size)]

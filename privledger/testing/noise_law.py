@@ -37,6 +37,8 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "gaussian": sampler_laws.gaussian,
     "laplace": sampler_laws.laplace,
     "rounding-edges": edge_laws.rounding_edges,
+    "far-tails": edge_laws.far_tails,
+    "choice-edges": edge_laws.choice_edges,
     "bernoulli": sampler_laws.bernoulli,
     "uniform": sampler_laws.uniform,
     "exponential": sampler_laws.exponential,

@@ -119,6 +119,21 @@ class Responses:
 Draw: TypeAlias = Additive | Coins | Words | Below | Chosen | ChosenSet | Responses
 
 
+@frozen(eq=False)
+class Added:
+    """What each record, or person, adds to one release of sums, in widths of its noise.
+
+    Attributes:
+        l1: sum of |steps| / noise of each, shape (records or people,).
+        l2: sum of (steps / noise)^2 of each.
+        longest: norm of one row's part in one block over the block's bound, the largest.
+    """
+
+    l1: Floats
+    l2: Floats
+    longest: float = 0.0
+
+
 @define(eq=False)
 class Release:
     """One release: what was asked, what was charged, what was drawn, and what was said.
@@ -131,6 +146,7 @@ class Release:
         draws: made inside this call.
         truth: what the guard itself answered; `answer`: what the learner was handed.
         failed: class of the error, or an empty text.
+        added: what each adds, once for each time that sums were made; in runs without noise.
     """
 
     grant: int
@@ -142,6 +158,7 @@ class Release:
     truth: object = None
     answer: object = None
     failed: str = ""
+    added: list[Added] = Factory(list)
 
 
 @define(eq=False)

@@ -14,12 +14,13 @@ from privledger.testing.examples import Example
 from privledger.testing.lockstep.answering import answered
 from privledger.testing.lockstep.coining import uncoined
 from privledger.testing.lockstep.covering import uncovered
+from privledger.testing.lockstep.each_one import beyond, unpaid
 from privledger.testing.lockstep.kept import Broken, Run
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.path import Path
 from privledger.testing.lockstep.replay import AMPLE, Fitting
 from privledger.testing.lockstep.sampling import Samples
-from privledger.testing.lockstep.shown import Shown, paid, shown
+from privledger.testing.lockstep.shown import Shown, paid, scattered, shown
 from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import miscounted
 
@@ -85,10 +86,12 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
         seen = Shown() if wrong or each[0].failed else shown(*each)
         found.append(seen)
         broken += paid(place, seen, samples.inside(larger.releases[place]))
+        broken += scattered(place, each[1], seen, fitting.relation,
+                            by_person=real.by_person)
     for run in (real, quiet, twin):
         broken += uncovered(run)
     broken += [*uncoined(larger), *miscounted(real), *promised(fitting, real),
-               *arrived(quiet, twin)]
+               *arrived(quiet, twin), *beyond(quiet), *beyond(twin), *unpaid(quiet)]
     path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
     if not broken and not twin.failed:
         broken += path.judged(quiet, twin, found)

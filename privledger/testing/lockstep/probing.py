@@ -24,6 +24,7 @@ from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect, recording
 from privledger.testing.lockstep.covering import uncovered
 from privledger.testing.lockstep.kept import Broken, Run
+from privledger.testing.lockstep.metering import overdrawn
 from privledger.testing.lockstep.replay import (
     AMPLE,
     Fitting,
@@ -112,7 +113,9 @@ def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]
     if whole.failed or not whole.releases:
         return
     count = len(whole.releases)
-    yield from _stopped(fitting, table, rng, whole.spent, int(rng.integers(1, count + 1)))
+    yield from _metered(whole)
+    for place in dict.fromkeys((1, int(rng.integers(1, count + 1)))):
+        yield from _stopped(fitting, table, rng, whole, place)
     again = Prober(_tap(rng), last=count)
     run = _probe(fitting, table, again)
     for text in again.taken:
@@ -144,7 +147,7 @@ def _probe(fitting: Fitting, table: Example, prober: Prober) -> Run:
     return run
 
 
-def _stopped(fitting: Fitting, table: Example, rng: Generator, spent: float,
+def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: Run,
              place: int) -> Iterator[Broken]:
     """A fit that stops after a release: nothing is handed back of what was touched."""
     run = _probe(fitting, table, Prober(_tap(rng), stop=place))
@@ -154,8 +157,19 @@ def _stopped(fitting: Fitting, table: Example, rng: Generator, spent: float,
     if own.status in ("aborted", "granted") and not own.trial:
         yield Broken("P7", place - 1, "a grant that was stopped after a release is "
                                       f"{own.status}: its charge does not stand")
-    if place == 1 and not 0 < run.spent <= spent:
+    # What a single grant costs was said before its first release.
+    single = len(run.grants) == len(whole.grants) == 1
+    if (place == 1 and not 0 < run.spent <= whole.spent) or (
+            single and run.spent != whole.spent):
         yield Broken("P7", place - 1, "a fit that was stopped costs nothing, or more than a whole")
+
+
+def _metered(run: Run) -> Iterator[Broken]:
+    """No meter admits what a plan of the nodes of this fit does not hold."""
+    nodes = {one.mechanism: louder_of(one.mechanism) for one in run.releases if not one.failed}
+    known = {node: other for node, other in nodes.items() if other is not None}
+    for why in overdrawn(known, known.values())[:1]:  # type: ignore[arg-type]
+        yield Broken("P7", -1, f"a meter admits {why}")
 
 
 def _left_over(fitting: Fitting, table: Example, rng: Generator, count: int) -> Iterator[Broken]:

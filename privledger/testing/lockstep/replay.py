@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,7 +32,8 @@ from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
 from privledger.testing.lockstep import rereading
 from privledger.testing.lockstep.digest import Digester
-from privledger.testing.lockstep.kept import Grant, Release, Run
+from privledger.testing.lockstep.each_one import watched
+from privledger.testing.lockstep.kept import Added, Grant, Release, Run
 from privledger.testing.lockstep.tap import Tap
 from privledger.testing.replaying import facts_of
 from privledger.testing.structure import table_probes
@@ -64,13 +65,14 @@ class Recorder:
     digester: Digester = field(factory=Digester)
     inside: int = 0
     protected: list[Dataset] = field(factory=list)
+    added: list[Added] = field(factory=list)
 
     def release(self, real: Releasing, session: Session, mechanism: object, query: object,
                 named: dict[str, object]) -> object:
         """One release by the guard, kept; and what the learner is handed."""
         granted = _granted(session)
         log, place = granted._inside.log, len(self.releases)
-        noted, drawn = len(log), len(self.tap.draws)
+        noted, drawn, added = len(log), len(self.tap.draws), len(self.added)
         asked = self.digester.of(mechanism, query, sorted(named.items()))
         one = Release(self._grant(granted), asked, query, mechanism)
         self.releases.append(one)
@@ -82,7 +84,7 @@ class Recorder:
             raise
         finally:
             self.inside -= 1
-            one.draws = self.tap.draws[drawn:]
+            one.draws, one.added = self.tap.draws[drawn:], self.added[added:]
             one.charged = charged_since(log, noted)
             one.digest += self.digester.of(one.charged)
         one.answer = one.truth
@@ -168,7 +170,8 @@ class Fitting:
         recorder, run = Recorder(tap, told), Run(
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
-        with repeatable(self.seed), tapped(recorder), recording() as asked:
+        watching = watched(recorder.added) if tap.quiet else nullcontext()
+        with repeatable(self.seed), tapped(recorder), watching, recording() as asked:
             try:
                 fitted = self.fitted(table)
             except Exception as error:

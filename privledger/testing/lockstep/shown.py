@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 
+from privledger.accounting import Relation
 from privledger.mechanisms import (
     Exponential,
     Gaussian,
@@ -20,6 +21,7 @@ from privledger.mechanisms import (
     RandomizedResponse,
     TopK,
 )
+from privledger.questions.choice import Choice
 from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
 from privledger.testing.lockstep.kept import Broken, Chosen, ChosenSet, Release, Responses
 from privledger.testing.lockstep.laws import (
@@ -29,6 +31,9 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
+
+LEAST = 1e-7
+"""Nats that a leaf must show to count: what is equal on both tables shows none at all."""
 
 
 @frozen
@@ -40,6 +45,7 @@ class Shown:
         squared: mu squared of a Gaussian, else 0.
         ratio: of the loss to the node's own price; 1 is what was paid for.
         why: what is wrong with the outcomes themselves, empty for nothing.
+        leaves: in how many leaves a choice shows anything.
     """
 
     up: float = 0.0
@@ -47,6 +53,7 @@ class Shown:
     squared: float = 0.0
     ratio: float = 0.0
     why: str = ""
+    leaves: int = 0
 
     @property
     def nothing(self) -> bool:
@@ -119,7 +126,7 @@ def _of_choice(node: object, loss: Loss) -> Shown:
         ratio = max(up, down) / node.epsilon
     else:
         return Shown(why="a choice was made under another node")
-    return Shown(up, down, 0.0, ratio)
+    return Shown(up, down, 0.0, ratio, leaves=int(np.count_nonzero(loss.width > LEAST)))
 
 
 def paid(place: int, found: Shown, inside: bool) -> Iterator[Broken]:
@@ -134,3 +141,15 @@ def paid(place: int, found: Shown, inside: bool) -> Iterator[Broken]:
         yield Broken("P5", place, "a record outside of the sample moves the answer")
     elif not found.ratio <= 1 + TOLERANCE:
         yield Broken("P3", place, f"the loss is {found.ratio:.6g} times the node's price")
+
+
+def scattered(place: int, one: Release, found: Shown, relation: Relation, *,
+              by_person: bool) -> Iterator[Broken]:
+    """P3 of leaves: a record lies in one, and a person speaks in one where impurities are told.
+
+    One that is replaced leaves one leaf and comes into another.
+    """
+    alone = isinstance(one.question, Choice) and one.question.score in ("gini", "entropy")
+    most = 1 if relation == "add_remove" else 2
+    if (alone or not by_person) and found.leaves > most:
+        yield Broken("P3", place, f"one record shows in {found.leaves} leaves of a choice")
