@@ -17,7 +17,8 @@ from privledger.tables.weighing import ONE
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-_SHIFT = ONE.bit_length() - 1
+_SHIFT = 16
+_PIECE = (1 << _SHIFT) - 1
 
 
 def weighted_score(score: str, row: Floats, in_keys: Callable[[Floats], NDArray[np.integer]],
@@ -104,5 +105,9 @@ def _pairs(labels: Ints, mass: Ints) -> int:
 
 
 def _dot(left: Ints, right: Ints) -> int:
-    """Sum of products, exactly: each half fits in 64 bits for 2^21 people."""
-    return (int(left @ (right >> _SHIFT)) << _SHIFT) + int(left @ (right & (ONE - 1)))
+    """Sum of products, exactly, of steps of up to 2^26 people; `right` is not negative."""
+    total = shift = 0
+    while right.any():  # sixteen bits of it at a time: a piece's sum fits in 64
+        total += int(left @ (right & _PIECE)) << shift
+        right, shift = right >> _SHIFT, shift + _SHIFT
+    return total

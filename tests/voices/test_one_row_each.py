@@ -73,3 +73,46 @@ def test_a_fit_is_the_same_to_the_last_bit(make_ledger, name, relation):
     by_row = fitted(learner, schema, relation, make_ledger, None)
     by_person = fitted(learner, schema, relation, make_ledger, np.arange(n))
     np.testing.assert_equal(by_person, by_row)
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("gdp", 1.0), ("renyi", 1.0), ("renyi", 0.4)])
+def test_filters_parts_samples_and_late_rows_are_the_same_to_the_last_bit(make_ledger, kind, rate):
+    found = [_everything(make_ledger, kind, rate, people) for people in (False, True)]
+    np.testing.assert_equal(found[1], found[0])
+
+
+def _everything(make_ledger, kind, rate, by_person):
+    rng, pair, noise = np.random.default_rng(0), pl.Gaussian(3.0, (0.5, 0.5)), pl.Gaussian(20.0)
+    ledger = make_ledger(mode="simulation", seed=4, filter="gdp" if kind == "gdp" else "rdp",
+                         **({} if kind == "gdp" else {"order": 8.0}),
+                         **(PERSON if by_person else {}))
+
+    def rows(n, first):
+        X, y = kept_learners.table(NUMBER, n, int(rng.integers(100)))
+        ids = {"people": [f"p{one * 7919 % 1000}" for one in range(first, first + n)]}
+        return (X, y), ids if by_person else {}
+
+    (X, y), ids = rows(60, 0)
+    data = ledger.protect(X, y, NUMBER, **ids)
+    node = pl.IndividualFilter(kind, 0.5, 0.0 if kind == "gdp" else 8.0, pl.Repeat(
+        pair if rate == 1 else pl.PoissonSample(rate, pair), 6))
+    answers = []
+    name = next(column.name for column in NUMBER.features if column.kind == "numeric")
+    edges = data.cells(name, [0.0])
+    blocks = pl.questions.Ones(), pl.questions.ColumnValue(name, 0.0, 1.0)
+    with ledger.request(node, data) as session:
+        inside = session.filtered(node)
+        for _ in range(6):
+            handle = inside if rate == 1 else inside.poisson(rate)
+            answers += session.release(pair, handle.query(blocks, edges),
+                                       rollover=2 if rate == 1 else 0)
+    (X, y), ids = rows(5, 60)
+    data = ledger.append(data, X, y, **ids)
+    plan = pl.Sequential([pl.Parallel([noise] * edges.count), pl.Parallel(
+        [pl.PoissonSample(0.3, noise)] * 3, "iid_per_record")])
+    if kind != "gdp":
+        with ledger.request(plan, data) as session:
+            parts, coins = data.partition(edges), data.partition(3)
+            answers += [session.release(noise, parts[at].sum(name)) for at in range(edges.count)]
+            answers += [session.release(noise, coins[at].poisson(0.3).count()) for at in range(3)]
+    return [np.asarray(one).tolist() for one in answers], ledger.spent
