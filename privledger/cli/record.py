@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CONFIDENTIAL_PERSON = ("confidential, for this person and for auditors: what somebody spent "
                        "depends on private data")
+CONFIDENTIAL_PEOPLE = "confidential, for auditors: what a person spent depends on private data"
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
 UNKNOWN = ("this ledger never counted the table's records: it cannot tell whether there is such a "
            "record; every one that is there was charged this")
@@ -53,10 +54,10 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
         spend = opened.record(row, data)
         receipt = opened.receipt.as_dict()
         rule = opened.state.rule
-        unit = rule.unit if rule else ""
+        unit, of_people = rule.unit if rule else "", opened.unit == "person"
         simulated = opened.mode != "private"
     emit(format_, record_dict(spend, unit, simulated) | {"receipt": receipt},
-         lambda out: render_record(out, spend, unit, simulated))
+         lambda out: render_record(out, spend, unit, simulated, of_people))
 
 
 def _person(ledger: str, person: str, people_key: str | None, format_: str,
@@ -122,11 +123,13 @@ def record_dict(spend: RecordSpend, unit: str, simulated: bool) -> dict[str, Any
     }
 
 
-def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool) -> None:
-    """One line per grant."""
-    out.print(text(f"record {spend.row} of {spend.data}: {charge(spend.total)} {unit} spent",
+def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
+                  of_people: bool = False) -> None:
+    """One line per grant; in a ledger of people `spend.row` is a person's place."""
+    who = "the person at place" if of_people else "record"
+    out.print(text(f"{who} {spend.row} of {spend.data}: {charge(spend.total)} {unit} spent",
                    "bold"))
-    out.print(text(CONFIDENTIAL, YELLOW))
+    out.print(text(CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL, YELLOW))
     if not spend.known:
         out.print(text(UNKNOWN, YELLOW))
     if simulated:

@@ -10,7 +10,7 @@ import click
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.printing import RED, YELLOW, charge, grid, text
-from privledger.cli.record import CONFIDENTIAL
+from privledger.cli.record import CONFIDENTIAL, CONFIDENTIAL_PEOPLE
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
 from privledger.ledger.view import view_of
@@ -63,7 +63,7 @@ def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, persons
         people = highest_people(store, state, most) if persons and not findings else []
         unit = state.rule.unit if state.rule else ""
     if records or persons:
-        note(CONFIDENTIAL)
+        note(CONFIDENTIAL if records else CONFIDENTIAL_PEOPLE)
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "private": not simulated,
                    "findings": findings, "top": found, "unit": unit,
                    "records": rows if records else None,

@@ -180,6 +180,8 @@ def test_who_spent_most_over_all_tables(tmp_path, call):
     assert json.loads(call("record", place, first, "--format", "json").stdout)["total"] == (
         pytest.approx(totals[1]))
     assert call("top", place, "--records").exit_code == 2
+    for said in (call("top", place, "--people"), call("record", place, first)):
+        assert "what a person spent" in said.output and "record's" not in said.output
     page = tmp_path / "page.html"
     assert call("report", place, "-o", page, "--include-records").exit_code == 0
     assert "all tables" in page.read_text() and ABOUT in page.read_text()
