@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from privledger.noise.seeded import Generator, generator
+from privledger.errors import PrivledgerError
+from privledger.guard import Ledger
+from privledger.ledger import Budget
+from privledger.ledger.filters import KINDS
+from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.testing.examples import Example
+from privledger.testing.fitting import fresh, protect
 from privledger.testing.lockstep.kept import Broken
 from privledger.testing.lockstep.lock import steady_of
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.probing import probed
-from privledger.testing.lockstep.replay import Fitting
+from privledger.testing.lockstep.replay import Fitting, unit_of
+from privledger.testing.lockstep.rereading import reread
 from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.replaying import others_of
@@ -19,6 +26,7 @@ from privledger.testing.replaying import others_of
 def besides(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     """P1 on tables that share nothing, both verifiers on the histories, and P7."""
     yield from _far(fitting, table, rng)
+    yield from _charges(fitting, table)
     yield from losers_told(fitting, table, rng)
     yield from probed(fitting, table, rng)
 
@@ -39,3 +47,17 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
         # Draws are fresh: coins and words of other records are others.
         run = fitting.run(other, Tap(taps[2 + place % 2], script=tuple(first.draws)), told)
         yield from parted(real, run, f"with {name}", steady)
+
+
+def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:
+    """What every kind of filter books for the same plan is priced again by a second reader."""
+    if fitting.plain:
+        return
+    budget = Budget(float(fitting.learner.epsilon) * 8, min(8 * fitting.delta, 0.5))
+    for kind in KINDS:
+        with suppress(PrivledgerError), repeatable(fitting.seed):
+            # A filter may count no such plan, or have no theorem for the budget's delta.
+            ledger = Ledger.create(None, budget=budget, relation=fitting.relation, filter=kind,
+                                   mode="simulation", seed=0, **unit_of(table))
+            fresh(fitting.learner).fit(protect(ledger, table))
+            yield from reread(ledger)
