@@ -56,7 +56,7 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
         rule = opened.state.rule
         unit, of_people = rule.unit if rule else "", opened.unit == "person"
         simulated = opened.mode != "private"
-    emit(format_, record_dict(spend, unit, simulated) | {"receipt": receipt},
+    emit(format_, record_dict(spend, unit, simulated, of_people) | {"receipt": receipt},
          lambda out: render_record(out, spend, unit, simulated, of_people))
 
 
@@ -113,12 +113,14 @@ def _render_line(out: Console, line: Line) -> None:
     out.print(text(f"    {line.node}", "dim"))
 
 
-def record_dict(spend: RecordSpend, unit: str, simulated: bool) -> dict[str, Any]:
-    """A record's spend as JSON values."""
+def record_dict(spend: RecordSpend, unit: str, simulated: bool,
+                of_people: bool = False) -> dict[str, Any]:
+    """A record's spend as JSON values; in a ledger of people that of a person's place."""
+    notice = CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL
     return {
         "row": spend.row, "data": spend.data, "unit": unit, "total": spend.total,
         "private": not simulated, "known": spend.known,
-        "notice": CONFIDENTIAL if spend.known else f"{CONFIDENTIAL}; {UNKNOWN}",
+        "notice": notice if spend.known else f"{notice}; {UNKNOWN}",
         "lines": [_line(line) for line in spend.lines],
     }
 

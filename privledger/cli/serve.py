@@ -99,7 +99,8 @@ class Site:
         except PrivledgerError:
             return None  # no record at that position
         unit = self._state.rule.unit if self._state.rule else ""
-        return pages.record_page(spend, unit, self._token)
+        whose = "person" if self._state.unit == "person" else "record"
+        return pages.record_page(spend, unit, self._token, whose)
 
 
 def _count(text: str) -> int | None:

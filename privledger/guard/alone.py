@@ -66,13 +66,13 @@ def check_alone(state: State, scope: Scope, data: str) -> None:
     if lost >= RECORD_UNITS:
         raise NotGranted(
             f"scope {scope.name} is used up: grants that broke off count with their worst case, "
-            "and leave no record anything to pay with. Open another scope. Nothing was read")
+            "and leave nobody anything to pay with. Open another scope. Nothing was read")
 
 
 def _busy(scope: str, grants: tuple[str, ...], advice: str) -> ScopeBusy:
     return ScopeBusy(
         f"scope {scope}: {', '.join(grants)} is still open, and would count with its worst case "
-        f"for every record; {advice}. Nothing was read, nothing was charged", scope, grants)
+        f"for everybody; {advice}. Nothing was read, nothing was charged", scope, grants)
 
 
 def once_alone(history: History, scope: Scope, lines: Callable[[State], list[Event]],

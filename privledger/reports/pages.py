@@ -117,14 +117,15 @@ def plan_list(line: Outline) -> str:
     return "".join(found)
 
 
-def record_page(spend: RecordSpend, unit: str, token: str) -> str:
-    """What one record lost. CONFIDENTIAL."""
+def record_page(spend: RecordSpend, unit: str, token: str, whose: str = "record") -> str:
+    """What one record, or one person, lost. CONFIDENTIAL."""
     rows = [(text(line.grant), text(line.learner), Figure(line.amount).text(),
              Figure(line.cap).text(),
              "all" if line.rounds is None else str(line.rounds), text(line.basis))
             for line in spend.lines]
-    return page(f"record {spend.row} of {spend.data}",
-                '<p class="bad">CONFIDENTIAL: a record\'s spend depends on private data</p>'
+    who = "record" if whose == "record" else "the person at place"
+    return page(f"{who} {spend.row} of {spend.data}",
+                f'<p class="bad">CONFIDENTIAL: what a {whose} spent depends on private data</p>'
                 + ("" if spend.known else "<p>the table's records were never counted: every one "
                    "that is there was charged this</p>")
                 + f"<p>{Figure(spend.total, unit).text()} {text(unit)} spent</p>"
