@@ -356,7 +356,8 @@ def _column(value: Any, missing: bool, target: object) -> Column:
                           f"{', '.join(sorted(unknown))}")
     name = value["name"]
     check_provenance(f"column {name!r}", value.get("bounds_from", "public"))
-    role = value.get("role", "target" if target is not None and name == target else "feature")
+    usual = "identifier" if value["kind"] == "identifier" else "feature"
+    role = value.get("role", "target" if target is not None and name == target else usual)
     allowed = value.get("missing", missing and role == "feature")
     listed = value.get("categories")
     if isinstance(listed, str):  # its letters are no list
