@@ -127,7 +127,9 @@ def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
 def _descend(table: Floats, target: Floats, penalty: float) -> Floats:
     """Accelerated proximal steps of constant length (Beck, Teboulle 2009)."""
     n = table.shape[1]
-    step = 1.0 / max(float(np.linalg.eigvalsh(table.T @ table / n)[-1]), 1e-12)
+    # Both products have the same largest eigenvalue; the smaller one is found sooner.
+    product = table.T @ table if n <= len(table) else table @ table.T
+    step = 1.0 / max(float(np.linalg.eigvalsh(product / n)[-1]), 1e-12)
     weights = np.zeros(len(table))
     ahead, pace = weights, 1.0
     for _ in range(_ROUNDS):
