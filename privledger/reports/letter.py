@@ -83,8 +83,8 @@ def _odds(budget: Budget) -> str:
         f" With a chance of at most {exact(delta)} it may fail to hold.")
     return ("In other words: somebody who saw everything that came out, knew everything about "
             "everybody else, and had to guess between two possibilities that seemed equally likely "
-            f"before, would be right in at most {min(most, 100.0):g} of 100 cases. Without it, "
-            f"50.{chance}")
+            f"before, would be right in at most {exact(min(most, 100.0))} of 100 cases. Without "
+            f"it, 50.{chance}")
 
 
 def _limits() -> str:

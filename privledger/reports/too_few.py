@@ -8,6 +8,7 @@ from functools import singledispatch
 from privledger.facts.schema import Schema
 from privledger.graph import Node, PoissonSample, children
 from privledger.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, TopK
+from privledger.numerals import upward
 from privledger.rounding import exact
 
 SHARE = 0.1
@@ -55,4 +56,4 @@ def too_few(node: Node, schema: Schema) -> str | None:
     if schema.unit != "person" or people is None or not SHARE * people < noise < math.inf:
         return None
     return (f"too few people for anything to be learnt: {exact(people)} of them, and the quietest "
-            f"answer has noise as of {noise:.3g}")
+            f"answer has noise as of {upward(noise, 3)}")

@@ -132,6 +132,9 @@ NUMBERS = {
     "Group.rows": (lambda b, d, v: pl.nodes.Group(v, G), COUNT),
     "IndividualFilter.cap": (lambda b, d, v: pl.IndividualFilter("gdp", v), POSITIVE),
     "IndividualFilter.order": (lambda b, d, v: pl.IndividualFilter("renyi", 1.0, v), ORDER),
+    "RowsPerPersonCells.edges": (
+        lambda b, d, v: pl.questions.RowsPerPersonCells([v, 2.0]), FINITE),
+    "Dataset.rows_per_person.edges": (lambda b, d, v: d.rows_per_person([v, 2.0]), FINITE),
     "IntervalCells.edges": (lambda b, d, v: pl.questions.IntervalCells("size", [v, 2.0]), FINITE),
     "Laplace.scale": (lambda b, d, v: pl.Laplace(v), POSITIVE),
     "Laplace.l1_sensitivity": (lambda b, d, v: pl.Laplace(1.0, v), POSITIVE),
@@ -164,6 +167,8 @@ NUMBERS = {
     "Repeat.count": (lambda b, d, v: pl.Repeat(G, v), COUNT),
     "ReportNoisyMax.epsilon": (lambda b, d, v: pl.ReportNoisyMax(v), POSITIVE),
     "Schema.public_rows": (lambda b, d, v: pl.Schema.from_dict(schema_of(public_rows=v)),
+                           unless_none(COUNT)),
+    "Schema.public_people": (lambda b, d, v: pl.Schema.from_dict(schema_of(public_people=v)),
                            unless_none(COUNT)),
     "Schema.expected_rows": (lambda b, d, v: pl.Schema.from_dict(schema_of(
         expected_rows=v, expected_rows_provenance="public")), unless_none(COUNT)),
@@ -253,6 +258,8 @@ NO_NUMBERS = {
         "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
+    "ids of people: whole numbers are ids, and kinds of bad ones are in tests/people/test_ids.py": [
+        "Ledger.append.people", "Ledger.protect.people", "Ledger.record.person"],
     "private tables: checked against the schema, column by column (tests/facts, tests/tables)": [
         "Learner.fit.X", "Learner.fit.y", "Ledger.append.X", "Ledger.append.y",
         "Ledger.protect.X", "Ledger.protect.y", "encode_features.X"],

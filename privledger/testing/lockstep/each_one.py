@@ -14,6 +14,7 @@ import numpy as np
 
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.mechanisms import Gaussian, Laplace
+from privledger.numerals import upward
 from privledger.questions.one_voice import Voices
 from privledger.questions.query import Query, Summing
 from privledger.questions.sums import cell_sums
@@ -39,7 +40,7 @@ def beyond(quiet: Run) -> Iterator[Broken]:
         found = max((max(ratio_of(each, one.mechanism), each.longest) for each in one.added),
                     default=0.0)
         if not one.failed and not found <= 1 + TOLERANCE:
-            yield Broken("P3", place, f"somebody adds {found:.6g} times what the node pays for")
+            yield Broken("P3", place, f"somebody adds {upward(found)} times what the node pays for")
             return
 
 

@@ -14,6 +14,7 @@ from attrs import define, field
 
 from privledger.accounting import poisson_gaussian_rdp
 from privledger.ledger.individual import RECORD_UNITS
+from privledger.numerals import upward
 from privledger.testing.lockstep.kept import Broken, Run, Vector
 from privledger.testing.lockstep.laws import TOLERANCE
 from privledger.testing.lockstep.sampling import samples_of
@@ -54,7 +55,7 @@ class Path:
         elif self.delta == 0 and least > 0:
             self.ratio = max(up, down) / least
             if not self.ratio <= 1 + TOLERANCE:
-                yield Broken("P4", -1, f"the losses of a path are {self.ratio:.6g} times the "
+                yield Broken("P4", -1, f"the losses of a path are {upward(self.ratio)} times the "
                                        "charge")
 
 

@@ -21,6 +21,7 @@ from privledger.mechanisms import (
     RandomizedResponse,
     TopK,
 )
+from privledger.numerals import upward
 from privledger.questions.choice import Choice
 from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
 from privledger.testing.lockstep.kept import Broken, Chosen, ChosenSet, Release, Responses
@@ -140,7 +141,7 @@ def paid(place: int, found: Shown, inside: bool) -> Iterator[Broken]:
     elif not inside and not found.nothing:
         yield Broken("P5", place, "a record outside of the sample moves the answer")
     elif not found.ratio <= 1 + TOLERANCE:
-        yield Broken("P3", place, f"the loss is {found.ratio:.6g} times the node's price")
+        yield Broken("P3", place, f"the loss is {upward(found.ratio)} times the node's price")
 
 
 def scattered(place: int, one: Release, found: Shown, relation: Relation, *,
