@@ -30,6 +30,7 @@ MODE = 0o600
 
 _UNFINISHED = ".unfinished-"
 _PATIENCE = 1.0
+_TRIES = 16
 _LOGGED = b"\x02\x02"  # at byte 18: both versions of the file format that keeps a log (WAL)
 
 
@@ -48,10 +49,9 @@ def make_file(path: Path, first: Sequence[Entry]) -> None:
     with contextlib.suppress(OSError):
         for left in _unfinished(path):
             _remove_left(left)
-    beside = path.with_name(f"{_begin(path)}{token_hex(6)}")
     try:
         with registry():  # nobody here opens it before the maker's descriptor is closed
-            _write_and_link(beside, path, _content(first))
+            _placed(path, _content(first))
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -62,6 +62,23 @@ def make_file(path: Path, first: Sequence[Entry]) -> None:
     except OSError as error:
         raise LedgerError(f"{path} was made, but the disk did not confirm its name "
                           f"({error.strerror}); open it if it is there") from None
+
+
+def _placed(path: Path, content: bytes) -> None:
+    """Write and link; again if another maker took the unfinished file for one that was left.
+
+    It may do so in the moment before the file is locked. Then there was nothing to link.
+    """
+    for left in reversed(range(_TRIES)):
+        beside = path.with_name(f"{_begin(path)}{token_hex(6)}")
+        try:
+            return _write_and_link(beside, path, content)
+        except FileNotFoundError:
+            if os.path.lexists(path):
+                raise FileExistsError from None
+            if not left or not path.parent.is_dir():
+                raise
+    return None
 
 
 def _begin(path: Path) -> str:
