@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from privledger.errors import PrivledgerError
 from privledger.guard import Ledger
@@ -56,9 +55,11 @@ def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:
     # An ample budget admits what adds up badly; a tight one is where delta is made use of.
     for kind, factor in (("basic", AMPLE), *((kind, 8.0) for kind in KINDS)):
         budget = Budget(float(fitting.learner.epsilon) * factor, min(factor * fitting.delta, 0.5))
-        with suppress(PrivledgerError), repeatable(fitting.seed):
-            # A filter may count no such plan, or have no theorem for the budget's delta.
+        try:
             ledger = Ledger.create(None, budget=budget, relation=fitting.relation, filter=kind,
                                    mode="simulation", seed=0, **unit_of(table))
-            fresh(fitting.learner).fit(protect(ledger, table))
-            yield from reread(ledger)
+            with repeatable(fitting.seed):
+                fresh(fitting.learner).fit(protect(ledger, table))
+        except PrivledgerError:  # it counts no such plan, or has no theorem for this delta
+            continue
+        yield from reread(ledger)
