@@ -22,7 +22,7 @@ ROWS = {"x": [0.5]}
 SMALL = {
     "cpu_seconds": 0.5, "memory_mb": 1500, "threads": 20, "total_seconds": 0.5,
     "silence_seconds": 0.5, "message_mb": 2, "traffic_mb": 8, "plan_nodes": 20_000,
-    "pricing_seconds": 1.0,
+    "pricing_seconds": 0.3,
 }
 
 
