@@ -1,0 +1,23 @@
+"""A Poisson sample takes people whole: one coin for all rows of one person."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Column, Schema
+from privledger.guard.members import _drawn
+from privledger.noise.seeded import SeededSource
+from privledger.tables.chunk import Rows
+
+SCHEMA = Schema("t", (Column("x", "numeric", "feature", 0.0, 1.0),))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_all_rows_of_a_person_are_in_a_sample_or_none(seed):
+    people = np.repeat(np.arange(40, dtype=np.int32), 25)
+    rows = Rows(Columns(SCHEMA, (np.zeros(1000),), 1000), None, people=people)
+    drawn = _drawn(SeededSource(seed), 0.5, rows).reshape(40, 25)
+    assert (drawn == drawn[:, :1]).all()
+    assert 0 < drawn[:, 0].sum() < 40
