@@ -20,7 +20,7 @@ LEARNERS = Path(privledger_learners.__file__).parent
 LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
     "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "questions", "ledger",
-    "storage", "guard",
+    "kernels", "storage", "guard",
     "plugins", "models", "broker", "testing", "reports", "gate", "runs", "notebook", "plot", "cli",
     "pytest_plugin",
 )

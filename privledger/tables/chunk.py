@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
+from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns
+from privledger.noise.source import Coins, NoiseSource
 from privledger.tables.weighing import masses, people_in
+
+
+class Keep(Protocol):
+    """What a chunk keeps between the questions of one table, beside its columns.
+
+    All of it can be computed again, but for what is fixed.
+    """
+
+    def coins(self, what: object) -> Coins:
+        """Private coins of this chunk for `what`, the same whenever they are asked for."""
+
+    def fixed(self, what: object, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What `make` gave the first time that it was asked for, whatever moved since.
+
+        Raises:
+            DataError: it was there and is lost.
+        """
+
+    def matrix(self, bins: Bins, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Bin codes of every feature, shape (features, n_records)."""
+
+    def load(self, slot: str, what: object) -> tuple[int, NDArray[Any]] | None:
+        """The newest version that was stored under a slot for `what`, and its number."""
+
+    def store(self, slot: str, what: object, version: int, array: NDArray[Any]) -> None:
+        """Keep a version, instead of older ones."""
 
 
 @define(eq=False, repr=False)
@@ -29,17 +58,21 @@ class Rows:
         mass: what each row weighs in a choice, in steps of 1 / ONE, shape (n_records,); found
             once for the whole protected table, and kept by every part of it.
         n_people: how many people the whole protected table has; None where the unit is the row.
+        first: place of the first record in the protected table, where this is a chunk of it.
+        keep: what a chunk keeps between questions; None where the table is in memory.
     """
 
     features: Columns
     target: NDArray[Any] | None
-    source: Any = None
+    source: NoiseSource | None = None
     cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
     last: tuple[object, NDArray[Any]] | None = None
     parent: tuple[Rows, NDArray[Any]] | None = None
     people: NDArray[np.int32] | None = None
     mass: NDArray[np.int64] | None = None
     n_people: int | None = None
+    first: int = 0
+    keep: Keep | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.people is not None and self.mass is None:
@@ -58,10 +91,21 @@ class Rows:
         """The protected table that this one is a part of, or itself."""
         return self if self.parent is None else self.parent[0].whole
 
+    def coins(self, what: object) -> Coins:
+        """Where private coins for `what` come from: drawn once, and kept by whoever asks."""
+        if self.keep is not None:
+            return self.keep.coins(what)
+        assert self.source is not None
+        return self.source
+
+    def fixed(self, what: object, make: Callable[[Rows], NDArray[Any]]) -> NDArray[Any]:
+        """What `make` says of these records now, for as long as somebody holds on to it."""
+        return make(self) if self.keep is None else self.keep.fixed(what, lambda: make(self))
+
     def positions(self) -> NDArray[np.int64]:
         """Where these records stand in the order given to `protect`, shape (n_records,)."""
         if self.parent is None:
-            return np.arange(self.n, dtype=np.int64)
+            return np.arange(self.first, self.first + self.n, dtype=np.int64)
         table, members = self.parent
         found: NDArray[np.int64] = table.positions()[members]
         return found
