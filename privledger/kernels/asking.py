@@ -12,6 +12,7 @@ from privledger.kernels.members import Members
 from privledger.kernels.rounds import Purse, Round, admit, admit_people
 from privledger.ledger.individual import ScopeSpend
 from privledger.questions.cells import follows_records
+from privledger.questions.derivation import Derivation
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.one_voice import Voices
 from privledger.questions.query import Query
@@ -30,29 +31,51 @@ class Task:
         round: of the individual filter above the question; None where there is none.
     """
 
-    question: Any
-    state: Any
+    question: Sketching
+    state: State
     round: Round | None = None
+
+
+Sketch: TypeAlias = Any
+"""Whole numbers of some rows, as the kind of question has them."""
+
+
+State: TypeAlias = Any
+"""What `prepare` of the kind gave."""
+
+
+class Sketching(Protocol):
+    """What a task needs of a question."""
+
+    @property
+    def data(self) -> Derivation:
+        """Which records it is about."""
+
+    def sketch(self, chunk: Rows, state: State) -> Sketch:
+        """As `Question.sketch`."""
+
+    def merge(self, a: Sketch, b: Sketch) -> Sketch:
+        """As `Question.merge`."""
 
 
 class Chunks(Protocol):
     """A table in pieces, somewhere else."""
 
-    def ask(self, task: Task, members: Members, purse: Purse) -> Any:
+    def ask(self, task: Task, members: Members, purse: Purse) -> Sketch:
         """The merged sketch of all chunks, each of them taken once."""
 
 
 Held: TypeAlias = Rows | Chunks
 
 
-def ask(held: Held, task: Task, members: Members, purse: Purse) -> Any:
+def ask(held: Held, task: Task, members: Members, purse: Purse) -> Sketch:
     """The sketch of a whole table."""
     if isinstance(held, Rows):
         return answer(task, held, members, purse)
     return held.ask(task, members, purse)
 
 
-def answer(task: Task, rows: Rows, members: Members, purse: Purse) -> Any:
+def answer(task: Task, rows: Rows, members: Members, purse: Purse) -> Sketch:
     """The sketch of some rows."""
     question, state = task.question, task.state
     if isinstance(question, LabelQuery):  # positions are asked: who is behind them is public
@@ -65,7 +88,7 @@ def answer(task: Task, rows: Rows, members: Members, purse: Purse) -> Any:
     if whole:  # a part is a table of its own, so that only its records cost
         return question.sketch(members.of(question.data, rows) if steps else rows, state)
     if rows.people is not None:
-        return question.told(_voices(task, rows, members, purse), state)
+        return question.told(_voices(question, task, rows, members, purse), state)
     values = question.contributions(rows, state)
     mask = _mask(task, rows, members, purse, values)
     return question.sketch(rows, evolve(state, values=values, mask=mask))
@@ -86,9 +109,8 @@ def _mask(task: Task, rows: Rows, members: Members, purse: Purse,
     return mask
 
 
-def _voices(task: Task, rows: Rows, members: Members, purse: Purse) -> Voices:
+def _voices(question: Query, task: Task, rows: Rows, members: Members, purse: Purse) -> Voices:
     """Under unit person: what those behind a derived handle say who can pay for it."""
-    question = task.question
     assert rows.n_people is not None
     mask, rate = members.mask(question.data, rows)
     said: Voices = question.voices(rows, evolve(task.state, mask=mask))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
@@ -11,8 +9,9 @@ from numpy.typing import NDArray
 from privledger.errors import NotGranted
 from privledger.graph import Context
 from privledger.noise.source import Coins
+from privledger.questions.cells import Cells
 from privledger.questions.derivation import Derivation, Step
-from privledger.tables.chunk import Rows
+from privledger.tables.chunk import Array, Rows
 
 
 @define(eq=False, repr=False)
@@ -25,7 +24,7 @@ class Members:
 
     session: str
     _asked: set[Context] = field(init=False, factory=set)
-    _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
+    _parts: dict[str, tuple[Cells, Array]] = field(init=False, factory=dict)
     _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
     _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
 

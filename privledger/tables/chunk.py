@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,6 +15,9 @@ from privledger.facts.columns import Columns
 from privledger.noise.source import Coins, NoiseSource
 from privledger.tables.weighing import masses, people_in
 
+Array: TypeAlias = NDArray[Any]
+"""Codes, values or whole numbers, of one entry per record."""
+
 
 class Keep(Protocol):
     """What a chunk keeps between the questions of one table, beside its columns.
@@ -25,20 +28,20 @@ class Keep(Protocol):
     def coins(self, what: object) -> Coins:
         """Private coins of this chunk for `what`, the same whenever they are asked for."""
 
-    def fixed(self, what: object, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def fixed(self, what: object, make: Callable[[], Array]) -> Array:
         """What `make` gave the first time that it was asked for, whatever moved since.
 
         Raises:
             DataError: it was there and is lost.
         """
 
-    def matrix(self, bins: Bins, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def matrix(self, bins: Bins, make: Callable[[], Array]) -> Array:
         """Bin codes of every feature, shape (features, n_records)."""
 
-    def load(self, slot: str, what: object) -> tuple[int, NDArray[Any]] | None:
+    def load(self, slot: str, what: object) -> tuple[int, Array] | None:
         """The newest version that was stored under a slot for `what`, and its number."""
 
-    def store(self, slot: str, what: object, version: int, array: NDArray[Any]) -> None:
+    def store(self, slot: str, what: object, version: int, array: Array) -> None:
         """Keep a version, instead of older ones."""
 
 
@@ -63,11 +66,11 @@ class Rows:
     """
 
     features: Columns
-    target: NDArray[Any] | None
+    target: Array | None
     source: NoiseSource | None = None
     cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
-    last: tuple[object, NDArray[Any]] | None = None
-    parent: tuple[Rows, NDArray[Any]] | None = None
+    last: tuple[object, Array] | None = None
+    parent: tuple[Rows, Array] | None = None
     people: NDArray[np.int32] | None = None
     mass: NDArray[np.int64] | None = None
     n_people: int | None = None
@@ -98,7 +101,7 @@ class Rows:
         assert self.source is not None
         return self.source
 
-    def fixed(self, what: object, make: Callable[[Rows], NDArray[Any]]) -> NDArray[Any]:
+    def fixed(self, what: object, make: Callable[[Rows], Array]) -> Array:
         """What `make` says of these records now, for as long as somebody holds on to it."""
         return make(self) if self.keep is None else self.keep.fixed(what, lambda: make(self))
 
@@ -110,7 +113,7 @@ class Rows:
         found: NDArray[np.int64] = table.positions()[members]
         return found
 
-    def subset(self, members: NDArray[Any]) -> Rows:
+    def subset(self, members: Array) -> Rows:
         """The records at `members` (positions, in order) as a table of their own."""
         arrays = tuple(array[members] for array in self.features.arrays)
         columns = Columns(self.features.schema, arrays, len(members))
