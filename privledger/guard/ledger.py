@@ -150,11 +150,12 @@ class Ledger(Teller):
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
                 name: str | None = None, fingerprint_key: bytes | None = None,
                 public_features: bool = False, unlabelled: bool = False,
-                people: object = None) -> Dataset:
+                people: object = None, target: str | None = None) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
-            X: pandas frame, mapping of columns, or 2-D array with the schema's features.
+            X: a frame of pandas, polars, pyarrow or another library that narwhals knows, a
+                mapping of columns, or a 2-D array, with the schema's features.
             y: the target, or None.
             schema: public facts; never inferred.
             name: a stable identity under which these rows, in this order, come back later;
@@ -167,6 +168,7 @@ class Ledger(Teller):
             unlabelled: the target may be missing (None, NaN) in some rows.
             people: under unit `person`, one id for each row: whole numbers or texts. By the
                 schema's `[unit] person` the column of that name in X is taken.
+            target: name of the schema's target column, to be taken from X in place of `y`.
 
         Raises:
             RelationMismatch: public features under another relation than `replace_label`, or
@@ -175,7 +177,8 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
-        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people)
+        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
+                      target)
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 

@@ -24,7 +24,7 @@ from privledger.noise.source import NoiseSource
 from privledger.people.ids import Persons
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
-from privledger.tables.frames import column_of
+from privledger.tables.frames import check_target, column_of, split_target
 
 
 @frozen(eq=False, repr=False)
@@ -39,6 +39,16 @@ class Table:
     public_features: bool
     unlabelled: bool
     people: object = None
+    target: str | None = None
+
+    def labels(self, schema: Schema) -> object:
+        """The target: `y`, or the column of `X` that has the name of the schema's."""
+        if self.target is None:
+            return self.y
+        if self.y is not None:
+            raise InvalidValue("y", "given", "left out where target names a column of X")
+        check_target(schema, self.target)
+        return split_target(self.X, self.target)[1]
 
 
 @frozen(eq=False, repr=False)
@@ -64,11 +74,12 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     if not isinstance(schema, Schema):
         raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                            "from private data")
-    public, partial = declared(relation, table.public_features, table.unlabelled, table.y)
     own = own_schema(schema)  # bounds are read again inside the guard
+    y = table.labels(own)
+    public, partial = declared(relation, table.public_features, table.unlabelled, y)
     own.rows_for(relation)  # a true number of rows is refused under add_remove
     own.check_unit(history.state.unit, relation)
-    columns, target = _encoded(table.X, table.y, own, partial)
+    columns, target = _encoded(table.X, y, own, partial)
     found = _people(history.state.unit, enrolling, table.people, table.X, own, columns.n_rows)
     people = None if found is None else found.rows
     if name is not None:
