@@ -43,7 +43,9 @@ Floats = NDArray[np.float64]
 
 _STEPS = 1 << 15  # grid of [-1, 1] for correlations and votes
 _EXACT_ROWS = 1 << 22  # sums of products on that grid are exact in float64
-assert _EXACT_ROWS * _STEPS * _STEPS < 1 << 53
+assert _EXACT_ROWS * _STEPS * _STEPS <= 1 << 53
+_MOST_ROWS = 1 << 33  # fewer fit in 64 bits
+assert (_MOST_ROWS - 1) * _STEPS * _STEPS < 1 << 63
 
 
 @define(eq=False)
@@ -63,10 +65,12 @@ class Products:
 
     Attributes:
         sums: shape (features,).
+        n: how many records.
         found: scores, once they are known.
     """
 
     sums: Ints
+    n: int
     found: Floats | None = field(default=None, init=False, repr=False)
 
 
@@ -109,7 +113,7 @@ def _sketch(score: str, votes: Votes | None, custom: CustomScores | None, schema
             known.coins = coins_of(votes, rows)
         return _voted(votes, schema, known.coins, rows)
     if score == "correlation":
-        return Products(_product_sums(schema, rows))
+        return Products(_product_sums(schema, rows), rows.n)
     return _ordered(schema, rows)
 
 
@@ -120,9 +124,12 @@ def merged_of(a: Sketch, b: Sketch, schema: Schema) -> Sketch:
         UnsupportedNode: of scores that no sums lead to.
     """
     if isinstance(a, Products) and isinstance(b, Products):
-        return Products(a.sums + b.sums)
+        assert a.n + b.n < _MOST_ROWS
+        return Products(a.sums + b.sums, a.n + b.n)
     if isinstance(a, VoteSums) and isinstance(b, VoteSums):
-        return VoteSums(a.grams + b.grams)
+        grams = a.grams + b.grams
+        assert int(grams[:, 0, 0].sum()) < _MOST_ROWS
+        return VoteSums(grams)
     if isinstance(a, Ordered | Tallied) and isinstance(b, Ordered | Tallied):
         return together(a, b, grid_of(schema))
     raise UnsupportedNode("these scores see a whole table at once: chunks of it have none")

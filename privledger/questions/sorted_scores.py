@@ -6,15 +6,14 @@ counted, which is several times faster where records are few and features are ma
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from privledger.questions.order_keys import Grid, Keys
 
 Ints = NDArray[np.int64]
-Signed = NDArray[Any]
+Labels = NDArray[np.int8]
+Walk = NDArray[np.int32]
 
 _SHORT = 8  # numbers in a tie that are compared one distance at a time
 
@@ -42,7 +41,7 @@ def sorted_agreement(keys: Keys, grid: Grid) -> Ints:
     return np.maximum(_climb(labels, top, tied, inner), _climb(top - labels, top, tied, inner))
 
 
-def _without(walk: Signed, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> None:
+def _without(walk: Walk, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> None:
     """Nothing is gained by a cut inside of a tie: 0 is what a cut before everything gains."""
     if len(inner) == len(walk):
         walk[:, :-1] *= ~inner
@@ -52,7 +51,7 @@ def _without(walk: Signed, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) ->
         walk[tied] = some
 
 
-def _two_classes(labels: Signed, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> Ints:
+def _two_classes(labels: Labels, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> Ints:
     """One cut: ones, plus zeros less ones before it; or the other way round."""
     labels *= np.int8(-2)
     labels += np.int8(1)
@@ -65,8 +64,8 @@ def _two_classes(labels: Signed, tied: NDArray[np.bool_], inner: NDArray[np.bool
     return found
 
 
-def _climb(labels: Signed, top: int, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> Ints:
-    best: Signed | None = None
+def _climb(labels: Labels, top: int, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> Ints:
+    best: Walk | None = None
     for c in range(top):
         step = (labels == c).view(np.int8) - (labels == c + 1).view(np.int8)
         walk = np.cumsum(step, axis=1, dtype=np.int32)

@@ -6,8 +6,6 @@ add up over chunks exactly, so a block votes the same however its records were d
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
@@ -19,7 +17,7 @@ from privledger.questions.feature_columns import (
     on_grid,
     target_numbers,
 )
-from privledger.questions.votes import Votes, largest, lasso_of_products
+from privledger.questions.votes import Places, Votes, largest, lasso_of_products
 from privledger.tables.chunk import Rows
 
 Ints = NDArray[np.int64]
@@ -107,11 +105,11 @@ def votes_of_sums(votes: Votes, sums: VoteSums, gaps: NDArray[np.bool_], steps: 
     return found
 
 
-def block_votes(votes: Votes, gram: Ints, gaps: NDArray[np.bool_], steps: int) -> NDArray[Any]:
+def block_votes(votes: Votes, gram: Ints, gaps: NDArray[np.bool_], steps: int) -> Places:
     """Features with the largest LASSO coefficients of one block; see `votes.block_features`."""
     n = int(gram[0, 0])
     if n < 2:
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.intp)
     inner, cross = _standardised(gram, gaps)
     return largest(lasso_of_products(inner / n, cross / (n * steps), votes.penalty), votes.most)
 

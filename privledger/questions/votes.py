@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -15,6 +14,7 @@ from privledger.rounding import count, moderate
 from privledger.tables.chunk import Rows
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 _ROUNDS = 1500
 _ACTIVE = 128
 _EXTENSIONS = 8
@@ -74,13 +74,13 @@ def votes_of(votes: Votes, table: Floats, target: Floats, coins: NDArray[np.int6
     return found
 
 
-def block_features(table: Floats, target: Floats, most: int, penalty: float) -> NDArray[Any]:
+def block_features(table: Floats, target: Floats, most: int, penalty: float) -> Places:
     """Features with the largest LASSO coefficients of one block, at most `most`; zeros never.
 
     Looks at this block's records only, and gives the same answer for the same block.
     """
     if table.shape[1] < 2:
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.intp)
     return largest(lasso(_standardised(table), target - target.mean(), penalty), most)
 
 
@@ -104,7 +104,7 @@ def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
     """
     n = table.shape[1]
 
-    def fit(active: NDArray[Any]) -> Floats:
+    def fit(active: Places) -> Floats:
         part = table[active]
         # Both products have the same largest eigenvalue; the smaller one is found sooner.
         product = part.T @ part if n <= len(part) else part @ part.T
@@ -112,7 +112,7 @@ def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
         return _descend(lambda ahead: step / n * (part @ (target - ahead @ part)),
                         len(part), step * penalty)
 
-    def pull(active: NDArray[Any], weights: Floats) -> Floats:
+    def pull(active: Places, weights: Floats) -> Floats:
         found: Floats = np.abs(table @ (target - weights @ table[active])) / n
         return found
 
@@ -121,29 +121,29 @@ def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
 
 def lasso_of_products(gram: Floats, cross: Floats, penalty: float) -> Floats:
     """The same from the products alone: `gram` of features, `cross` with the target, over n."""
-    def fit(active: NDArray[Any]) -> Floats:
+    def fit(active: Places) -> Floats:
         inner, towards = gram[np.ix_(active, active)], cross[active]
         step = _step(inner)
         return _descend(lambda ahead: step * (towards - inner @ ahead), len(active),
                         step * penalty)
 
-    def pull(active: NDArray[Any], weights: Floats) -> Floats:
+    def pull(active: Places, weights: Floats) -> Floats:
         found: Floats = np.abs(cross - gram[:, active] @ weights)
         return found
 
     return _extended(np.abs(cross), fit, pull, penalty)
 
 
-def largest(weights: Floats, most: int) -> NDArray[Any]:
+def largest(weights: Floats, most: int) -> Places:
     """Positions of the largest coefficients, at most `most`; zeros never."""
     size = np.abs(weights)
     order = np.argsort(-size, kind="stable")[:most]
-    chosen: NDArray[Any] = order[size[order] > 0]
+    chosen: Places = order[size[order] > 0]
     return chosen
 
 
-def _extended(pull: Floats, fit: Callable[[NDArray[Any]], Floats],
-              pull_of: Callable[[NDArray[Any], Floats], Floats], penalty: float) -> Floats:
+def _extended(pull: Floats, fit: Callable[[Places], Floats],
+              pull_of: Callable[[Places, Floats], Floats], penalty: float) -> Floats:
     """Solved on the features that may matter; those that turn out to matter too are added."""
     weights = np.zeros(len(pull))
     active = np.sort(np.argsort(-pull, kind="stable")[:_ACTIVE])
