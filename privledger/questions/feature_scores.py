@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 _STEPS = 1 << 15  # grid of [-1, 1] for correlations and votes
 _EXACT_ROWS = 1 << 22  # sums of products on that grid are exact in float64
 assert _EXACT_ROWS * _STEPS * _STEPS <= 1 << 53
-_MOST_ROWS = 1 << 33  # fewer fit in 64 bits
+_MOST_ROWS = 1 << 32  # of fewer, sums fit in 64 bits, and scores are rounded by less than 2^-20
 assert (_MOST_ROWS - 1) * _STEPS * _STEPS < 1 << 63
 
 

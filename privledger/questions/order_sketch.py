@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 MOST_SORTED = 1 << 17
 """Records of whom each feature's keys are kept one by one."""
+_MOST_BITS = 32  # of the number of records: scores are rounded by less than 2^-20
 _CELLS = 1 << 17  # scored at a time: temporaries stay in the processor's cache
 
 
@@ -99,6 +100,7 @@ def order_scores(score: str, merged: Ordered | Tallied, grid: Grid,
         found = _in_order(score, merged.keys, grid, gaps)
         return found / (merged.keys.shape[1] or 1) if score == "rank" else found
     one, total = merged.one, merged.total or 1
+    assert total < one << _MOST_BITS
     if score == "agreement":
         return np.array([tallied_agreement(each, grid) / one for each in merged.tallies])
     return np.array([abs(tallied_pairs(each, grid)) / (one * total) for each in merged.tallies])

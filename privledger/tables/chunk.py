@@ -77,17 +77,5 @@ class Rows:
                     mass=None if self.mass is None else self.mass[members],
                     n_people=self.n_people)
 
-    def joined(self, other: Rows) -> Rows:
-        """Both chunks' records as a table of their own."""
-        arrays = tuple(np.concatenate(pair) for pair in zip(
-            self.features.arrays, other.features.arrays, strict=True))
-        target = None
-        if self.target is not None and other.target is not None:
-            target = np.concatenate([self.target, other.target])
-        people = None if self.people is None else np.concatenate([self.people, other.people])
-        mass = None if self.mass is None else np.concatenate([self.mass, other.mass])
-        return Rows(Columns(self.features.schema, arrays, self.n + other.n), target, self.source,
-                    people=people, mass=mass, n_people=self.n_people)
-
     def __repr__(self) -> str:
         return "Rows(private)"

@@ -234,3 +234,11 @@ def test_wholly_tied_and_wholly_missing_features():
         assert rank.tolist() == [0, 0, 0]
         half = (n + 1) // 2
         assert agreement.tolist() == [0 if np.isnan(value) else half, half, half]
+
+
+def test_more_records_than_scores_are_exact_for_are_refused():
+    grid, gaps = Grid(2), np.zeros(0, dtype=bool)
+    for one in (1, ONE):
+        with pytest.raises(AssertionError):
+            order_sketch.order_scores("rank", Tallied((), one << 32, one), grid, gaps)
+        assert len(order_sketch.order_scores("rank", Tallied((), one << 31, one), grid, gaps)) == 0

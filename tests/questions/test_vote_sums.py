@@ -145,14 +145,14 @@ def test_the_largest_sums_still_fit():
     """Every product at its largest, up to the number of records that anybody may have."""
     rows = Rows(Columns(schema_of(1, False), (np.full(9, -1.0),), 9), np.full(9, -1.0))
     gram = gram_of(rows, schema_of(1, False))[0]
-    assert int(gram.max()) == 9 * STEPS**2 and STEPS**2 * ((1 << 33) - 1) < 1 << 63
+    assert int(gram.max()) == 9 * STEPS**2 and STEPS**2 * ((1 << 32) - 1) < 1 << 63
     assert vote_sums._CELLS * STEPS**2 <= 1 << 53
-    many = VoteSums(np.full((1, 3, 3), 1 << 32))
+    many = VoteSums(np.full((1, 3, 3), 1 << 31))
     with pytest.raises(AssertionError):
         merged_of(many, many, schema_of(1, False))
     with pytest.raises(AssertionError):
-        merged_of(Products(np.zeros(1, dtype=np.int64), 1 << 32),
-                  Products(np.zeros(1, dtype=np.int64), 1 << 32), schema_of(1, False))
+        merged_of(Products(np.zeros(1, dtype=np.int64), 1 << 31),
+                  Products(np.zeros(1, dtype=np.int64), 1 << 31), schema_of(1, False))
 
 
 def test_only_sums_are_asked_of_tables_in_chunks():
