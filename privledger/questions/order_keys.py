@@ -21,7 +21,7 @@ GAP = 0xFFFFFFFF
 """In the place of a missing value's key: above all of them."""
 FEW_TARGETS = 64
 MOST_TARGETS = 1 << 10
-FINE_BITS, COARSE_BITS = 16, 12
+FINE_BITS, COARSE_BITS = 16, 11
 
 
 @frozen
@@ -41,7 +41,7 @@ class Grid:
 
     @property
     def steps(self) -> int:
-        """Of a feature's public range: 2^16, or 2^12 beside more than 64 targets."""
+        """Of a feature's public range: 2^16, or 2^11 beside more than 64 targets."""
         return 1 << (FINE_BITS if self.targets <= FEW_TARGETS else COARSE_BITS)
 
     @property

@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 
 _SHIFT = 16
 _PIECE = (1 << _SHIFT) - 1
+_DENSE = 8  # keys of which one is met: sorting takes as long as looking at all of them
 _KEPT, _FULL = 12, 8  # bytes of a key that was met beside its weight; of every key's weight
 
 
@@ -45,8 +46,13 @@ class Tally:
             weights = whole.weights.copy()
             weights[part.keys] += part.weights
             return Tally(whole.keys, weights)
-        return _met(np.concatenate([self.keys, other.keys]),
-                    np.concatenate([self.weights, other.weights]), grid)
+        if (len(self.keys) + len(other.keys)) * _DENSE < grid.size:
+            return _met(np.concatenate([self.keys, other.keys]),
+                        np.concatenate([self.weights, other.weights]), grid)
+        every = np.zeros(grid.size, dtype=np.int64)
+        every[self.keys] = self.weights
+        every[other.keys] += other.weights
+        return _of_all(every, grid)
 
     def table(self, grid: Grid) -> Ints:
         """Weight by value and target, of the values that were met: shape (values, 2^bits)."""
@@ -58,6 +64,14 @@ class Tally:
         found = np.zeros((int(place[-1:].sum()) + 1, 1 << grid.bits), dtype=np.int64)
         found[place, self.keys & np.uint32((1 << grid.bits) - 1)] = self.weights
         return found
+
+
+def _of_all(every: Ints, grid: Grid) -> Tally:
+    """Given the weight of every key."""
+    held = np.flatnonzero(every != 0).astype(np.uint32)
+    if _KEPT * len(held) < _FULL * grid.size:
+        return Tally(held, every[held])
+    return Tally(held[:0], every)
 
 
 def _met(keys: Keys, weights: Ints, grid: Grid) -> Tally:
@@ -91,22 +105,19 @@ def tally_of(keys: Keys, mass: Ints | int, grid: Grid) -> Tally:
     Args:
         keys: in any order, none missing. mass: what each record weighs, or all of them.
     """
-    if len(keys) * 8 < grid.size:
-        if not isinstance(mass, int):
-            return _met(keys, mass, grid)
+    if isinstance(mass, int) and len(keys) < grid.size:
         keys = np.sort(keys)
         first = _firsts(keys)
         return _shortest(keys[first], np.diff(first, append=len(keys)) * mass, grid)
+    if not isinstance(mass, int) and len(keys) * _DENSE < grid.size:
+        return _met(keys, mass, grid)
     # Sums of float64 are exact: 2^20 steps of up to 2^32 records.
     assert len(keys) < 1 << 32
     if isinstance(mass, int):
         every = np.bincount(keys, minlength=grid.size) * mass
     else:
         every = np.bincount(keys, weights=mass, minlength=grid.size).astype(np.int64)
-    held = np.flatnonzero(every)
-    if _KEPT * len(held) < _FULL * grid.size:
-        return Tally(held.astype(np.uint32), every[held])
-    return Tally(keys[:0], every)
+    return _of_all(every, grid)
 
 
 def tallied_agreement(tally: Tally, grid: Grid) -> int:

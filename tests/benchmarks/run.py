@@ -13,6 +13,7 @@ PARTS = {  # module: the heading of its section
     "learners": "S-GBDT",
     "boosting": "DPBoost",
     "feature_selection": "Feature selection",
+    "feature_sketches": "Scores of features from sums",
     "forests": "Trees and forests",
     "partitioning": "Partitioning ensembles",
     "individual": "Where individual accounting pays",

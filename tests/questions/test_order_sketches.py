@@ -7,12 +7,14 @@ import pickle
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.facts.columns import Columns
 from privledger.questions import feature_scores, order_keys, order_sketch
+from privledger.questions.feature_columns import on_grid
 from privledger.questions.order_keys import Grid, grid_of, target_steps
 from privledger.questions.order_sketch import Ordered, Tallied
 from privledger.questions.tallied_scores import dot
@@ -185,7 +187,7 @@ def test_targets_keep_their_order_on_their_steps():
     codes = target_steps(np.array([-5.0, -1, 0, 1, 7, np.nan]), number, grid_of(number))
     assert codes.tolist() == [0, 0, 512, 1023, 1023, 0]
     assert [Grid(one).size for one in (1, 2, 64, 65, 1024)] == [
-        1 << 17, 1 << 17, 1 << 22, 1 << 19, 1 << 22]
+        1 << 17, 1 << 17, 1 << 22, 1 << 18, 1 << 21]
 
 
 def test_the_steps_are_those_of_the_public_range():
@@ -242,3 +244,54 @@ def test_more_records_than_scores_are_exact_for_are_refused():
         with pytest.raises(AssertionError):
             order_sketch.order_scores("rank", Tallied((), one << 32, one), grid, gaps)
         assert len(order_sketch.order_scores("rank", Tallied((), one << 31, one), grid, gaps)) == 0
+
+
+def test_features_with_and_without_ties_stand_beside_each_other():
+    rng = np.random.default_rng(8)
+    columns = tuple(pl.Column(f"x{j}", "numeric", "feature", 0.0, 1.0) for j in range(6))
+    schema = pl.Schema("mixed", (*columns, schema_of(3).target))
+    values = [rng.integers(0, 4, 40) / 4 if j % 2 else rng.permutation(40) / 40 for j in range(6)]
+    rows = Rows(Columns(schema, tuple(values), 40), rng.integers(0, 3, 40).astype(np.int32))
+    for classes in (2, 3):
+        rows.target %= classes
+        sketch = pl.Dataset(schema, object()).features_by("agreement").sketch(rows, 1.0)
+        grid = Grid(classes)
+        if classes == 2:
+            sketch = Ordered(np.sort(np.array([(v * 65536).astype(np.uint32) << 1 | rows.target
+                                               for v in values]).astype(np.uint32), axis=1), 1)
+        found = order_sketch.order_scores("agreement", sketch, grid, np.zeros(6, dtype=bool))
+        assert found.tolist() == [slow_agreement(list(zip(v.tolist(), rows.target.tolist(),
+                                                          strict=True)), classes) for v in values]
+
+
+@pytest.mark.parametrize("n", [11, 12, 13])
+@pytest.mark.usefixtures("coarse")
+def test_the_form_follows_from_how_many_there_are(n):
+    schema = schema_of(2)
+    rows = rows_of(schema, np.random.default_rng(n), n)
+    question = pl.Dataset(schema, object()).features_by("rank")
+    first, second = (question.sketch(rows.subset(places), 1.0)
+                     for places in np.split(np.arange(n), [5]))
+    both = question.merge(first, second)
+    assert type(both) is type(question.sketch(rows, 1.0)) is (Tallied if n > 12 else Ordered)
+
+
+def test_one_name_for_two_questions_does_not_mix_their_scores():
+    """A caller can put any name anywhere."""
+    schema = schema_of(2)
+    rows = rows_of(schema, np.random.default_rng(3), 30)
+    data = pl.Dataset(schema, object())
+    one, other = data.features_by("agreement"), data.features_by("correlation")
+    right = other.scores(other.sketch(rows, 1.0))
+    named = evolve(other, key=one.key)
+    one.sketch(rows, 1.0)
+    assert named.scores(named.sketch(rows, 1.0)).tolist() == right.tolist()
+    rank = evolve(data.features_by("rank"), key=one.key)
+    found, said = (which.scores(which.sketch(rows, 1.0)).tolist() for which in (rank, one))
+    assert found != said
+
+
+def test_nothing_is_further_out_than_one():
+    table = np.array([[-3.0, -1.0, 0.5, 9.0, np.nan]])
+    on_grid(table, np.zeros(1), np.ones(1), 10)
+    assert table.tolist() == [[-10, -10, 5, 10, 0]]
