@@ -3,6 +3,7 @@
 One import a line: where the name is, and its name.
 """
 
+from privledger import engines as engines
 from privledger import errors as errors
 from privledger import nodes as nodes
 from privledger import plugins as plugins

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +17,31 @@ from privledger.tables.weighing import masses, people_in
 
 Array: TypeAlias = NDArray[Any]
 """Codes, values or whole numbers, of one entry per record."""
+
+
+class Lazily(Sequence[Array]):
+    """Columns that are found when somebody asks for them, and then kept."""
+
+    def __init__(self, load: Callable[[int], Array], size: int) -> None:
+        self._load, self._size = load, size
+        self._held: dict[int, Array] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, place: int) -> Array: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Array]: ...
+
+    def __getitem__(self, place: int | slice) -> Array | list[Array]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(self._size)[place]]
+        at = range(self._size)[place]
+        if at not in self._held:
+            self._held[at] = self._load(at)
+        return self._held[at]
 
 
 class Keep(Protocol):
@@ -115,7 +140,8 @@ class Rows:
 
     def subset(self, members: Array) -> Rows:
         """The records at `members` (positions, in order) as a table of their own."""
-        arrays = tuple(array[members] for array in self.features.arrays)
+        held = self.features.arrays
+        arrays = Lazily(lambda place: held[place][members], len(held))
         columns = Columns(self.features.schema, arrays, len(members))
         target = None if self.target is None else self.target[members]
         # Whose rows they are and what they weigh is what it was in the whole table.
