@@ -62,6 +62,8 @@ from privledger.plugins import learner_names as learner_names
 from privledger.plugins import load_learner as load_learner
 from privledger.tables import encode_features as encode_features
 from privledger.tables import read_table as read_table
+from privledger.tables import scan_csv as scan_csv
+from privledger.tables import scan_parquet as scan_parquet
 
 __version__: str
 

@@ -32,7 +32,8 @@ from privledger.noise.source import NoiseSource
 from privledger.people.ids import Persons
 from privledger.spool.ingest import Portion
 from privledger.tables.chunk import Rows
-from privledger.tables.encode import column_of, encode_features, encode_target
+from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.frames import column_of
 
 
 @frozen(eq=False, repr=False)
