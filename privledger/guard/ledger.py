@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
-from privledger.engines.engine import Engine
+from privledger.engines import Engine, Local
 from privledger.errors import InvalidValue
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
@@ -43,6 +43,7 @@ from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
+from privledger.tables import Source, split_target
 
 
 class Ledger(Teller):
@@ -184,6 +185,10 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
+        if engine is None and type(X) is Source:
+            engine = Local()
+        if target is not None and type(X) is not Source:
+            X, y = split_target(X, target)
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
                       target, None if engine is None else Chunking(engine, spool))
         return protected(table, self._history, self._source, self._identities, self._enrolling,
@@ -196,6 +201,8 @@ class Ledger(Teller):
         In a filter scope new records start with their whole cap; under unit `person` new people
         do, and those whom the ledger knows go on with what they have left.
         """
+        if target is not None and type(X) is not Source:
+            X, y = split_target(X, target)
         return grown(Late(data, X, y, people, target), self._history, self._source,
                      self._identities, self._enrolling, self.handle)
 

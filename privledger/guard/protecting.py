@@ -34,6 +34,7 @@ from privledger.spool.ingest import Portion
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import column_of
+from privledger.tables.sources import Source
 
 
 @frozen(eq=False, repr=False)
@@ -126,6 +127,8 @@ def _protected_chunks(table: Table, how: Chunking, own: Schema, partial: bool, h
 
 def _portions(table: Table, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:
     """The rows of a source as it is read, or all of a table in memory."""
+    if type(table.X) is Source:
+        return table.X.batches(own, table.target, rows, unlabelled=partial)
     return [Whole(*_encoded(table.X, table.y, own, partial))]
 
 

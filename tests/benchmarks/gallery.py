@@ -4,8 +4,9 @@
     python tests/benchmarks/gallery.py --data DIR --only sgbdt-regressor
     python tests/benchmarks/gallery.py                       draw again from the kept figures
 
-DIR holds one folder for each data set. Learners are found by `pl.plugins.learner_names()`, so one that
-is installed later appears when this is run again. Figures are kept in docs/figures/gallery.json.
+DIR holds one folder for each data set. Learners are found by `pl.plugins.learner_names()`, so one
+that is installed later appears when this is run again. Figures are kept in
+docs/figures/gallery.json.
 """
 
 from __future__ import annotations
