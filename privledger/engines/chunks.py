@@ -5,10 +5,8 @@ Nothing here is said aloud. Whatever goes wrong becomes a status: what it was ma
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 from attrs import define, field
@@ -35,7 +33,7 @@ from privledger.kernels.members import Members
 from privledger.kernels.rounds import Takings
 from privledger.ledger.individual import ScopeSpend
 from privledger.questions.quiet import quiet
-from privledger.spool.folder import Folder
+from privledger.spool.folder import Folder, marks_of
 from privledger.spool.ingest import name_of
 from privledger.spool.layout import ChunkNote, Layout, Opened, opened
 from privledger.spool.pocket import Pocket, label_of
@@ -54,6 +52,7 @@ class Bench:
 
     folder: Folder
     _reads: dict[str, Read] = field(init=False, factory=dict)
+    _seen: dict[str, tuple[tuple[int, ...], str, tuple[int, ...]]] = field(init=False, factory=dict)
     _checked: dict[str, tuple[tuple[int, ...], str, Opened]] = field(init=False, factory=dict)
 
     def reply(self, message: bytes) -> bytes:
@@ -95,7 +94,7 @@ class Bench:
         fresh: set[str] = set()
         for note in asked.notes:
             pocket = Pocket(self.folder, note.number, note.rows, asked.secret, _naming(read),
-                            asked.held, asked.release)
+                            asked.held, asked.release, self._seen)
             purse = ChunkPurse(pocket, asked.spending)
             found = answer(asked.task, self._rows(asked.layout, note, pocket),
                            Members(asked.session), purse)
@@ -117,7 +116,7 @@ class Bench:
         """The chunk's file, read through once and again whenever it was touched since."""
         path = self.folder.file(name_of(note.number))
         try:
-            now = _marks(path)
+            now = marks_of(path)
             known = self._checked.get(path.name)
             if known is not None and known[:2] == (now, note.sha256):
                 return known[2]
@@ -126,7 +125,7 @@ class Bench:
                 file.seek(0)
                 while piece := file.read(1 << 20):
                     digest.update(piece)
-            if digest.hexdigest() != note.sha256 or _marks(path) != now:
+            if digest.hexdigest() != note.sha256 or marks_of(path) != now:
                 raise SpoolError(f"chunk {note.number} of the spool was changed")
         except OSError:
             raise SpoolError(f"chunk {note.number} of the spool is gone") from None
@@ -137,12 +136,6 @@ class Bench:
 
 def _naming(read: Read) -> Callable[[object], str]:
     return lambda what: label_of(*what) if isinstance(what, tuple) else read.name(what)
-
-
-def _marks(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written to or replaced."""
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @define(eq=False, repr=False)

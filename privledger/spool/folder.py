@@ -81,8 +81,23 @@ class Folder:
         """Where a file of that name lies."""
         return self.path / name
 
-    def write(self, name: str, pieces: Iterable[Piece], *, durable: bool = True) -> str:
-        """A file with these bytes, whole or not at all; what they hash to, where it is to last.
+    def overwrite(self, name: str, pieces: Iterable[Piece]) -> None:
+        """A file with these bytes, in the place of what had the name. A crash leaves a torn one:
+        its reader knows one by a sum. Renaming over a file would make the disk write it at once.
+
+        Raises:
+            SpoolError: there is no room, or it cannot be written.
+        """
+        try:
+            with open(os.open(self.path / name, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+                file.truncate()
+        except OSError as error:
+            raise SpoolError(f"the spool cannot be written: {_why(error)}") from None
+
+    def write(self, name: str, pieces: Iterable[Piece]) -> str:
+        """A file with these bytes, durably, whole or not at all; and what they hash to.
 
         Raises:
             SpoolError: there is no room, or it cannot be written.
@@ -93,11 +108,9 @@ class Folder:
             with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 for piece in pieces:
                     file.write(piece)
-                    if durable:
-                        digest.update(piece)
+                    digest.update(piece)
                 file.flush()
-                if durable:
-                    os.fsync(file.fileno())
+                os.fsync(file.fileno())
             os.replace(scratch, self.path / name)
         except OSError as error:
             scratch.unlink(missing_ok=True)
@@ -107,6 +120,12 @@ class Folder:
     def remove(self) -> None:
         """Delete it, and every row in it."""
         _remove(str(self.path), os.getpid())
+
+
+def marks_of(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written to or replaced."""
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def key_in(path: Path) -> bytes:

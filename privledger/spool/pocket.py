@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import zlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -19,7 +18,7 @@ from attrs import define, field
 from privledger.errors import SpoolError
 from privledger.facts.bins import Bins
 from privledger.noise.streams import KeyedCoins
-from privledger.spool.folder import Folder
+from privledger.spool.folder import Folder, marks_of
 from privledger.spool.layout import Array
 
 _HEAD = 512
@@ -52,6 +51,7 @@ class Pocket:
         held: which release fixed what, by label: it must be there.
         now: the release that is answered, which what is fixed in it is named after: a task of
             another one that runs late changes nothing of it.
+        checked: files that this process has read through, and how they looked then.
     """
 
     folder: Folder
@@ -61,6 +61,7 @@ class Pocket:
     name: Callable[[object], str]
     held: Mapping[str, str] = field(factory=dict)
     now: str = ""
+    checked: dict[str, tuple[tuple[int, ...], str, tuple[int, ...]]] = field(factory=dict)
     fresh: set[str] = field(init=False, factory=set)
 
     def coins(self, what: object) -> KeyedCoins:
@@ -81,21 +82,38 @@ class Pocket:
     def matrix(self, bins: Bins, make: Callable[[], Array]) -> Array:
         """As `Keep.matrix`."""
         label = bins_label(bins)
-        found = self.found("codes", label)
+        found = self._mapped("codes", label)
         if found is None:
-            found = make()
-            self.put("codes", label, found)
+            self.put("codes", label, make())
+            found = self._mapped("codes", label)
+        if found is None:
+            raise SpoolError("the spool does not keep what was written to it")
         return found
 
-    def load(self, slot: str, what: object) -> tuple[int, Array] | None:
-        """As `Keep.load`."""
-        label = self.name(what)
-        return self._read(f"{self._stem(slot, label)}.now", slot, label)
+    def scores(self, score: object) -> tuple[int, Array] | None:
+        """As `Keep.scores`."""
+        label = self.name(score)
+        names = [f"{self._stem('score', label)}-{side}" for side in (0, 1)]
+        for name in sorted(names, key=self._version, reverse=True):
+            found = self._read(name, "score", label)
+            if found is not None:
+                return found
+        return None
 
-    def store(self, slot: str, what: object, version: int, array: Array) -> None:
-        """As `Keep.store`."""
-        label = self.name(what)
-        self._write(f"{self._stem(slot, label)}.now", slot, label, version, array)
+    def keep_scores(self, score: object, applied: int, array: Array) -> None:
+        """As `Keep.keep_scores`."""
+        label = self.name(score)
+        # In the place of the last version but one: the last stays until this one is whole.
+        self._write(f"{self._stem('score', label)}-{applied % 2}", "score", label, applied, array)
+
+    def cells(self, what: object) -> Array | None:
+        """As `Keep.cells`."""
+        found = self._read(self._stem("cells", "last"), "cells", self.name(what))
+        return None if found is None else found[1]
+
+    def keep_cells(self, what: object, array: Array) -> None:
+        """As `Keep.keep_cells`."""
+        self._write(self._stem("cells", "last"), "cells", self.name(what), 0, array)
 
     def put(self, slot: str, label: str, array: Array) -> None:
         """Write what has one version only."""
@@ -122,14 +140,33 @@ class Pocket:
             raise SpoolError(f"what chunk {self.chunk} kept is lost: it cannot be computed again")
         return found
 
+    def _mapped(self, slot: str, label: str) -> Array | None:
+        """What `put` wrote, read page by page as it is asked for; all of it once, to check it."""
+        path = self.folder.file(self._stem(slot, label))
+        with contextlib.suppress(OSError, ValueError):
+            marks = marks_of(path)
+            known = self.checked.get(path.name)
+            if known is None or known[0] != marks:
+                array = self.found(slot, label)
+                if array is None:
+                    return None
+                known = self.checked[path.name] = marks, array.dtype.str, array.shape
+            return np.memmap(path, dtype=known[1], mode="r", offset=_HEAD, shape=known[2])
+        return None
+
     def _stem(self, slot: str, label: str) -> str:
         return f"{slot}-{self.chunk:07d}-{label}"
 
     def _write(self, name: str, slot: str, label: str, version: int, array: Array) -> None:
         held = np.ascontiguousarray(array)
         said = json.dumps([slot, label, self.chunk, version, held.dtype.str, held.shape,
-                           zlib.crc32(held.data)])
-        self.folder.write(name, [said.encode().ljust(_HEAD), held.data], durable=False)
+                           _sum(held)])
+        self.folder.overwrite(name, [said.encode().ljust(_HEAD), held.data])
+
+    def _version(self, name: str) -> int:
+        with contextlib.suppress(OSError, ValueError), open(self.folder.file(name), "rb") as file:
+            return int(json.loads(file.read(_HEAD))[3])
+        return -1
 
     def _read(self, name: str, slot: str, label: str) -> tuple[int, Array] | None:
         try:
@@ -138,6 +175,15 @@ class Pocket:
                 array = np.fromfile(file, dtype=kind).reshape(shape)
         except (OSError, ValueError):
             return None
-        if said != [slot, label, self.chunk] or zlib.crc32(array.data) != check:
+        if said != [slot, label, self.chunk] or _sum(array) != check:
             return None
         return int(version), array
+
+
+def _sum(array: Array) -> int:
+    """Of all bytes, eight at a time: a torn file has another one. Fast, and no defence against
+    whoever can write to the folder."""
+    held = array.reshape(-1).view(np.uint8)
+    words = len(held) // 8 * 8
+    total = int(held[:words].view(np.uint64).sum(dtype=np.uint64))
+    return (total + int(held[words:].sum())) % (1 << 64)

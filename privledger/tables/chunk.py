@@ -63,11 +63,17 @@ class Keep(Protocol):
     def matrix(self, bins: Bins, make: Callable[[], Array]) -> Array:
         """Bin codes of every feature, shape (features, n_records)."""
 
-    def load(self, slot: str, what: object) -> tuple[int, Array] | None:
-        """The newest version that was stored under a slot for `what`, and its number."""
+    def scores(self, score: object) -> tuple[int, Array] | None:
+        """The running score as it was kept last, and after how many updates."""
 
-    def store(self, slot: str, what: object, version: int, array: Array) -> None:
-        """Keep a version, instead of older ones."""
+    def keep_scores(self, score: object, applied: int, array: Array) -> None:
+        """Keep the running score, instead of what was kept."""
+
+    def cells(self, what: object) -> Array | None:
+        """Cells of `what`, if it is the tree whose cells were kept last."""
+
+    def keep_cells(self, what: object, array: Array) -> None:
+        """Keep the cells of one tree, instead of another's."""
 
 
 @define(eq=False, repr=False)
@@ -125,6 +131,20 @@ class Rows:
             return self.keep.coins(what)
         assert self.source is not None
         return self.source
+
+    def recall(self, tree: object) -> Array | None:
+        """Cells of a tree, if they were computed last: trees are asked twice in a row, and grow
+        level by level."""
+        if self.last is not None and self.last[0] is tree:
+            return self.last[1]
+        return None if self.keep is None else self.keep.cells(tree)
+
+    def remember(self, tree: object, cells: Array) -> Array:
+        """Keep the cells of a tree, instead of another's."""
+        self.last = tree, cells
+        if self.keep is not None:
+            self.keep.keep_cells(tree, cells)
+        return cells
 
     def fixed(self, what: object, make: Callable[[Rows], Array]) -> Array:
         """What `make` says of these records now, for as long as somebody holds on to it."""
