@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.people.ids import persons
-from privledger.tables.encode import column_of, encode_features, encode_target
+from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.frames import column_of
 
 Table = tuple[Any, Any]
 

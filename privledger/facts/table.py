@@ -24,7 +24,7 @@ class TableFacts:
         n_people: the number of people, where the relation makes it public; None under unit row.
         most_rows: rows of whoever has the most, where everything but the labels is public and
             the unit is a person; else None.
-        chunked: whether the records lie in chunks, which are answered one by one and merged.
+        chunked: whether it lies in chunks, which answer one by one.
     """
 
     schema: Schema

@@ -15,12 +15,12 @@ from privledger.errors import NotGranted
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
-from privledger.guard.hidden import _behind, _hide
 from privledger.guard.opaque import Opaque, bare
 from privledger.guard.session import Granted
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
 from privledger.guard.tuned import Best, Trial
+from privledger.guard.vault import _behind, _hide
 from privledger.ledger import Budget, Receipt
 
 

@@ -6,25 +6,25 @@ is therefore raised afresh from here, where no local variable leads to a record.
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Context, Meter
-from privledger.guard.members import Members
 from privledger.guard.spends import Spends
 from privledger.guard.vault import Pass, Vault
+from privledger.kernels.asking import Held
+from privledger.kernels.members import Members
 from privledger.ledger import Policy
 from privledger.ledger.log import ReleaseLog
 from privledger.noise.source import NoiseSource
-from privledger.tables.chunk import Rows
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 FAILED = "the query failed inside the guard; its charge stands"
@@ -53,8 +53,7 @@ class Inside:
     spends: Spends
     policy: Policy | None = None
     vouched: bool = True
-    members: Members = field(init=False, default=Factory(
-        lambda self: Members(self.source), takes_self=True))
+    members: Members = field(init=False, factory=lambda: Members(secrets.token_hex(8)))
 
     def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:
         """Take one release off the reserved plan and itemise it. In memory, O(1).
@@ -65,11 +64,11 @@ class Inside:
         self.meter.admit(chain, leaf)
         self.log.add(chain, leaf, question, cells)
 
-    def read(self, look: Callable[[Rows], S], finish: Callable[[S], T]) -> T:
+    def read(self, look: Callable[[Held], T]) -> T:
         """Answer from rows. Whatever goes wrong, no text about the records gets out.
 
         Args:
-            look: sees the rows. finish: what is left to do when they are closed again.
+            look: sees the rows, and adds noise to what it says of them.
 
         Raises: as `guarded`.
         """
@@ -77,9 +76,8 @@ class Inside:
 
         def answer() -> T:
             # Floating-point warnings would tell which records overflow, also as exceptions.
-            with self.vault.open(self.leave) as rows, np.errstate(all="ignore"):
-                found = look(rows)
-            return finish(found)
+            with self.vault.open(self.leave) as held, np.errstate(all="ignore"):
+                return look(held)
 
         return guarded(answer)
 

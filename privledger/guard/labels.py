@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, UnsupportedNode
 from privledger.guard.inside import FAILED, Inside, guarded
+from privledger.kernels.asking import Task, ask
 from privledger.mechanisms import RandomizedResponse
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.question import Noise
@@ -54,8 +55,8 @@ def _answer(inside: Inside, mechanism: RandomizedResponse, query: LabelQuery,
             chosen: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """None if it failed: what went wrong may depend on the labels."""
     try:
-        with inside.vault.open(inside.leave) as rows:
-            found = query.sketch(rows, chosen)
+        with inside.vault.open(inside.leave) as held:
+            found = ask(held, Task(query, chosen), inside.members, inside.spends)
             return query.finish(found, Noise(mechanism, None, inside.source))
     except Exception:
         return None

@@ -21,10 +21,10 @@ from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Node, Tuning, from_json, to_json
 from privledger.guard.dataset import Dataset
-from privledger.guard.hidden import _behind, _hide
 from privledger.guard.inside import Inside
 from privledger.guard.opaque import Opaque
 from privledger.guard.policing import keep
+from privledger.guard.vault import _behind, _hide
 from privledger.ledger import Budget, Origins, Policy
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
 from privledger.rounding import MOST_COUNT, count

@@ -16,6 +16,16 @@ from privledger.rounding import count
 _BUFFER_BYTES = 1 << 16  # one system call per 8192 words; a small batch cannot afford its own
 
 
+class Coins(Protocol):
+    """Private coins: what is drawn for each record, and never released."""
+
+    def integers64(self, size: int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words, shape (size,)."""
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        """Coins, true with probability `rate` or less by under 2**-64."""
+
+
 @runtime_checkable
 class NoiseSource(Protocol):
     """Independent draws. Scales are in grid steps: one number, or an array of shape (size,)."""

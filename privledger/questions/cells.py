@@ -308,7 +308,8 @@ class IndexCells:
         """As `Cells.index`. Where the number of rows is not public, places are of people."""
         if rows.people is not None and len(self.places) != rows.whole.n:
             return self.places[rows.people]
-        return self.places[rows.positions()] if rows.parent is not None else self.places
+        whole = rows.parent is None and rows.n == len(self.places)
+        return self.places if whole else self.places[rows.positions()]
 
 
 @frozen(eq=False)
@@ -364,10 +365,10 @@ class CoinCells:
             # Modulo bias is the same for every record and known to nobody: still i.i.d. coins.
             # Under unit person everything of a person follows one coin.
             coined = rows.n if rows.n_people is None else rows.n_people
-            words = rows.source.integers64(coined) % np.uint64(sum(self.weights) or self.count)
+            words = rows.coins(self).integers64(coined) % np.uint64(sum(self.weights) or self.count)
+            parts = words.astype(np.int64)
             if self.weights:
                 ends = np.cumsum(np.array(self.weights, dtype=np.uint64))
-                words = np.searchsorted(ends, words, side="right")
-            words = words.astype(np.int64)
-            coins = rows.cache[self] = words if rows.people is None else words[rows.people]
-        return coins  # type: ignore[no-any-return]
+                parts = np.searchsorted(ends, words, side="right")
+            coins = rows.cache[self] = parts if rows.people is None else parts[rows.people]
+        return coins

@@ -65,13 +65,14 @@ class LabelQuery:
         Args:
             state: positions that are asked, as `among` gives them, shape (rows asked,).
         """
-        codes = target_of(chunk).astype(np.int64)
+        codes, found = target_of(chunk).astype(np.int64), np.zeros(len(state), dtype=np.int64)
         if chunk.parent is None:
-            return codes[state]
+            here = (state >= chunk.first) & (state < chunk.first + chunk.n)
+            found[here] = codes[state[here] - chunk.first]
+            return found
         held = chunk.positions()
         order = np.argsort(held, kind="stable")
         place = np.minimum(np.searchsorted(held, state, sorter=order), max(len(held) - 1, 0))
-        found = np.zeros(len(state), dtype=np.int64)
         if len(held):
             here = held[order[place]] == state
             found[here] = codes[order[place[here]]]

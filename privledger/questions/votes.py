@@ -9,7 +9,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.facts.carriers import Copier
-from privledger.noise.source import NoiseSource
+from privledger.noise.source import Coins
 from privledger.rounding import count, moderate
 from privledger.tables.chunk import Rows
 
@@ -48,12 +48,12 @@ def coins_of(votes: Votes, rows: Rows) -> NDArray[np.int64]:
     """Block of each record: one private coin per record, by the ledger's noise source; under unit
     person one for everything that a person has here, so that it votes in one block."""
     if rows.people is None:
-        return _coins(votes, rows.n, rows.source)
+        return _coins(votes, rows.n, rows.coins(votes))
     here, place = np.unique(rows.people, return_inverse=True)
-    return _coins(votes, len(here), rows.source)[place]
+    return _coins(votes, len(here), rows.coins(votes))[place]
 
 
-def _coins(votes: Votes, n: int, source: NoiseSource) -> NDArray[np.int64]:
+def _coins(votes: Votes, n: int, source: Coins) -> NDArray[np.int64]:
     # Modulo bias is the same for every record: still independent coins.
     coins: NDArray[np.int64] = (source.integers64(n) % np.uint64(votes.blocks)).astype(np.int64)
     return coins

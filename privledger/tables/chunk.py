@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
+from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns
+from privledger.noise.source import Coins, NoiseSource
 from privledger.tables.weighing import masses, people_in
+
+Array: TypeAlias = NDArray[Any]
+"""Codes, values or whole numbers, of one entry per record."""
+
+
+class Lazily(Sequence[Array]):
+    """Columns that are found when somebody asks for them, and then kept."""
+
+    def __init__(self, load: Callable[[int], Array], size: int) -> None:
+        self._load, self._size = load, size
+        self._held: dict[int, Array] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, place: int) -> Array: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Array]: ...
+
+    def __getitem__(self, place: int | slice) -> Array | list[Array]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(self._size)[place]]
+        at = range(self._size)[place]
+        if at not in self._held:
+            self._held[at] = self._load(at)
+        return self._held[at]
+
+
+class Keep(Protocol):
+    """What a chunk keeps between the questions of one table, beside its columns.
+
+    All of it can be computed again, but for what is fixed.
+    """
+
+    def coins(self, what: object) -> Coins:
+        """Private coins of this chunk for `what`, the same whenever they are asked for."""
+
+    def fixed(self, what: object, make: Callable[[], Array]) -> Array:
+        """What `make` gave the first time that it was asked for, whatever moved since.
+
+        Raises:
+            DataError: it was there and is lost.
+        """
+
+    def matrix(self, bins: Bins, make: Callable[[], Array]) -> Array:
+        """Bin codes of every feature, shape (features, n_records)."""
+
+    def scores(self, score: object) -> tuple[int, Array] | None:
+        """The running score as it was kept last, and after how many updates."""
+
+    def keep_scores(self, score: object, applied: int, array: Array) -> None:
+        """Keep the running score, instead of what was kept."""
+
+    def cells(self, what: object) -> Array | None:
+        """Cells of `what`, if it is the tree whose cells were kept last."""
+
+    def keep_cells(self, what: object, array: Array) -> None:
+        """Keep the cells of one tree, instead of another's."""
 
 
 @define(eq=False, repr=False)
@@ -29,17 +92,21 @@ class Rows:
         mass: what each row weighs in a choice, in steps of 1 / ONE, shape (n_records,); found
             once for the whole protected table, and kept by every part of it.
         n_people: how many people the whole protected table has; None where the unit is the row.
+        first: place of the first record in the protected table, where this is a chunk of it.
+        keep: what a chunk keeps between questions; None where the table is in memory.
     """
 
     features: Columns
-    target: NDArray[Any] | None
-    source: Any = None
+    target: Array | None
+    source: NoiseSource | None = None
     cache: WeakKeyDictionary[Any, Any] = field(factory=WeakKeyDictionary)
-    last: tuple[object, NDArray[Any]] | None = None
-    parent: tuple[Rows, NDArray[Any]] | None = None
+    last: tuple[object, Array] | None = None
+    parent: tuple[Rows, Array] | None = None
     people: NDArray[np.int32] | None = None
     mass: NDArray[np.int64] | None = None
     n_people: int | None = None
+    first: int = 0
+    keep: Keep | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.people is not None and self.mass is None:
@@ -58,17 +125,43 @@ class Rows:
         """The protected table that this one is a part of, or itself."""
         return self if self.parent is None else self.parent[0].whole
 
+    def coins(self, what: object) -> Coins:
+        """Where private coins for `what` come from: drawn once, and kept by whoever asks."""
+        if self.keep is not None:
+            return self.keep.coins(what)
+        assert self.source is not None
+        return self.source
+
+    def recall(self, tree: object) -> Array | None:
+        """Cells of a tree, if they were computed last: trees are asked twice in a row, and grow
+        level by level."""
+        if self.last is not None and self.last[0] is tree:
+            return self.last[1]
+        return None if self.keep is None else self.keep.cells(tree)
+
+    def remember(self, tree: object, cells: Array) -> Array:
+        """Keep the cells of a tree, instead of another's."""
+        self.last = tree, cells
+        if self.keep is not None:
+            self.keep.keep_cells(tree, cells)
+        return cells
+
+    def fixed(self, what: object, make: Callable[[Rows], Array]) -> Array:
+        """What `make` says of these records now, for as long as somebody holds on to it."""
+        return make(self) if self.keep is None else self.keep.fixed(what, lambda: make(self))
+
     def positions(self) -> NDArray[np.int64]:
         """Where these records stand in the order given to `protect`, shape (n_records,)."""
         if self.parent is None:
-            return np.arange(self.n, dtype=np.int64)
+            return np.arange(self.first, self.first + self.n, dtype=np.int64)
         table, members = self.parent
         found: NDArray[np.int64] = table.positions()[members]
         return found
 
-    def subset(self, members: NDArray[Any]) -> Rows:
+    def subset(self, members: Array) -> Rows:
         """The records at `members` (positions, in order) as a table of their own."""
-        arrays = tuple(array[members] for array in self.features.arrays)
+        held = self.features.arrays
+        arrays = Lazily(lambda place: held[place][members], len(held))
         columns = Columns(self.features.schema, arrays, len(members))
         target = None if self.target is None else self.target[members]
         # Whose rows they are and what they weigh is what it was in the whole table.

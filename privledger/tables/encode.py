@@ -6,7 +6,7 @@ This runs at the owner's side, before the guard. Errors name columns and rules, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from attrs import evolve
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
+from privledger.tables.frames import arrow_columns
+from privledger.tables.raw import Text, arrow_of, is_absent, levels, numbers, plain
 
 
 def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
@@ -65,6 +67,10 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
 
 def _split(X: Any, schema: Schema) -> list[Any]:
     names = [column.name for column in schema.features]
+    arrow = arrow_columns(X)
+    X = X if arrow is None else arrow
+    if isinstance(X, np.ma.MaskedArray):
+        X = plain(X)
     if hasattr(X, "columns") or isinstance(X, Mapping):
         held = set(X.columns) if hasattr(X, "columns") else set(X)
         missing = [name for name in names if name not in held]
@@ -82,33 +88,29 @@ def _split(X: Any, schema: Schema) -> list[Any]:
     return [array[:, position] for position in range(len(names))]
 
 
-def column_of(X: object, name: str) -> object:
-    """One column of a frame or a mapping, as it is.
-
-    Raises:
-        DataError: it has no such column, or no names at all.
-    """
-    held = getattr(X, "columns", X if isinstance(X, Mapping) else ())
-    if name not in held:
-        raise DataError(f"missing column {name}")
-    return cast(Mapping[str, object], X)[name]
-
-
 def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArray[Any]:
     """One column as float64 (clipped, NaN for missing) or int32 category positions."""
-    if not _is_flat(values):
+    if arrow_of(values) is None and not _is_flat(values):
         raise DataError(f"column {column.name!r} must be one column of single cells")
     if column.kind == "categorical":
         return _encode_categories(values, column, strict)
-    array = to_float(_plain(values), column)
-    if not strict:
-        array = np.where(np.isfinite(array) | np.isnan(array), array,
-                         np.where(array > 0, column.upper, column.lower))
-    if np.isinf(array).any():
-        raise DataError(f"column {column.name!r} contains infinity")
-    if strict and not column.missing and np.isnan(array).any():
-        raise DataError(f"column {column.name!r} contains NaN (missing cells) and its schema "
-                        "allows none")
+    return _encode_numbers(numbers(values, column), column, strict)
+
+
+def _encode_numbers(array: NDArray[np.float64], column: Column,
+                    strict: bool) -> NDArray[np.float64]:
+    """Numbers within the bounds. Always a copy: what came in may be changed by its owner."""
+    # NaN and infinity both come out of a minimum or a maximum: one look for the usual column.
+    tame = bool(array.size) and np.isfinite(array.min()) and np.isfinite(array.max())
+    if not tame:
+        if not strict:
+            array = np.where(np.isinf(array), np.where(array > 0, column.upper, column.lower),
+                             array)
+        if np.isinf(array).any():
+            raise DataError(f"column {column.name!r} contains infinity")
+        if strict and not column.missing and np.isnan(array).any():
+            raise DataError(f"column {column.name!r} contains NaN (missing cells) and its schema "
+                            "allows none")
     if strict and column.outside == "refuse" and (
             (array < column.lower).any() or (array > column.upper).any()):
         raise DataError(f"column {column.name!r} has a value outside its public bounds")
@@ -117,6 +119,8 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
 
 def _is_flat(values: Any) -> bool:
     """One dimension, and no lists inside the cells."""
+    if isinstance(values, Text):
+        return True
     try:
         if np.ndim(values) != 1:
             return False
@@ -127,53 +131,21 @@ def _is_flat(values: Any) -> bool:
     return not any(isinstance(cell, list | tuple | dict) for cell in values)
 
 
-def _plain(values: Any) -> NDArray[Any]:
-    if hasattr(values, "to_numpy"):
-        return np.asarray(values.to_numpy())
-    return np.asarray(values)
-
-
-def to_float(array: NDArray[Any], column: Column) -> NDArray[np.float64]:
-    """Numbers as float64, None as NaN. Raises `DataError` for anything that is no number."""
-    if array.dtype.kind == "c":
-        raise DataError(f"column {column.name!r}: Complex data not supported")
-    try:
-        if array.dtype == object:
-            array = np.array([np.nan if value is None else value for value in array], dtype=object)
-        return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"column {column.name!r} must hold numbers only") from None
-
-
 def _encode_categories(values: Any, column: Column, strict: bool) -> NDArray[np.int32]:
     positions = {label_key(category): place for place, category in enumerate(column.categories)}
-    if hasattr(values, "factorize"):
-        codes, levels = values.factorize()
-        levels = list(levels)
-    else:
-        levels, codes = _factorize(_plain(values))
-    lookup = np.full(len(levels) + 1, MISSING, dtype=np.int32)
-    for place, level in enumerate(levels):
-        absent = level is None or level == "" or level != level
+    several, codes = levels(values, column)
+    lookup = np.full(len(several) + 1, MISSING, dtype=np.int32)
+    for place, level in enumerate(several):
+        absent = is_absent(level) or level == "" or level != level
         found = MISSING if absent else positions.get(label_key(level), -2)
         lookup[place] = found
-    if strict and (lookup == -2).any():
+    result: NDArray[np.int32] = lookup[codes]
+    if strict and (result == -2).any():
         raise DataError(f"column {column.name!r} has a category that its schema does not list")
-    lookup[lookup == -2] = MISSING
-    result: NDArray[np.int32] = lookup[np.asarray(codes)]
+    result[result == -2] = MISSING
     if strict and not column.missing and (result == MISSING).any():
         raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
     return result
-
-
-def _factorize(array: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    if array.dtype != object:
-        levels, codes = np.unique(array, return_inverse=True)
-        return levels.tolist(), codes.reshape(-1)
-    places: dict[Any, int] = {}
-    codes = np.fromiter((places.setdefault(value, len(places)) for value in array), np.int64,
-                        len(array))
-    return list(places), codes
 
 
 def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArray[Any]:
@@ -183,12 +155,18 @@ def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArra
         unlabelled: allow missing cells: NaN, or position -1.
     """
     column = evolve(schema.target, missing=True) if unlabelled else schema.target
-    array = _plain(y)
+    if isinstance(y, Text) or arrow_of(y) is not None:
+        return _labels(y, column, unlabelled)
+    array = plain(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError("the target must be one column")
-    codes = encode_column(array, column)
+    return _labels(array, column, unlabelled)
+
+
+def _labels(values: object, column: Column, unlabelled: bool) -> NDArray[Any]:
+    codes = encode_column(values, column)
     if not unlabelled and not has_label(codes).all():
         raise DataError(f"the target column {column.name!r} has missing cells "
                         "(Input y contains NaN)")

@@ -1,17 +1,14 @@
-"""Tables in files: CSV, CSV.gz and NPZ -> columns by name, as a schema names them.
+"""Tables in files: CSV, CSV.gz, Parquet and NPZ -> columns by name, as a schema names them.
 
 This runs at the owner's side, before the guard. Errors name columns and rules, never values.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.schema import Column, Schema, label_key
+from privledger.facts.schema import Schema
 from privledger.reading import kind_of
-from privledger.tables.encode import to_float
+from privledger.tables.sources import scan_files
+from privledger.tables.wanted import Wanted
+
+_ROWS = 1 << 18
 
 
 def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
-    """Feature columns and target of a CSV, CSV.gz or NPZ file; behind the features the column
-    that says whose a row is, where the schema names one.
+    """Feature columns and target of CSV, CSV.gz and Parquet files, or of one NPZ file; behind the
+    features the column that says whose a row is, where the schema names one.
+
+    Args:
+        path: a file, a folder, or a pattern such as `folder/*.parquet`.
 
     Returns:
         A pandas frame and series where pandas is installed; otherwise a dict of NumPy columns
         and a NumPy array. Categories come as in the schema's list; an empty cell is missing.
     """
-    kind = kind_of(Path(path).stat().st_mode) if Path(path).exists() else ""
-    if kind:
-        raise DataError(f"{Path(path).name}: it is {kind}, not a table")
     if str(path).endswith(".npz"):
         return _read_npz(Path(path), schema)
-    table = _read_csv(path)
-    _need(schema, table)
-    X = {column.name: _typed(table[column.name], column) for column in schema.features}
-    if schema.person is not None:  # whose rows these are: for `protect`, never a feature
-        X[schema.person] = table[schema.person]
-    y = _typed(table[schema.target.name], schema.target)
+    X = _read(path, Wanted(schema, target=True))
+    y = X.pop(schema.target.name)
     return _as_frame(X, y, schema)
 
 
@@ -50,65 +46,19 @@ def read_features(path: str | Path, schema: Schema) -> Any:
     """Feature columns alone, as `read_table` gives them; the table needs no target column."""
     if str(path).endswith(".npz"):
         return _read_npz(Path(path), schema)[0]
-    table = _read_csv(path)
-    missing = [column.name for column in schema.features if column.name not in table]
-    if missing:
-        raise DataError(f"missing column {', '.join(missing)}")
-    return as_frame({column.name: _typed(table[column.name], column)
-                     for column in schema.features})
+    return as_frame(_read(path, Wanted(schema, target=False, people=False)))
 
 
-def _read_csv(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Cells of a CSV file by column."""
-    opener = gzip.open if str(path).endswith(".gz") else open
-    try:
-        with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            header = next(reader, None)
-            rows = list(reader)
-    except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error):
-        raise DataError(f"{Path(path).name}: not a CSV file in UTF-8") from None
-    except (FileNotFoundError, IsADirectoryError):
-        raise DataError(f"{Path(path).name}: no such file") from None
-    if header is None:
-        raise DataError(f"{Path(path).name}: no header row")
-    header = [name.strip() for name in header]
-    if len(header) == 1 and ";" in header[0]:
-        raise DataError(f"{Path(path).name}: columns must be separated by commas, not semicolons")
-    if len(set(header)) < len(header):
-        twice = sorted({name for name in header if header.count(name) > 1})
-        raise DataError(f"{Path(path).name}: column {', '.join(twice)[:200]} is given twice")
-    if any(len(row) != len(header) for row in rows):
-        raise DataError(f"{Path(path).name}: rows of different lengths")
-    cells = np.array(rows, dtype=object).reshape(len(rows), len(header))
-    return {name: cells[:, position] for position, name in enumerate(header)}
-
-
-def _need(schema: Schema, table: Mapping[str, Any]) -> None:
-    wanted = [*schema.features, schema.target]
-    names = [column.name for column in wanted] + ([schema.person] if schema.person else [])
-    missing = [name for name in names if name not in table]
-    if missing:
-        raise DataError(f"missing column {', '.join(missing)}")
-
-
-def _typed(cells: NDArray[Any], column: Column) -> NDArray[Any]:
-    if column.kind == "numeric":
-        return to_float(np.where(cells == "", "nan", cells), column)
-    known = {label_key(category): category for category in column.categories}
-    values = [None if cell == "" else known.get(cell, known.get(_number_text(cell), cell))
-              for cell in cells]
-    result = np.empty(len(values), dtype=object)
-    result[:] = values
-    return result
-
-
-def _number_text(cell: str) -> str:
-    """Another spelling of a whole number: 1.0 for 1. Asked only where the text itself is none."""
-    try:
-        return label_key(float(cell))
-    except ValueError:
-        return cell
+def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
+    """All rows of the columns that are wanted, by name."""
+    origin = scan_files(path).origin
+    wanted.check(origin)
+    parts = [wanted.typed(piece) for piece in origin.pieces(wanted.names, _ROWS)]
+    if not parts:
+        parts = [[np.empty(0, dtype=float if column.kind == "numeric" else object)
+                  for column in wanted.columns] + [np.empty(0, dtype=object)]]
+    return {name: np.concatenate(several)
+            for name, several in zip(wanted.names, zip(*parts, strict=True), strict=False)}
 
 
 def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tuple[Any, Any]:
@@ -146,6 +96,9 @@ def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
 
 def _npz_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """`X` and `y` of an archive of arrays. No pickles, and no name twice."""
+    kind = kind_of(path.stat().st_mode) if path.exists() else ""
+    if kind:
+        raise DataError(f"{path.name}: it is {kind}, not a table")
     try:
         with zipfile.ZipFile(path) as names:
             members = [name.removesuffix(".npy") for name in names.namelist()]

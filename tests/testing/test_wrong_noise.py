@@ -14,7 +14,8 @@ import pytest
 from attrs import evolve
 
 from privledger.guard import ledger as _guard  # noqa: F401  (the patched modules are loaded)
-from privledger.guard import members, tuned
+from privledger.guard import tuned
+from privledger.kernels import members
 from privledger.noise import exact_choice, samplers, top_k, trials_law
 from privledger.noise import source as source_module
 from privledger.questions import cells, choice, feature_choice, label_query, query, sums
@@ -246,7 +247,7 @@ def one_sample(self, data, rows, kept={}):  # noqa: B006
     if rate not in kept:
         kept[rate] = REAL_SAMPLE(self, data, rows)
     else:
-        self._source.bernoulli(rate, rows.n)
+        rows.source.bernoulli(rate, rows.n)
     return kept[rate]
 
 

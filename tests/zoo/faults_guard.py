@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.zoo.faults_sums import KIT, LOCK
 from tests.zoo.patching import Fault
 
-MEMBERS, RELEASE = "privledger/guard/members.py", "privledger/guard/release.py"
+MEMBERS, RELEASE = "privledger/kernels/members.py", "privledger/guard/release.py"
 SPENDS, INDIVIDUAL = "privledger/guard/spends.py", "privledger/ledger/individual.py"
 SUMS, TUNED = "privledger/questions/sums.py", "privledger/guard/tuned.py"
 SESSION, PROTECTING = "privledger/guard/session.py", "privledger/guard/protecting.py"

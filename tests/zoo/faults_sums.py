@@ -12,7 +12,7 @@ GUESS: Final = "guessing"
 KIT: Final = "kit"
 QUERY, BLOCKS = "privledger/questions/query.py", "privledger/questions/blocks.py"
 SUMS, CELLS = "privledger/questions/sums.py", "privledger/questions/cells.py"
-SCORE, MEMBERS = "privledger/questions/score.py", "privledger/guard/members.py"
+SCORE, MEMBERS = "privledger/questions/score.py", "privledger/kernels/members.py"
 BINS, RELEASE = "privledger/facts/bins.py", "privledger/guard/release.py"
 
 FAULTS: tuple[Fault, ...] = (

@@ -20,9 +20,9 @@ from privledger_learners import (
 
 import privledger as pl
 from privledger.guard import session as session_file
-from privledger.guard.members import Members
 from privledger.guard.spends import Spends
 from privledger.guard.vault import _vault_of
+from privledger.kernels.members import Members
 from privledger.noise.seeded import generator
 from privledger.questions import sums
 from privledger.questions.blocks import clipped

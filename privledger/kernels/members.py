@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
 from privledger.errors import NotGranted
 from privledger.graph import Context
-from privledger.guard.dataset import Dataset
-from privledger.noise.source import NoiseSource
-from privledger.questions.derivation import Step
-from privledger.tables.chunk import Rows
+from privledger.noise.source import Coins
+from privledger.questions.cells import Cells
+from privledger.questions.derivation import Derivation, Step
+from privledger.tables.chunk import Array, Rows
 
 
 @define(eq=False, repr=False)
 class Members:
-    """What one session drew and divided. Lives inside the guard; every method takes its rows."""
+    """What one session drew and divided. Lives inside the guard; every method takes its rows.
 
-    _source: NoiseSource = field(alias="source")
-    _parts: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, factory=dict)
+    Attributes:
+        session: tells this session's coins from another's.
+    """
+
+    session: str
+    _asked: set[Context] = field(init=False, factory=set)
+    _parts: dict[str, tuple[Cells, Array]] = field(init=False, factory=dict)
     _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
     _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
 
-    def of(self, data: Dataset, rows: Rows) -> Rows:
+    def of(self, data: Derivation, rows: Rows) -> Rows:
         """The records behind a handle without filters, as a table of their own."""
         if not data.steps:
             return rows
@@ -39,19 +42,17 @@ class Members:
             found = self._subsets[path] = rows.subset(np.flatnonzero(mask))
         return rows if found is None else found
 
-    def mask(self, data: Dataset, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
+    def mask(self, data: Derivation, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
         """Who is in every part that the handle names, shape (rows,), or None where it names none;
         and the rate of all its Poisson samples together, which are not drawn yet."""
-        mask, rate = None, 1.0
+        mask, rate = None, rate_of(data)
         for step in data.steps:
             if step.context.kind == "part" and step.cells is not None:
                 part = self.part(step, rows)
                 mask = part if mask is None else mask & part
-            elif step.context.kind == "poisson":
-                rate *= step.context.rate
         return mask, rate
 
-    def sample(self, data: Dataset, rows: Rows) -> NDArray[np.bool_]:
+    def sample(self, data: Derivation, rows: Rows) -> NDArray[np.bool_]:
         """Membership in every Poisson sample above the query, drawn once per handle."""
         result: NDArray[np.bool_] | None = None
         for step in data.steps:
@@ -59,7 +60,8 @@ class Members:
                 # Kept by the session, not with the data: another grant draws its own sample.
                 drawn = self._samples.get(step.context)
                 if drawn is None:
-                    drawn = _drawn(self._source, step.context.rate, rows)
+                    drawn = _drawn(rows.coins((self.session, step.context.token)),
+                                   step.context.rate, rows)
                     self._samples[step.context] = drawn
                 result = drawn if result is None else result & drawn
         assert result is not None
@@ -71,25 +73,46 @@ class Members:
         assert step.cells is not None
         found = self._parts.get(step.context.token)
         if found is None:
-            found = self._parts[step.context.token] = step.cells, step.cells.index(rows)
+            cells = rows.fixed((self.session, step.context.token), step.cells.index)
+            found = self._parts[step.context.token] = step.cells, cells
         if found[0] is not step.cells:
             raise NotGranted("one token stands for one partition")
         members: NDArray[np.bool_] = found[1] == step.context.part
         return members
 
-    def check_fresh(self, data: Dataset) -> None:
-        """Under a filter each sample serves one release: its cost is that of a fresh sample."""
-        if any(step.context in self._samples for step in data.steps
-               if step.context.kind == "poisson"):
+    def check_fresh(self, data: Derivation) -> None:
+        """Under a filter each sample serves one release: its cost is that of a fresh sample.
+
+        Raises:
+            NotGranted: one was asked before; nothing was read.
+        """
+        if _samples_of(data) & self._asked:
             raise NotGranted("under an individual filter a Poisson sample serves one release; "
                              "ask everything jointly, or draw a fresh sample")
+
+    def note(self, data: Derivation) -> None:
+        """A release that was charged asks these samples."""
+        self._asked |= _samples_of(data)
 
     def forget(self) -> None:
         """Let go of the copies of rows."""
         self._subsets.clear()
 
 
-def _drawn(source: NoiseSource, rate: float, rows: Rows) -> NDArray[np.bool_]:
+def _samples_of(data: Derivation) -> set[Context]:
+    return {step.context for step in data.steps if step.context.kind == "poisson"}
+
+
+def rate_of(data: Derivation) -> float:
+    """The rate of all Poisson samples of a handle together; 1 where it has none."""
+    rate = 1.0
+    for step in data.steps:
+        if step.context.kind == "poisson":
+            rate *= step.context.rate
+    return rate
+
+
+def _drawn(source: Coins, rate: float, rows: Rows) -> NDArray[np.bool_]:
     """Who is in a fresh sample, shape (n_records,): one coin each, and under unit person one for
     everything that a person has. With a coin per row somebody of many rows is hardly ever out."""
     if rows.people is None or rows.n_people is None:

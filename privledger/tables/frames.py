@@ -1,0 +1,105 @@
+"""Frames in memory, of whatever library: their columns by name.
+
+pandas, mappings and arrays are read as they are; pyarrow tables and record batches, polars and
+everything else that narwhals knows come as Arrow columns. This runs at the owner's side, before
+the guard. Errors name columns and rules, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.errors import DataError
+from privledger.tables.raw import Text, arrow_of, plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KNOWN = ("numpy", "pandas", "builtins")
+Named: TypeAlias = "Mapping[str, pa.ChunkedArray]"
+
+
+def arrow_columns(X: object) -> Named | None:
+    """The columns of a frame of another library than pandas, by name; None for anything else.
+
+    Raises:
+        DataError: two columns of one name.
+    """
+    root = type(X).__module__.partition(".")[0]
+    if root in _KNOWN or isinstance(X, Mapping) or not _framed(X):
+        return None
+    import narwhals as nw
+    import pyarrow as pa
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if nw.get_native_namespace(frame).__name__ == "pandas":
+            return None
+        table = frame.to_arrow()
+    else:
+        table = pa.table(X)
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"column {', '.join(twice)[:200]} is given twice")
+    return dict(zip(names, table.columns, strict=True))
+
+
+def _framed(X: object) -> bool:
+    """Whether it is a table in memory that can be had as Arrow. An array of the PyCapsule kind
+    without fields is a column, and a scan is no table yet."""
+    return (hasattr(X, "__arrow_c_stream__") or hasattr(X, "__narwhals_dataframe__")
+            or hasattr(X, "__arrow_c_array__")) and hasattr(X, "columns")
+
+
+def column_of(X: object, name: str) -> object:
+    """One column of a frame or a mapping: as it is, or as a NumPy array where it was Arrow's.
+
+    Raises:
+        DataError: it has no such column, or no names at all.
+    """
+    found = column_as_held(X, name)
+    return found if arrow_columns(X) is None else column_in_numpy(found)
+
+
+def column_in_numpy(values: object) -> NDArray[np.generic]:
+    """A column as a NumPy array; of Arrow's, a missing cell is NaN among numbers, else None."""
+    array = values.array if isinstance(values, Text) else arrow_of(values)
+    if array is None:
+        return plain(values)
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    found: NDArray[np.generic] = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def column_as_held(X: object, name: str) -> object:
+    """One column of a frame or a mapping, as its library holds it, or as Arrow.
+
+    Raises:
+        DataError: as for `column_of`.
+    """
+    arrow = arrow_columns(X)
+    if arrow is None:
+        held = getattr(X, "columns", X if isinstance(X, Mapping) else ())
+        arrow = cast(Named, X) if name in held else {}
+    if name not in arrow:
+        raise DataError(f"missing column {name}")
+    return arrow[name]
+
+
+def split_target(X: object, name: str) -> tuple[object, object]:
+    """A frame or a mapping, and the column of it that holds the target.
+
+    The frame stays as it is: whatever a schema does not call a feature is not read as one.
+
+    Raises:
+        DataError: it has no such column, or no names at all.
+    """
+    return X, column_as_held(X, name)

@@ -1,0 +1,151 @@
+"""Files of a table: found in a fixed order, and noticed when they are no longer the same."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from attrs import frozen
+
+from privledger.errors import DataError
+from privledger.reading import kind_of
+
+Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+
+
+@frozen
+class File:
+    """One file as it was when it was looked for.
+
+    Attributes:
+        path: absolute.
+        mark: device, inode, size and time of the last change, in nanoseconds.
+    """
+
+    path: str
+    mark: tuple[int, int, int, int]
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return Path(self.path).name
+
+    def check(self) -> None:
+        """Raise `DataError` unless the same file is still there, as it was."""
+        try:
+            now = _marked(self.path)
+        except OSError:
+            raise DataError(f"{self.name}: the file is gone, or cannot be read any more, since "
+                            "the table was scanned") from None
+        if now.mark != self.mark:
+            raise DataError(f"{self.name}: the file has changed since the table was scanned")
+
+
+@frozen
+class Listing:
+    """Files of a table in their order, and how they were asked for.
+
+    Attributes:
+        asked: files, folders and patterns, absolute.
+        endings: of the files that are meant in a folder.
+    """
+
+    asked: tuple[str, ...]
+    endings: tuple[str, ...]
+    files: tuple[File, ...]
+
+    def check(self) -> None:
+        """Raise `DataError` unless a second look finds the same files, as they were."""
+        if [file.path for file in self.files] != list(_found(self.asked, self.endings)):
+            raise DataError("the table has other files than when it was scanned")
+        for file in self.files:
+            file.check()
+
+
+def listed(paths: Paths, endings: tuple[str, ...]) -> Listing:
+    """The files behind a path, or several: each a file, a folder, or a pattern with * ? [.
+
+    Paths come in the order given, the files of a folder or a pattern by name. In a folder only
+    names that end as `endings` say count, and none that begins with a dot or an underscore.
+
+    Raises:
+        DataError: nothing there, no regular file, a file twice, or a folder within a folder.
+    """
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    if isinstance(several, bytes) or not isinstance(several, Iterable):
+        raise DataError("files: a path, or a list of paths, is needed")
+    asked = tuple(_absolute(one) for one in several)
+    if not asked:
+        raise DataError("files: no path is given")
+    files = tuple(_file(path) for path in _found(asked, endings))
+    same: dict[tuple[int, int], File] = {}
+    for file in files:
+        other = same.setdefault(file.mark[:2], file)
+        if other is not file:
+            raise DataError(f"{file.name}: the file is given twice (as {other.name}): its rows "
+                            "would count twice")
+    return Listing(asked, endings, files)
+
+
+def _absolute(path: object) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise DataError("files: a path, or a list of paths, is needed")
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text or not text:
+        raise DataError("files: a path, or a list of paths, is needed")
+    return os.path.abspath(text)
+
+
+def _found(asked: Iterable[str], endings: tuple[str, ...]) -> Iterator[str]:
+    for path in asked:
+        if os.path.isdir(path):
+            yield from _within(path, endings)
+        elif os.path.lexists(path) or not glob.has_magic(path):
+            yield path
+        else:
+            matches = sorted(glob.glob(path))
+            if not matches:
+                raise DataError(f"{Path(path).name}: no such file")
+            yield from matches
+
+
+def _within(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+    name = Path(folder).name
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        raise DataError(f"{name}: the folder cannot be read") from None
+    shown = [entry for entry in entries if not entry.name.startswith((".", "_"))]
+    inner = [entry.name for entry in shown if entry.is_dir()]
+    if inner:  # left out, its rows would be missing without a word
+        raise DataError(f"{name}: the folder holds a folder, {inner[0]}: give a pattern, such as "
+                        f"{name}/*/*{endings[0]}")
+    files = [entry.path for entry in shown if entry.name.endswith(endings)]
+    if not files:
+        raise DataError(f"{name}: it is a directory without a file that ends with "
+                        f"{' or '.join(endings)}")
+    yield from files
+
+
+def _file(path: str) -> File:
+    try:
+        kind = kind_of(os.stat(path).st_mode)
+        found = None if kind else _marked(path)
+    except OSError:
+        found, kind = None, ""
+    if kind:
+        raise DataError(f"{Path(path).name}: it is {kind}, not a table")
+    if found is None:
+        raise DataError(f"{Path(path).name}: no such file")
+    return found
+
+
+def _marked(path: str) -> File:
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("no regular file")
+    return File(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
