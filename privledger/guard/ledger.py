@@ -7,14 +7,17 @@ import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
+from privledger.engines import Engine, Local
 from privledger.errors import InvalidValue
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
+from privledger.guard.chunking import Chunking
 from privledger.guard.creating import creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling, check_key, person_record
@@ -40,6 +43,7 @@ from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
+from privledger.tables.sources import as_source
 
 
 class Ledger(Teller):
@@ -150,12 +154,15 @@ class Ledger(Teller):
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
                 name: str | None = None, fingerprint_key: bytes | None = None,
                 public_features: bool = False, unlabelled: bool = False,
-                people: object = None, target: str | None = None) -> Dataset:
+                people: object = None, target: str | None = None,
+                engine: Engine | None = None, spool: str | Path | None = None) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
             X: a frame of pandas, polars, pyarrow or another library that narwhals knows, a
-                mapping of columns, or a 2-D array, with the schema's features.
+                mapping of columns, or a 2-D array, with the schema's features. Or what is read
+                in batches: `pl.scan_parquet`, `pl.scan_csv`, a pyarrow dataset, a polars scan, a
+                Dask frame.
             y: the target, or None.
             schema: public facts; never inferred.
             name: a stable identity under which these rows, in this order, come back later;
@@ -169,6 +176,10 @@ class Ledger(Teller):
             people: under unit `person`, one id for each row: whole numbers or texts. By the
                 schema's `[unit] person` the column of that name in X is taken.
             target: name of the schema's target column, to be taken from X in place of `y`.
+            engine: who answers, chunk by chunk, from a copy of the rows on disk; None for this
+                process, from memory. What is read in batches takes `Local()` then.
+            spool: folder of that copy, to be kept, and gone on with after a crash; None for one
+                that goes with the table. Only its owner may open it.
 
         Raises:
             RelationMismatch: public features under another relation than `replace_label`, or
@@ -177,18 +188,25 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
+        found = as_source(X)
+        X = X if found is None else found
+        if engine is None and found is not None:
+            engine = Local()
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
-                      target)
+                      target, None if engine is None else Chunking(engine, spool))
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 
-    def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None) -> Dataset:
+    def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None,
+               target: str | None = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
 
         In a filter scope new records start with their whole cap; under unit `person` new people
         do, and those whom the ledger knows go on with what they have left.
         """
-        return grown(Late(data, X, y, people), self._history, self._identities, self._enrolling,
+        found = as_source(X)
+        late = Late(data, X if found is None else found, y, people, target)
+        return grown(late, self._history, self._source, self._identities, self._enrolling,
                      self.handle)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",

@@ -138,6 +138,9 @@ class Score:
     def of(self, rows: Rows) -> _Running:
         """Inside the guard: scores with every update applied, in place."""
         running = rows.cache.get(self)
+        kept = None if running is not None or rows.keep is None else rows.keep.scores(self)
+        if kept is not None and kept[0] <= len(self._updates):
+            running = rows.cache[self] = _Running(kept[1], kept[0])
         if running is None:
             shape = rows.n if self.width == 1 else (rows.n, self.width)
             running = rows.cache[self] = _Running(np.broadcast_to(
@@ -146,6 +149,8 @@ class Score:
             running.scores += values.take(cells.index(rows), axis=0)
             running.applied += 1
             running.link = None
+        if rows.keep is not None and (kept is None or kept[0] != running.applied):
+            rows.keep.keep_scores(self, running.applied, running.scores)
         return running
 
 

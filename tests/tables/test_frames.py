@@ -140,6 +140,26 @@ def test_protect_takes_them_with_the_name_of_the_target(guarded):
         guarded(arrow(ONE).drop_columns("y"), target="y")
 
 
+def test_protect_reads_in_batches_what_is_not_in_memory(guarded, make_ledger):
+    rows = ONE * 30
+    forms = (pa.dataset.dataset(arrow(rows)), polars.from_arrow(arrow(rows)).lazy(),
+             dask.dataframe.from_pandas(arrow(rows).to_pandas(), npartitions=2))
+    for form in forms:
+        ledger = make_ledger(epsilon=1e6, mode="simulation", seed=3)
+        data = ledger.append(ledger.protect(form, schema=SCHEMA, target="y"), form, target="y")
+        assert data.schema == SCHEMA
+    with ledger.request(pl.Gaussian(0.01), data) as session:  # of one: processes are slow to start
+        assert abs(session.release(pl.Gaussian(0.01), data.count()) - 120) < 1
+    with pytest.raises(pl.InvalidValue, match="target"):
+        guarded(forms[0], y=["no", "yes"] * 30)
+    with pytest.raises(pl.SchemaError, match="target"):
+        guarded(forms[1], target="size")
+    held = make_ledger()
+    data = held.protect(arrow(rows), schema=SCHEMA, target="y")
+    with pytest.raises(pl.errors.DataError, match="not in memory"):
+        held.append(data, forms[1], target="y")
+
+
 MOMENT = datetime.datetime(2020, 1, 2, 3, 4)
 DATES = [
     pa.array([MOMENT] * 2, pa.timestamp("ns")), pa.array([MOMENT] * 2, pa.timestamp("s", "UTC")),
