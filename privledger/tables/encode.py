@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
+from privledger.tables.foreign import streamed
 from privledger.tables.frames import arrow_columns
 from privledger.tables.raw import Text, arrow_of, is_absent, levels, numbers, plain
-from privledger.tables.streams import streamed
 
 
 def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:

@@ -21,11 +21,11 @@ from privledger.errors import DataError
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
 from privledger.rounding import count
+from privledger.tables.foreign import streamed
 from privledger.tables.frames import check_target
 from privledger.tables.listing import Paths
 from privledger.tables.origin import Origin
 from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
-from privledger.tables.streams import streamed
 from privledger.tables.wanted import Array, Wanted
 
 MOST_ROWS = 1 << 24
