@@ -3,6 +3,7 @@
 One import a line: where the name is, and its name.
 """
 
+from privledger import engines as engines
 from privledger import errors as errors
 from privledger import nodes as nodes
 from privledger import plugins as plugins
@@ -57,7 +58,6 @@ from privledger.models import save_model as save_model
 from privledger.plugins import ClaimStep as ClaimStep
 from privledger.plugins import Learner as Learner
 from privledger.plugins import LearnerInfo as LearnerInfo
-from privledger.plugins import learner_names as learner_names
 from privledger.plugins import load_learner as load_learner
 from privledger.tables import encode_features as encode_features
 from privledger.tables import read_table as read_table

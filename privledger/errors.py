@@ -20,7 +20,9 @@
     │   └── NotSettled                     what was released is out, and not in the history yet
     ├── DataError (also ValueError)        the table does not fit its schema; no value is shown
     │   ├── SchemaError                    the schema itself
-    │   └── DataDerived                    a bound or list that says it came from the data
+    │   ├── DataDerived                    a bound or list that says it came from the data
+    │   └── SpoolError                     a chunk on disk is missing, changed, or cannot be written
+    ├── EngineError                        whoever answers chunks is gone, or says what cannot be
     ├── LearnerError                       a plugin that cannot be loaded
     ├── ModelError                         a model that cannot be kept, or a file that is none
     └── IsolationError                     a learner's own process ended, hung or broke the protocol
@@ -41,6 +43,7 @@ __all__ = [
     "BudgetExceeded",
     "DataDerived",
     "DataError",
+    "EngineError",
     "InvalidCurve",
     "InvalidMechanism",
     "InvalidPlan",
@@ -63,6 +66,7 @@ __all__ = [
     "RelationMismatch",
     "SchemaError",
     "ScopeBusy",
+    "SpoolError",
     "UnsupportedNode",
 ]
 
@@ -272,6 +276,14 @@ class SchemaError(DataError):
 
 class DataDerived(SchemaError):
     """A bound, category list or count that says it was read off the private data."""
+
+
+class SpoolError(DataError):
+    """A chunk of a table on disk is missing, changed, or cannot be written. No value is named."""
+
+
+class EngineError(PrivledgerError):
+    """Whoever answers chunks is gone, unreachable, or says what cannot be. The charge stands."""
 
 
 class LearnerError(PrivledgerError):

@@ -19,6 +19,7 @@ MOVED = {
         "PostProcess", "Public", "Tuning", "from_dp_event", "from_json", "graphml", "label",
         "rdp_per_record", "to_dp_event", "to_json", "view",
     ),
+    "plugins": ("learner_names",),
     "questions": (
         "Bins", "CategoryCells", "Choice", "ClassIs", "ColumnValue", "CrossCells",
         "CustomScores", "CustomValue", "FeatureChoice", "GrownCells", "IndexCells",

@@ -71,7 +71,7 @@ def test_a_learner_is_a_package_of_its_own(tmp_path, monkeypatch, ledger):
     (tmp_path / "toy.py").write_text(LEARNER)
     monkeypatch.syspath_prepend(str(tmp_path))
     learner = pl.load_learner("toy-counter")()
-    assert "toy-counter" in pl.learner_names()
+    assert "toy-counter" in pl.plugins.learner_names()
     assert isinstance(learner, pl.Learner)
     learner.fit(guarded(ledger))
     assert ledger.verify() == []

@@ -19,8 +19,8 @@ ROOT = Path(privledger.__file__).parent
 LEARNERS = Path(privledger_learners.__file__).parent
 LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
-    "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "questions", "ledger",
-    "kernels", "storage", "guard",
+    "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "spool", "questions",
+    "ledger", "kernels", "engines", "storage", "guard",
     "plugins", "models", "broker", "testing", "reports", "gate", "runs", "notebook", "plot", "cli",
     "pytest_plugin",
 )

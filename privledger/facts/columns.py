@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class Columns:
     """
 
     schema: Schema
-    arrays: tuple[NDArray[Any], ...]
+    arrays: Sequence[NDArray[Any]]
     n_rows: int
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ class TableFacts:
         n_people: the number of people, where the relation makes it public; None under unit row.
         most_rows: rows of whoever has the most, where everything but the labels is public and
             the unit is a person; else None.
+        chunked: whether it lies in chunks, which answer one by one.
     """
 
     schema: Schema
@@ -35,6 +36,7 @@ class TableFacts:
     unit: str = "row"
     n_people: int | None = None
     most_rows: int | None = None
+    chunked: bool = False
 
     def column(self, name: str, kind: str) -> Column:
         """The feature of that name, or the target for "".

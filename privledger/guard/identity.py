@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privledger.engines.driver import ChunkTable
 from privledger.errors import DataError, InvalidValue, RelationMismatch
 from privledger.facts.columns import Columns
 from privledger.guard.vault import Vault
 
-_PEOPLE = "\0people"  # no column's name
+_PEOPLE, _CHUNKS = "\0people", "\0chunks"  # no column's name
 
 
 class Identities:
@@ -34,18 +36,27 @@ class Identities:
     def check(self, name: str, columns: Columns, target: NDArray[Any] | None,
               people: NDArray[np.int32] | None = None) -> None:
         """Remember a table, or raise `DataError` if the name stands for another one."""
-        known = self._known.setdefault(name, {})
-        rows = self._rows.setdefault(name, columns.n_rows)
         fresh = {column.name: self._digest(array) for column, array in zip(
             columns.schema.features, columns.arrays, strict=True)}
         if target is not None:
             fresh[columns.schema.target.name] = self._digest(target)
         if people is not None:
             fresh[_PEOPLE] = self._digest(people)
+        self._compare(name, columns.n_rows, fresh)
+
+    def check_chunks(self, name: str, table: ChunkTable) -> None:
+        """As `check`, of a table in chunks: by what their files hash to."""
+        marks = "".join(note.sha256 for note in table.notes)
+        digest = hmac.digest(self._key, marks.encode(), "sha256")
+        self._compare(name, table.n, {_CHUNKS: digest})
+
+    def _compare(self, name: str, n_rows: int, fresh: dict[str, bytes]) -> None:
+        known = self._known.setdefault(name, {})
+        rows = self._rows.setdefault(name, n_rows)
         strange = bool(known) and not set(known) & set(fresh)
         changed = [label for label, digest in fresh.items()
                    if known.setdefault(label, digest) != digest]
-        if rows != columns.n_rows or changed or strange:
+        if rows != n_rows or changed or strange:
             raise DataError(
                 f"the name {name!r} stands for another table in this ledger: give the same "
                 "records in the same order, use append for late arrivals, or choose another name")
@@ -94,14 +105,29 @@ def fingerprint(key: bytes, columns: Columns, target: NDArray[Any] | None) -> st
     Raises:
         InvalidValue: the key has fewer than 16 bytes.
     """
-    if not isinstance(key, bytes) or len(key) < 16:
-        raise InvalidValue("fingerprint_key", "a shorter one", "at least 16 bytes")
-    parts = [(column.name, array) for column, array in zip(
+    parts = [(column.name, [array]) for column, array in zip(
         columns.schema.features, columns.arrays, strict=True)]
     if target is not None:
-        parts.append((columns.schema.target.name, target))
+        parts.append((columns.schema.target.name, [target]))
+    return fingerprint_of(key, parts)
+
+
+def fingerprint_of(key: bytes, parts: Iterable[tuple[str, Iterable[NDArray[Any]]]]) -> str:
+    """The same of columns that come in pieces.
+
+    Raises:
+        InvalidValue: the key has fewer than 16 bytes.
+    """
+    if not isinstance(key, bytes) or len(key) < 16:
+        raise InvalidValue("fingerprint_key", "a shorter one", "at least 16 bytes")
+    marks = {}
+    for name, arrays in parts:
+        one = hmac.new(key, digestmod="sha256")
+        for array in arrays:
+            one.update(array.tobytes())
+        marks[name] = one.digest()
     whole = hmac.new(key, b"privledger table 1", "sha256")
-    for name, array in sorted(parts, key=lambda part: part[0]):
+    for name in sorted(marks):
         whole.update(hmac.digest(key, name.encode(), "sha256"))
-        whole.update(hmac.digest(key, array.tobytes(), "sha256"))
+        whole.update(marks[name])
     return whole.hexdigest()

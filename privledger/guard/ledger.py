@@ -7,14 +7,17 @@ import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
+from privledger.engines import Engine, Local
 from privledger.errors import InvalidValue
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
+from privledger.guard.chunking import Chunking
 from privledger.guard.creating import creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling, check_key, person_record
@@ -40,6 +43,7 @@ from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
+from privledger.tables import Source, split_target
 
 
 class Ledger(Teller):
@@ -150,7 +154,8 @@ class Ledger(Teller):
     def protect(self, X: Any, y: Any = None, schema: Schema | None = None, *,
                 name: str | None = None, fingerprint_key: bytes | None = None,
                 public_features: bool = False, unlabelled: bool = False,
-                people: object = None) -> Dataset:
+                people: object = None, target: str | None = None,
+                engine: Engine | None = None, spool: str | Path | None = None) -> Dataset:
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
@@ -167,6 +172,11 @@ class Ledger(Teller):
             unlabelled: the target may be missing (None, NaN) in some rows.
             people: under unit `person`, one id for each row: whole numbers or texts. By the
                 schema's `[unit] person` the column of that name in X is taken.
+            target: name of the target, where it is a column of X.
+            engine: who answers, chunk by chunk, from a copy of the rows on disk; None for this
+                process, from memory. A source that is scanned takes `Local()` then.
+            spool: folder of that copy, to be kept, and gone on with after a crash; None for one
+                that goes with the table. Only its owner may open it.
 
         Raises:
             RelationMismatch: public features under another relation than `replace_label`, or
@@ -175,18 +185,26 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
-        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people)
+        if engine is None and type(X) is Source:
+            engine = Local()
+        if target is not None and type(X) is not Source:
+            X, y = split_target(X, target)
+        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
+                      target, None if engine is None else Chunking(engine, spool))
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 
-    def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None) -> Dataset:
+    def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None,
+               target: str | None = None) -> Dataset:
         """Late arrivals: a handle on the old records followed by new ones, same identity.
 
         In a filter scope new records start with their whole cap; under unit `person` new people
         do, and those whom the ledger knows go on with what they have left.
         """
-        return grown(Late(data, X, y, people), self._history, self._identities, self._enrolling,
-                     self.handle)
+        if target is not None and type(X) is not Source:
+            X, y = split_target(X, target)
+        return grown(Late(data, X, y, people, target), self._history, self._source,
+                     self._identities, self._enrolling, self.handle)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import frozen
@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 from privledger.errors import DataError, InvalidValue, NotGranted
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
+from privledger.guard.chunking import (
+    Chunking,
+    Whole,
+    check_unit,
+    chunk_table,
+    fresh_name,
+    more_chunks,
+)
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
-from privledger.guard.identity import Identities, declared, fingerprint
+from privledger.guard.identity import Identities, declared, fingerprint, fingerprint_of
 from privledger.guard.mirror import own_schema, remember
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
@@ -22,9 +30,11 @@ from privledger.ledger.events import Protected
 from privledger.ledger.holder import now
 from privledger.noise.source import NoiseSource
 from privledger.people.ids import Persons
+from privledger.spool.ingest import Portion
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import column_of
+from privledger.tables.sources import Source
 
 
 @frozen(eq=False, repr=False)
@@ -39,6 +49,8 @@ class Table:
     public_features: bool
     unlabelled: bool
     people: object = None
+    target: str | None = None
+    chunking: Chunking | None = None
 
 
 @frozen(eq=False, repr=False)
@@ -49,6 +61,7 @@ class Late:
     X: Any
     y: Any
     people: object = None
+    target: str | None = None
 
 
 def protected(table: Table, history: History, source: NoiseSource, identities: Identities,
@@ -64,10 +77,15 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     if not isinstance(schema, Schema):
         raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                            "from private data")
-    public, partial = declared(relation, table.public_features, table.unlabelled, table.y)
+    public, partial = declared(relation, table.public_features, table.unlabelled,
+                               table.y if table.target is None else table.target)
     own = own_schema(schema)  # bounds are read again inside the guard
     own.rows_for(relation)  # a true number of rows is refused under add_remove
     own.check_unit(history.state.unit, relation)
+    if table.chunking is not None:
+        check_unit(history.state.unit)
+        return _protected_chunks(table, table.chunking, own, partial, history, source, identities,
+                                 shown)
     columns, target = _encoded(table.X, table.y, own, partial)
     found = _people(history.state.unit, enrolling, table.people, table.X, own, columns.n_rows)
     people = None if found is None else found.rows
@@ -75,7 +93,7 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
         identities.check(short_name("name", name), columns, target, people)
     mark = None if table.key is None else fingerprint(table.key, columns, target)
     rows = Rows(columns, target, source, people=people)
-    vault = Vault(name or f"data-{secrets.token_hex(6)}", rows, history,
+    vault = Vault(name or fresh_name(), rows, history,
                   relation=relation, public_features=public, unlabelled=partial)
     event = Protected(
         vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
@@ -87,6 +105,31 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     data = _handle(vault, schema, shown)
     identities.newest[vault.identity] = vault
     return data
+
+
+def _protected_chunks(table: Table, how: Chunking, own: Schema, partial: bool, history: History,
+                      source: NoiseSource, identities: Identities, shown: object) -> Dataset:
+    """As `protected`, of rows that go to a spool."""
+    assert table.schema is not None
+    chunks = chunk_table(how, own, _portions(table, own, partial, how.engine.chunk_rows),
+                         table.y is not None or table.target is not None, source)
+    if table.name is not None:
+        identities.check_chunks(short_name("name", table.name), chunks)
+    mark = None if table.key is None else fingerprint_of(table.key, chunks.columns())
+    vault = Vault(table.name or fresh_name(), chunks, history, relation=history.state.relation,
+                  public_features=table.public_features, unlabelled=partial)
+    history.note(Protected(
+        vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
+        vault.public is not None, vault.unlabelled, how.engine.description))
+    identities.newest[vault.identity] = vault
+    return _handle(vault, table.schema, shown)
+
+
+def _portions(table: Table, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:
+    """The rows of a source as it is read, or all of a table in memory."""
+    if type(table.X) is Source:
+        return table.X.batches(own, table.target, rows, unlabelled=partial)
+    return [Whole(*_encoded(table.X, table.y, own, partial))]
 
 
 def _people(unit: str, enrolling: Enrolling, given: object, X: object, schema: Schema,
@@ -105,23 +148,31 @@ def _people(unit: str, enrolling: Enrolling, given: object, X: object, schema: S
     return enrolling.read(column_of(X, column), column, n_rows)
 
 
-def grown(late: Late, history: History, identities: Identities, enrolling: Enrolling,
-          shown: object) -> Dataset:
+def grown(late: Late, history: History, source: NoiseSource, identities: Identities,
+          enrolling: Enrolling, shown: object) -> Dataset:
     """As `Ledger.append`: a handle on the old records and the new ones."""
     data = late.data
     old: Vault = _vault_of(data._vault)
     if old._guardian is not history:
         raise NotGranted("these records are guarded by another ledger")
-    columns, target = _encoded(late.X, late.y, old.schema, old.unlabelled)
-    found = _people(history.state.unit, enrolling, late.people, late.X, old.schema, columns.n_rows)
-    if (target is not None) != old.facts.has_target:
-        raise DataError("late arrivals come with a target exactly if the others did")
     if data.steps:
         raise InvalidValue("data", repr(data), "a handle straight from protect or append")
     if identities.newest.get(old.identity) is not old:
         # Two branches would put two people into one row, or one person into two.
         raise NotGranted("late arrivals go to the newest handle of these records; "
                          "this one was extended already")
+    if (late.y is not None or late.target is not None) != old.facts.has_target:
+        raise DataError("late arrivals come with a target exactly if the others did")
+    if old.facts.chunked:
+        table = Table(late.X, late.y, old.schema, None, None, False, old.unlabelled,
+                      target=late.target)
+        vault = old.with_chunks(lambda chunks: more_chunks(
+            chunks, _portions(table, old.schema, old.unlabelled, chunks.engine.chunk_rows),
+            source))
+        identities.grow(vault.identity, vault)
+        return _handle(vault, old.schema, shown)
+    columns, target = _encoded(late.X, late.y, old.schema, old.unlabelled)
+    found = _people(history.state.unit, enrolling, late.people, late.X, old.schema, columns.n_rows)
     standing = None if found is None else enrolling.enrol(
         old.identity, found, list, before=old.standing)
     vault = old.grown(columns, target, None if standing is None else standing.rows)

@@ -45,6 +45,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     task = Task(question, state, _round(inside, question, leaf, state, rounds))
     noise = Noise(leaf, state, inside.source,
                   ONE if inside.vault.facts.unit == "person" else 1)
+    inside.vault.check(task)
     if task.round is not None:
         inside.members.check_fresh(question.data)
     inside.charge(leaf, question.data.chain, question.label, question.cell_count)

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privledger.engines.driver import ChunkTable
 from privledger.errors import NotGranted
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
 from privledger.guard.enrolling import Standing
+from privledger.kernels.asking import Held, Task
 from privledger.mutex import Mutex
 from privledger.tables.chunk import Rows
 
@@ -103,6 +105,13 @@ def _public_side(rows: Rows) -> Rows:
     return Rows(rows.features, blank, people=rows.people)
 
 
+def _in_chunks(table: ChunkTable, relation: str, public_features: bool,
+               unlabelled: bool) -> TableFacts:
+    layout = table.ingested.layout
+    return TableFacts(layout.schema, relation, layout.has_target, unlabelled, public_features,
+                      n_rows=table.n if relation != "add_remove" else None, chunked=True)
+
+
 def facts_of(rows: Rows, relation: str, public_features: bool, unlabelled: bool) -> TableFacts:
     """What is public about rows under `relation`. Under unit person the number of people is what
     the number of rows is elsewhere; rows are counted only where everything but labels is public."""
@@ -128,18 +137,22 @@ class Vault:
         public: where the owner declared the features public: everything but the labels.
     """
 
-    def __init__(self, identity: str, rows: Rows, guardian: Any = None, *,
+    def __init__(self, identity: str, rows: Rows | ChunkTable, guardian: Any = None, *,
                  relation: str = "add_remove", public_features: bool = False,
                  unlabelled: bool = False) -> None:
         self.identity = identity
         self._guardian = guardian
         self.relation = relation
         self.unlabelled = unlabelled
-        rows = _lasting(rows) if public_features else rows
-        self.public = _public_side(rows) if public_features else None
-        self.schema = rows.features.schema
         self.standing: Standing | None = None
-        self.facts = facts_of(rows, relation, public_features, unlabelled)
+        if isinstance(rows, ChunkTable):
+            self.facts = _in_chunks(rows, relation, public_features, unlabelled)
+            self.public = _public_side(_lasting(rows.loaded())) if public_features else None
+        else:
+            rows = _lasting(rows) if public_features else rows
+            self.facts = facts_of(rows, relation, public_features, unlabelled)
+            self.public = _public_side(rows) if public_features else None
+        self.schema = self.facts.schema
         self._n_rows = rows.n
         self.__rows = rows
         self.opened = 0
@@ -147,8 +160,17 @@ class Vault:
         self.lock = Mutex()
         self.copies: dict[int, tuple[Any, Any]] = {}  # of what strangers described: mirror.py
 
+    def check(self, task: Task) -> None:
+        """Refuse what cannot be asked where the rows are; nothing is read.
+
+        Raises:
+            UnsupportedNode: a function that another process cannot load.
+        """
+        if isinstance(self.__rows, ChunkTable):
+            self.__rows.check(task)
+
     @contextmanager
-    def open(self, leave: Pass) -> Iterator[Rows]:
+    def open(self, leave: Pass) -> Iterator[Held]:
         """The rows, for the length of one release under a grant, which is touched from here on.
 
         Raises:
@@ -176,6 +198,8 @@ class Vault:
                 rows weigh is found anew, since somebody may have more of them now.
         """
         old = self.__rows
+        if isinstance(old, ChunkTable):
+            raise NotGranted("rows in memory behind a table in chunks; nothing was read")
         if (people is None) != (old.people is None):
             raise NotGranted("rows without people among people; nothing was read")
         arrays = tuple(np.concatenate([a, b])
@@ -185,6 +209,21 @@ class Vault:
             both = np.concatenate([old.target, target])
         columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
         rows = Rows(columns, both, old.source, people=people)
+        return self.with_rows(rows)
+
+    def with_chunks(self, more: Callable[[ChunkTable], ChunkTable]) -> Vault:
+        """A vault of the same identity with more chunks after the old ones.
+
+        Raises:
+            NotGranted: its rows are in memory.
+        """
+        old = self.__rows
+        if not isinstance(old, ChunkTable):
+            raise NotGranted("chunks behind a table in memory: append rows; nothing was read")
+        return self.with_rows(more(old))
+
+    def with_rows(self, rows: Rows | ChunkTable) -> Vault:
+        """A vault of the same identity and other rows."""
         return Vault(self.identity, rows, self._guardian,
                      relation=self.relation, public_features=self.public is not None,
                      unlabelled=self.unlabelled)

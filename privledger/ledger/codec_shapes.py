@@ -185,7 +185,8 @@ SHAPES: dict[str, dict[str, tuple[Check, bool]]] = {
     "protected": {
         "data": _must(_name), "schema": _must(_text), "schema_sha256": _must(_text),
         "time": _may(_text), "rows": _may(_maybe(_whole)), "fingerprint": _may(_text),
-        "public_features": _may(_flag), "unlabelled": _may(_flag)},
+        "public_features": _may(_flag), "unlabelled": _may(_flag),
+        "engine": _may(_text)},
     "enrolled": {"data": _must(_name), "people": _must(_NOTE), "members": _must(_NOTE),
                  "time": _may(_text)},
     "scope": {"scope": _must(_name), **_CHARGE},

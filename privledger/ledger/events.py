@@ -135,6 +135,7 @@ class Protected(_Event):
         schema, schema_sha256: name of the schema, and what its text hashes to.
         rows: how many the schema declares; None if it does not.
         fingerprint: a keyed mark of the values; None where none was made.
+        engine: who answers its chunks, and of which version; None for a table in memory.
     """
 
     kind: ClassVar[str] = "protected"
@@ -146,6 +147,7 @@ class Protected(_Event):
     fingerprint: str | None = None
     public_features: bool = False
     unlabelled: bool = False
+    engine: str | None = None
 
 
 @frozen(slots=False)

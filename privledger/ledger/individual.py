@@ -7,7 +7,7 @@ earlier outputs and of public parameters only. The admission test happens before
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from attrs import define, field
@@ -101,6 +101,23 @@ class ScopeSpend:
         positive("scope cap", self.cap)
         self.before = self.spent.copy()
         self._above = np.zeros(len(self.spent), np.int64)
+
+    @classmethod
+    def again(cls, cap: float, spent: NDArray[np.int64], rounds: NDArray[np.int32],
+              above: NDArray[np.int64]) -> Self:
+        """One that was kept between two rounds.
+
+        Args:
+            above: as the one before had it: parts by which `spent` is above the sum of costs.
+        """
+        found = cls(cap, spent, rounds)
+        found._above = above
+        return found
+
+    @property
+    def above(self) -> NDArray[np.int64]:
+        """Parts by which `spent` is above the sum of the costs: less than a unit."""
+        return self._above
 
     def left(self) -> NDArray[np.float64]:
         """What each record has left, rounded down, in the units of `cap`: a cost of that fits."""

@@ -161,11 +161,15 @@ def bernoulli(rate: object, size: int, words: Words) -> NDArray[np.bool_]:
     Raises:
         InvalidValue: `rate` is not in [0, 1], or not a number.
     """
-    checked = probability("rate", rate, zero=True, one=True)
-    threshold = int(math.ldexp(checked, 64))
-    if threshold >> 64:
+    limit = threshold(rate)
+    if limit >> 64:
         return np.ones(size, dtype=np.bool_)
-    return words(size) < np.uint64(threshold)
+    return words(size) < np.uint64(limit)
+
+
+def threshold(rate: object) -> int:
+    """Of all 64-bit words those below this one come up with probability `rate`, rounded down."""
+    return int(math.ldexp(probability("rate", rate, zero=True, one=True), 64))
 
 
 def integer_below(bound: object, words: Words) -> int:

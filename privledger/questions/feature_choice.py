@@ -18,16 +18,10 @@ from privledger.mechanisms import PermuteAndFlip, TopK
 from privledger.questions.blocks import refuse_code
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import derivation_of
-from privledger.questions.feature_scores import (
-    Bag,
-    bag_of,
-    correlation,
-    feature_scores,
-    known_of,
-    sums_of,
-)
+from privledger.questions.feature_scores import Sketch, merged_of, scores_of, sketch_of
 from privledger.questions.question import Noise
 from privledger.questions.rates import Bound, rate_of
+from privledger.questions.vote_sums import MOST_PRODUCTS, columns_in, fits_sums
 from privledger.questions.votes import Votes
 from privledger.rounding import count, number, up
 from privledger.tables.chunk import Rows
@@ -152,26 +146,20 @@ class FeatureChoice:
         if isinstance(mechanism, TopK) and mechanism.k >= len(self.candidates):
             raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
 
-    def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64] | Bag:
-        """As `Question.sketch`: sums of products; for scores that are no sums, the bag of the
-        records themselves, with each record's coin where blocks vote."""
-        schema = self.data.schema
-        known = known_of((self.score, self.votes, self.custom, schema), self.key, chunk)
-        if self.score == "correlation":
-            return sums_of(known, schema, chunk)
-        return bag_of(known, self.votes, chunk)
+    def sketch(self, chunk: Rows, state: float) -> Sketch:
+        """As `Question.sketch`: sorted keys or their tallies, sums of products. Scores that see a
+        whole table at once are computed here, and have no chunks."""
+        return sketch_of(self.score, self.votes, self.custom, self.data.schema, self.key, chunk)
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """As `Question.merge`: addition; bags are put together."""
-        return a.plus(b) if isinstance(a, Bag) else a + b
+    def merge(self, a: Sketch, b: Sketch) -> Sketch:
+        """As `Question.merge`: addition."""
+        return merged_of(a, b, self.data.schema)
 
-    def scores(self, merged: NDArray[np.int64] | Bag) -> NDArray[np.float64]:
+    def scores(self, merged: Sketch) -> NDArray[np.float64]:
         """Inside the guard: one score per feature of the handle, shape (features,)."""
-        if not isinstance(merged, Bag):
-            return correlation(merged)
-        return feature_scores(self.score, self.votes, self.custom, self.data.schema, merged)
+        return scores_of(self.score, self.votes, self.data.schema, merged)
 
-    def finish(self, merged: NDArray[np.int64] | Bag, noise: Noise) -> NDArray[np.int64]:
+    def finish(self, merged: Sketch, noise: Noise) -> NDArray[np.int64]:
         """As `Question.finish`: positions of the chosen features, k of them or one."""
         candidates, source, rate = self.candidates, noise.source, noise.state
         scores = self.scores(merged)[candidates]
@@ -202,6 +190,19 @@ class FeatureChoice:
         if self.score in ("votes", "custom"):
             self.data.check_whole_people(facts, f"a choice by {self.score}")
         self.data.check_labelled(facts, True, "choose by the target on")
+        if facts.chunked:
+            self._check_chunks()
+
+    def _check_chunks(self) -> None:
+        """Refuse scores that no sums lead to."""
+        if self.custom is not None:
+            raise UnsupportedNode("custom scores see all records at once, and this table is in "
+                                  "chunks; nothing was read")
+        if self.votes is not None and not fits_sums(self.votes, self.data.schema):
+            raise UnsupportedNode(
+                f"{self.votes.blocks} blocks times the square of {columns_in(self.data.schema)} "
+                f"columns is over {MOST_PRODUCTS} sums, and in a table in chunks blocks vote by "
+                "sums: ask of fewer features or blocks; nothing was read")
 
     def to_wire(self, to: Describer) -> Json:
         """As `Question.to_wire`. Scores are computed anew for every request."""

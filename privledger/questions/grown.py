@@ -186,15 +186,13 @@ class GrownCells:
     def index(self, rows: Rows) -> Ints:
         """Inside the guard: leaf of every record. Only the last tree is kept: trees grow level
         by level, and a level is one step on from its parent."""
-        last = rows.last
-        if last is not None and last[0] is self:
-            return last[1]
+        known: Ints | None = rows.recall(self)
+        if known is not None:
+            return known
+        above = None if self.parent is None else rows.recall(self.parent)
         matrix = matrix_of(self.bins, rows)
-        if last is not None and self.parent is not None and last[0] is self.parent:
-            found = self._step(last[1], matrix)
-        else:
-            found = self._assign(matrix)
-        rows.last = self, found
+        found = self._assign(matrix) if above is None else self._step(above, matrix)
+        rows.remember(self, found)
         return found
 
     def __repr__(self) -> str:
@@ -227,8 +225,12 @@ def matrix_of(bins: Bins, rows: Rows) -> NDArray[np.uint16]:
     found: NDArray[np.uint16] | None = rows.cache.get(bins.stack)
     if found is None:
         # A part's codes are the whole table's: binning is paid for once.
-        found = (stacked(bins.codes(rows.features)) if rows.parent is None
-                 else matrix_of(bins, rows.parent[0])[:, rows.parent[1]])
+        if rows.parent is not None:
+            found = matrix_of(bins, rows.parent[0])[:, rows.parent[1]]
+        elif rows.keep is not None:
+            found = rows.keep.matrix(bins, lambda: stacked(bins.codes(rows.features)))
+        else:
+            found = stacked(bins.codes(rows.features))
         rows.cache[bins.stack] = found
     return found
 

@@ -69,7 +69,7 @@ def exp_of(below: NDArray[np.signedinteger]) -> Floats:
     """exp(-below) for steps of a score from 0 on; beyond 24 units that of 24."""
     coarse, fine = exponentials()
     held = np.minimum(below, _REACH * PER_UNIT)
-    found = coarse.take(held >> _FINE, mode="clip")
+    found: Floats = coarse.take(held >> _FINE, mode="clip")
     found *= fine.take(held & (2**_FINE - 1), mode="clip")
     return found
 

@@ -172,11 +172,17 @@ class Score:
     def of(self, rows: Rows) -> _Running:
         """Inside the guard: scores with every update applied, in place."""
         running = rows.cache.get(self)
+        kept = None if running is not None or rows.keep is None else rows.keep.scores(self)
+        if kept is not None and kept[0] <= len(self._updates) and kept[1].dtype == np.int32:
+            running = rows.cache[self] = _Running(kept[1], kept[0])
+        news = len(self._updates) > (running.applied if running is not None else -1)
         if running is None:
             running = rows.cache[self] = _Running(self.begin(rows.n))
         for cells, values in self._updates[running.applied :]:
             self.apply(running.scores, cells.index(rows), values)
             running.applied += 1
+        if rows.keep is not None and news:
+            rows.keep.keep_scores(self, running.applied, running.scores)
         return running
 
 

@@ -15,6 +15,7 @@ from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, items, table, whole
 from privledger.questions.cells import by_predicate
+from privledger.questions.grown import matrix_of
 from privledger.questions.runs import runs
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
@@ -108,10 +109,8 @@ class TreeCells:
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """Inside the guard. Only the last tree is kept: it is asked twice in a row."""
-        last = rows.last
-        if last is None or last[0] is not self:
-            last = rows.last = (self, self.assign(_codes(self.bins, rows)))
-        return last[1]
+        known = rows.recall(self)
+        return rows.remember(self, self.assign(_codes(self.bins, rows))) if known is None else known
 
 
 def _add(table: NDArray[Any], codes: NDArray[Any], cells: NDArray[Any]) -> None:
@@ -134,5 +133,6 @@ def _codes(bins: Bins, rows: Rows) -> tuple[NDArray[Any], ...]:
     """Inside the guard: bin codes of every record, computed once per table."""
     found: tuple[NDArray[Any], ...] | None = rows.cache.get(bins)
     if found is None:
-        found = rows.cache[bins] = bins.codes(rows.features)
+        found = rows.cache[bins] = (bins.codes(rows.features) if rows.keep is None
+                                    else tuple(matrix_of(bins, rows)))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from attrs import frozen
@@ -14,6 +14,7 @@ from privledger.rounding import count, moderate
 from privledger.tables.chunk import Rows
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 _ROUNDS = 1500
 _ACTIVE = 128
 _EXTENSIONS = 8
@@ -73,17 +74,14 @@ def votes_of(votes: Votes, table: Floats, target: Floats, coins: NDArray[np.int6
     return found
 
 
-def block_features(table: Floats, target: Floats, most: int, penalty: float) -> NDArray[Any]:
+def block_features(table: Floats, target: Floats, most: int, penalty: float) -> Places:
     """Features with the largest LASSO coefficients of one block, at most `most`; zeros never.
 
     Looks at this block's records only, and gives the same answer for the same block.
     """
     if table.shape[1] < 2:
-        return np.zeros(0, dtype=np.int64)
-    weights = np.abs(lasso(_standardised(table), target - target.mean(), penalty))
-    order = np.argsort(-weights, kind="stable")[:most]
-    chosen: NDArray[Any] = order[weights[order] > 0]
-    return chosen
+        return np.zeros(0, dtype=np.intp)
+    return largest(lasso(_standardised(table), target - target.mean(), penalty), most)
 
 
 def _standardised(table: Floats) -> Floats:
@@ -101,20 +99,58 @@ def _standardised(table: Floats) -> Floats:
 def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
     """argmin |target - table^T w|^2 / (2 n) + penalty |w|_1.
 
-    Solved on the features that may matter; those that turn out to matter too are added.
-
     Args:
         table: (features, n).
     """
     n = table.shape[1]
-    weights = np.zeros(len(table))
-    pull = np.abs(table @ target) / n
+
+    def fit(active: Places) -> Floats:
+        part = table[active]
+        # Both products have the same largest eigenvalue; the smaller one is found sooner.
+        product = part.T @ part if n <= len(part) else part @ part.T
+        step = _step(product / n)
+        return _descend(lambda ahead: step / n * (part @ (target - ahead @ part)),
+                        len(part), step * penalty)
+
+    def pull(active: Places, weights: Floats) -> Floats:
+        found: Floats = np.abs(table @ (target - weights @ table[active])) / n
+        return found
+
+    return _extended(np.abs(table @ target) / n, fit, pull, penalty)
+
+
+def lasso_of_products(gram: Floats, cross: Floats, penalty: float) -> Floats:
+    """The same from the products alone: `gram` of features, `cross` with the target, over n."""
+    def fit(active: Places) -> Floats:
+        inner, towards = gram[np.ix_(active, active)], cross[active]
+        step = _step(inner)
+        return _descend(lambda ahead: step * (towards - inner @ ahead), len(active),
+                        step * penalty)
+
+    def pull(active: Places, weights: Floats) -> Floats:
+        found: Floats = np.abs(cross - gram[:, active] @ weights)
+        return found
+
+    return _extended(np.abs(cross), fit, pull, penalty)
+
+
+def largest(weights: Floats, most: int) -> Places:
+    """Positions of the largest coefficients, at most `most`; zeros never."""
+    size = np.abs(weights)
+    order = np.argsort(-size, kind="stable")[:most]
+    chosen: Places = order[size[order] > 0]
+    return chosen
+
+
+def _extended(pull: Floats, fit: Callable[[Places], Floats],
+              pull_of: Callable[[Places, Floats], Floats], penalty: float) -> Floats:
+    """Solved on the features that may matter; those that turn out to matter too are added."""
+    weights = np.zeros(len(pull))
     active = np.sort(np.argsort(-pull, kind="stable")[:_ACTIVE])
     for _ in range(_EXTENSIONS):
-        part = table[active]
         weights[:] = 0.0
-        weights[active] = _descend(part, target, penalty)
-        pull = np.abs(table @ (target - weights[active] @ part)) / n
+        weights[active] = fit(active)
+        pull = pull_of(active, weights[active])
         pull[active] = 0.0
         more = np.flatnonzero(pull > penalty * (1 + 1e-6))
         if not len(more):
@@ -124,17 +160,21 @@ def lasso(table: Floats, target: Floats, penalty: float) -> Floats:
     return weights
 
 
-def _descend(table: Floats, target: Floats, penalty: float) -> Floats:
-    """Accelerated proximal steps of constant length (Beck, Teboulle 2009)."""
-    n = table.shape[1]
-    # Both products have the same largest eigenvalue; the smaller one is found sooner.
-    product = table.T @ table if n <= len(table) else table @ table.T
-    step = 1.0 / max(float(np.linalg.eigvalsh(product / n)[-1]), 1e-12)
-    weights = np.zeros(len(table))
+def _step(product: Floats) -> float:
+    return 1.0 / max(float(np.linalg.eigvalsh(product)[-1]), 1e-12)
+
+
+def _descend(move: Callable[[Floats], Floats], width: int, shrink: float) -> Floats:
+    """Accelerated proximal steps of constant length (Beck, Teboulle 2009).
+
+    Args:
+        move: the step down the slope of the squares. shrink: what each step takes off.
+    """
+    weights = np.zeros(width)
     ahead, pace = weights, 1.0
     for _ in range(_ROUNDS):
-        moved = ahead + step / n * (table @ (target - ahead @ table))
-        fresh = np.sign(moved) * np.maximum(np.abs(moved) - step * penalty, 0.0)
+        moved = ahead + move(ahead)
+        fresh = np.sign(moved) * np.maximum(np.abs(moved) - shrink, 0.0)
         following = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
         ahead = fresh + (pace - 1) / following * (fresh - weights)
         weights, pace = fresh, following

@@ -708,7 +708,7 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
     "protected": {"data": (name, True), "schema": (text, True), "schema_sha256": (text, True),
                   "time": (text, False), "rows": (maybe(whole), False),
                   "fingerprint": (text, False), "public_features": (flag, False),
-                  "unlabelled": (flag, False)},
+                  "unlabelled": (flag, False), "engine": (text, False)},
     "enrolled": {"data": (name, True), "people": (VECTOR, True), "members": (VECTOR, True),
                  "time": (text, False)},
     "scope": {"scope": (name, True), "plan": (plan, True), "delta": (chance(zero=True), True),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +17,31 @@ from privledger.tables.weighing import masses, people_in
 
 Array: TypeAlias = NDArray[Any]
 """Codes, values or whole numbers, of one entry per record."""
+
+
+class Lazily(Sequence[Array]):
+    """Columns that are found when somebody asks for them, and then kept."""
+
+    def __init__(self, load: Callable[[int], Array], size: int) -> None:
+        self._load, self._size = load, size
+        self._held: dict[int, Array] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, place: int) -> Array: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Array]: ...
+
+    def __getitem__(self, place: int | slice) -> Array | list[Array]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(self._size)[place]]
+        at = range(self._size)[place]
+        if at not in self._held:
+            self._held[at] = self._load(at)
+        return self._held[at]
 
 
 class Keep(Protocol):
@@ -38,11 +63,17 @@ class Keep(Protocol):
     def matrix(self, bins: Bins, make: Callable[[], Array]) -> Array:
         """Bin codes of every feature, shape (features, n_records)."""
 
-    def load(self, slot: str, what: object) -> tuple[int, Array] | None:
-        """The newest version that was stored under a slot for `what`, and its number."""
+    def scores(self, score: object) -> tuple[int, Array] | None:
+        """The running score as it was kept last, and after how many updates."""
 
-    def store(self, slot: str, what: object, version: int, array: Array) -> None:
-        """Keep a version, instead of older ones."""
+    def keep_scores(self, score: object, applied: int, array: Array) -> None:
+        """Keep the running score, instead of what was kept."""
+
+    def cells(self, what: object) -> Array | None:
+        """Cells of `what`, if it is the tree whose cells were kept last."""
+
+    def keep_cells(self, what: object, array: Array) -> None:
+        """Keep the cells of one tree, instead of another's."""
 
 
 @define(eq=False, repr=False)
@@ -101,6 +132,20 @@ class Rows:
         assert self.source is not None
         return self.source
 
+    def recall(self, tree: object) -> Array | None:
+        """Cells of a tree, if they were computed last: trees are asked twice in a row, and grow
+        level by level."""
+        if self.last is not None and self.last[0] is tree:
+            return self.last[1]
+        return None if self.keep is None else self.keep.cells(tree)
+
+    def remember(self, tree: object, cells: Array) -> Array:
+        """Keep the cells of a tree, instead of another's."""
+        self.last = tree, cells
+        if self.keep is not None:
+            self.keep.keep_cells(tree, cells)
+        return cells
+
     def fixed(self, what: object, make: Callable[[Rows], Array]) -> Array:
         """What `make` says of these records now, for as long as somebody holds on to it."""
         return make(self) if self.keep is None else self.keep.fixed(what, lambda: make(self))
@@ -115,7 +160,8 @@ class Rows:
 
     def subset(self, members: Array) -> Rows:
         """The records at `members` (positions, in order) as a table of their own."""
-        arrays = tuple(array[members] for array in self.features.arrays)
+        held = self.features.arrays
+        arrays = Lazily(lambda place: held[place][members], len(held))
         columns = Columns(self.features.schema, arrays, len(members))
         target = None if self.target is None else self.target[members]
         # Whose rows they are and what they weigh is what it was in the whole table.
@@ -123,18 +169,6 @@ class Rows:
                     people=None if self.people is None else self.people[members],
                     mass=None if self.mass is None else self.mass[members],
                     n_people=self.n_people)
-
-    def joined(self, other: Rows) -> Rows:
-        """Both chunks' records as a table of their own."""
-        arrays = tuple(np.concatenate(pair) for pair in zip(
-            self.features.arrays, other.features.arrays, strict=True))
-        target = None
-        if self.target is not None and other.target is not None:
-            target = np.concatenate([self.target, other.target])
-        people = None if self.people is None else np.concatenate([self.people, other.people])
-        mass = None if self.mass is None else np.concatenate([self.mass, other.mass])
-        return Rows(Columns(self.features.schema, arrays, self.n + other.n), target, self.source,
-                    people=people, mass=mass, n_people=self.n_people)
 
     def __repr__(self) -> str:
         return "Rows(private)"

@@ -4,8 +4,9 @@
     python tests/benchmarks/gallery.py --data DIR --only sgbdt-regressor
     python tests/benchmarks/gallery.py                       draw again from the kept figures
 
-DIR holds one folder for each data set. Learners are found by `pl.learner_names()`, so one that
-is installed later appears when this is run again. Figures are kept in docs/figures/gallery.json.
+DIR holds one folder for each data set. Learners are found by `pl.plugins.learner_names()`, so one
+that is installed later appears when this is run again. Figures are kept in
+docs/figures/gallery.json.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="learners to measure; the others are kept")
     arguments = parser.parse_args()
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
-    for name in (arguments.only or pl.learner_names()) if arguments.data else ():
+    for name in (arguments.only or pl.plugins.learner_names()) if arguments.data else ():
         print(f"measuring {name}", file=sys.stderr, flush=True)
         kept[name] = measured(name, Path(arguments.data))
     KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n", encoding="utf-8")

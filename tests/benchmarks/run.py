@@ -13,6 +13,7 @@ PARTS = {  # module: the heading of its section
     "learners": "S-GBDT",
     "boosting": "DPBoost",
     "feature_selection": "Feature selection",
+    "feature_sketches": "Scores of features from sums",
     "forests": "Trees and forests",
     "partitioning": "Partitioning ensembles",
     "individual": "Where individual accounting pays",
@@ -74,7 +75,10 @@ def main() -> None:
             sections.append(_alone(section, wanted, machine()) if kept else section)
         elif heading in kept:
             sections.append(kept[heading])
-    sections.append(TAIL.read_text(encoding="utf-8").strip())
+    tail = TAIL.read_text(encoding="utf-8").strip()
+    by_hand = [text for heading, text in kept.items() if heading not in ("", *PARTS.values())
+               and f"## {heading}\n" not in tail]
+    sections += [*by_hand, tail]
     text = "\n\n".join(sections) + "\n"
     Path(arguments.output).write_text(text, encoding="utf-8")
     print(text)

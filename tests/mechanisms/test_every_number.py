@@ -271,9 +271,8 @@ NO_NUMBERS = {
         "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
     "a question talks to the guard, which calls it on copies of its own (questions/question.py)": [
         "Choice.check_chooser.mechanism", "Choice.prepare.mechanism", "Choice.sketch.state",
-        "FeatureChoice.check_chooser.mechanism", "FeatureChoice.finish.merged",
-        "FeatureChoice.merge.a", "FeatureChoice.merge.b", "FeatureChoice.prepare.mechanism",
-        "FeatureChoice.scores.merged", "FeatureChoice.sketch.state",
+        "FeatureChoice.check_chooser.mechanism", "FeatureChoice.prepare.mechanism",
+        "FeatureChoice.sketch.state",
         "LabelChoice.check_chooser.mechanism", "LabelChoice.finish.merged", "LabelChoice.merge.a",
         "LabelChoice.merge.b", "LabelChoice.prepare.mechanism", "LabelChoice.sketch.state",
         "LabelQuery.finish.merged", "LabelQuery.merge.a", "LabelQuery.merge.b",

@@ -31,7 +31,7 @@ def models():
 
 
 def test_every_shipped_learner_is_tried():
-    assert set(LEARNERS) == set(pl.learner_names())
+    assert set(LEARNERS) == set(pl.plugins.learner_names())
 
 
 @pytest.mark.parametrize("name", LEARNERS)

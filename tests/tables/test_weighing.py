@@ -49,8 +49,6 @@ def test_a_part_keeps_what_rows_weigh():
     assert part.people.tolist() == [0, 1]
     assert part.n_people == 2
     assert part.subset(np.array([0])).mass.tolist() == [ONE // 3]
-    both = part.joined(rows.subset(np.array([3])))
-    assert both.mass.tolist() == [ONE // 3, ONE, ONE // 3]
 
 
 def test_rows_without_people_have_neither():

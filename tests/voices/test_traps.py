@@ -96,8 +96,8 @@ def test_features_of_rows_that_weigh_one_each(monkeypatch):
 
     ordered = feature_scores._ordered
 
-    def unweighed(score, schema, rows):
-        return ordered(score, schema, attrs.evolve(rows, people=None, mass=None, n_people=None))
+    def unweighed(schema, rows):
+        return ordered(schema, attrs.evolve(rows, people=None, mass=None, n_people=None))
 
     monkeypatch.setattr(feature_scores, "_ordered", unweighed)
     noticed(lambda: choosing.feature_search("agreement", True, 1, 60))

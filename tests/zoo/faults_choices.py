@@ -11,7 +11,10 @@ SPLITS, STATISTICS = ("privledger/questions/split_scores.py",
                       "privledger/questions/statistics.py")
 FEATURES, FEATURE_CHOICE = ("privledger/questions/feature_scores.py",
                             "privledger/questions/feature_choice.py")
+COLUMNS, ORDER = ("privledger/questions/feature_columns.py",
+                  "privledger/questions/order_sketch.py")
 VOTES, LABELS = "privledger/questions/votes.py", "privledger/questions/label_query.py"
+SUMS_OF_VOTES = "privledger/questions/vote_sums.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -158,9 +161,9 @@ FAULTS: tuple[Fault, ...] = (
         "dpsis-votes", (LOCK,),
         "A feature that no block voted for cannot be chosen: choosing one tells of a vote."),
     Fault(
-        "pairs-over-the-root", "sensitivity", FEATURES,
-        "        result /= rows.n\n",
-        "        result /= rows.n**0.5\n",
+        "pairs-over-the-root", "sensitivity", ORDER,
+        "return found / (merged.keys.shape[1] or 1) if",
+        "return found / (merged.keys.shape[1] or 1) ** 0.5 if",
         "dpsis-number", (LOCK,),
         "A record is in as many pairs as there are others; divided by the root of them it "
         "moves the score by their root."),
@@ -171,10 +174,10 @@ FAULTS: tuple[Fault, ...] = (
         "dpsis-correlation", (LOCK,),
         "The mean that is taken away moves with one record, and with it everybody's product."),
     Fault(
-        "scaled-by-the-data", "bound from data", FEATURES,
-        "        table /= half[part, None]\n        np.nan",
-        "        table /= np.nanmax(np.abs(table), axis=1, keepdims=True, initial=1e-9)\n"
-        "        np.nan",
+        "scaled-by-the-data", "bound from data", COLUMNS,
+        "    table /= half[:, None]\n    np.nan",
+        "    table /= np.nanmax(np.abs(table), axis=1, keepdims=True, initial=1e-9)\n"
+        "    np.nan",
         "dpsis-correlation", (LOCK,),
         "Columns are scaled by their largest value, which one record sets."),
     Fault(
@@ -184,9 +187,9 @@ FAULTS: tuple[Fault, ...] = (
         "dpsis-votes", (LOCK,),
         "Borders between the blocks move with the number of records: every block changes."),
     Fault(
-        "votes-by-size", "sensitivity", VOTES,
+        "votes-by-size", "sensitivity", SUMS_OF_VOTES,
         "        found[chosen] += 1.0\n",
-        "        found[chosen] += float(inside.sum())\n",
+        "        found[chosen] += float(gram[0, 0])\n",
         "dpsis-votes", (LOCK,),
         "A block's vote counts as often as it has records, and one record can turn it."),
     Fault(

@@ -28,6 +28,7 @@ from privledger.ledger.log import Chain, ReleaseLog
 from privledger.noise.seeded import repeatable
 from privledger.people.keys import PeopleKey
 from privledger.plugins.learner import Priced
+from privledger.tables.chunk import Rows
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
 from privledger.testing.lockstep import rereading
@@ -228,6 +229,7 @@ def rows_in(data: Dataset) -> Counter[bytes]:
     """The encoded rows behind a handle, and how often each is there."""
     vault: Vault = _vault_of(data._vault)
     with vault.open(Pass(vault.identity, vault._guardian)) as rows:
+        assert isinstance(rows, Rows)
         columns = [*rows.features.arrays, *([] if rows.target is None else [rows.target])]
         table = np.stack([np.asarray(one, dtype=np.float64) for one in columns], axis=1)
     return Counter(row.tobytes() for row in table)

@@ -1,0 +1,12 @@
+"""Who answers chunks: processes of this machine, or of a cluster.
+
+An engine carries sealed messages and nothing else: it cannot read one, forge one, or say which
+chunk was answered. Everything that has to be right about an answer is checked by the `driver`.
+"""
+
+from __future__ import annotations
+
+from privledger.engines.engine import Engine
+from privledger.engines.local import Local
+
+__all__ = ["Engine", "Local"]

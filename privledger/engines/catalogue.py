@@ -1,0 +1,193 @@
+"""Objects that questions share, by number: written down once by the driver, read by every worker.
+
+Cells, bins and scores keep caches, coins and parts by identity, so the same object must be the same
+everywhere. The driver gives each a number and appends what it is to a file of the spool; a task
+says how far a worker has to read. Updates of a score are lines of the same file: a worker's score
+stands where the task's stood, or the task is not answered.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import secrets
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from attrs import define, field
+
+from privledger.engines.sealing import seal, unseal
+from privledger.errors import SpoolError, UnsupportedNode
+from privledger.facts.schema import Schema
+from privledger.questions.closed_set import NUMBERED
+from privledger.questions.feature_choice import ScoreName
+from privledger.questions.score import Score
+from privledger.questions.votes import Votes
+from privledger.spool.folder import Folder
+
+_KINDS: Final = (*NUMBERED, Schema, Votes, ScoreName)
+_LENGTH: Final = 8
+
+
+class Late(Exception):
+    """A task that speaks of an earlier state than this worker has seen."""
+
+
+@define(eq=False, repr=False)
+class Catalogue:
+    """The driver's side.
+
+    Attributes:
+        folder: of the spool. name: of the file there, this table's own.
+    """
+
+    folder: Folder
+    name: str = field(init=False, factory=lambda: f"catalogue-{secrets.token_hex(8)}")
+    _numbers: WeakKeyDictionary[object, int] = field(init=False, factory=WeakKeyDictionary)
+    _told: WeakKeyDictionary[Score, int] = field(init=False, factory=WeakKeyDictionary)
+    _next: int = field(init=False, default=1)
+    _lines: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        self.folder.write(self.name, [])
+
+    @property
+    def lines(self) -> int:
+        """How many were written."""
+        return self._lines
+
+    def number(self, what: object) -> int:
+        """The number of an object, which is written down when it is asked for first."""
+        known = self._numbers.get(what)
+        if known is None:
+            text = _dumped(self, what, top=True)
+            known = self._numbers[what] = self._next
+            self._next += 1
+            self._write(("define", known, text))
+        if type(what) is Score:
+            self._follow(what, known)
+        for inner in getattr(what, "below", ()):
+            self.number(inner)
+        return known
+
+    def described(self, what: object) -> bytes:
+        """Anything that may hold numbered objects, as `Read.built` reads it.
+
+        Raises:
+            UnsupportedNode: it holds what cannot go to another process.
+        """
+        return _dumped(self, what, top=False)
+
+    def _follow(self, score: Score, number: int) -> None:
+        for cells, values in score.updates(self._told.get(score, 0)):
+            self._write(("update", number, _dumped(self, (cells, values), top=False)))
+        self._told[score] = len(score.updates())
+
+    def _write(self, line: tuple[str, int, bytes]) -> None:
+        sealed = seal(self.folder.key, f"{self.name} {self._lines}", pickle.dumps(line))
+        try:
+            with open(self.folder.file(self.name), "ab") as file:
+                file.write(len(sealed).to_bytes(_LENGTH, "little") + sealed)
+        except OSError:
+            raise SpoolError("the spool cannot be written") from None
+        self._lines += 1
+
+
+@define(eq=False, repr=False)
+class Read:
+    """A worker's side.
+
+    Attributes:
+        folder: of the spool. file: the name of a catalogue there.
+    """
+
+    folder: Folder
+    file: str
+    _objects: dict[int, object] = field(init=False, factory=dict)
+    _numbers: WeakKeyDictionary[object, int] = field(init=False, factory=WeakKeyDictionary)
+    _lines: int = field(init=False, default=0)
+    _place: int = field(init=False, default=0)
+
+    def follow(self, lines: int) -> None:
+        """Read so many lines in all.
+
+        Raises:
+            Late: more were read already. SpoolError: they are not there.
+        """
+        if self._lines > lines:
+            raise Late
+        if self._lines == lines:
+            return
+        with open(self.folder.file(self.file), "rb") as file:
+            file.seek(self._place)
+            while self._lines < lines:
+                size = int.from_bytes(file.read(_LENGTH), "little")
+                sealed = file.read(size)
+                if not size or len(sealed) < size:
+                    raise SpoolError("the catalogue of the spool is cut short")
+                self._take(unseal(self.folder.key, f"{self.file} {self._lines}", sealed))
+                self._lines, self._place = self._lines + 1, file.tell()
+
+    def _take(self, line: bytes) -> None:
+        kind, number, text = pickle.loads(line)
+        if kind == "define":
+            made = self.built(text)
+            self._objects[number] = made
+            self._numbers[made] = number
+            return
+        score, update = self._objects[number], self.built(text)
+        assert isinstance(score, Score)
+        assert isinstance(update, tuple)
+        cells, values = update
+        score.add(cells, values)
+
+    def built(self, text: bytes) -> object:
+        """The inverse of `Catalogue.described`."""
+        return _Loader(io.BytesIO(text), self._objects).load()
+
+    def name(self, what: object) -> str:
+        """A lasting name of a numbered object."""
+        return f"{self.file[-16:]}-{self._numbers[what]}"
+
+
+class _Dumper(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, catalogue: Catalogue, top: object) -> None:
+        super().__init__(file, protocol=5)
+        self._catalogue, self._top = catalogue, top
+
+    def persistent_id(self, what: object) -> int | None:
+        """Numbered objects by their numbers; a seal by none, as it leads nowhere there."""
+        if what is self._top:
+            return None
+        if type(what).__name__ == "Seal":
+            return 0
+        return self._catalogue.number(what) if type(what) in _KINDS else None
+
+    def reducer_override(self, what: object) -> Any:
+        """A score without its updates: those are lines of their own."""
+        if type(what) is Score:
+            return Score, (what.loss, what.start, what.center, what.scale)
+        return NotImplemented
+
+
+class _Loader(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, objects: dict[int, object]) -> None:
+        super().__init__(file)
+        self._objects = objects
+
+    def persistent_load(self, number: int) -> object:
+        """What a number stands for."""
+        return None if number == 0 else self._objects[number]
+
+
+def _dumped(catalogue: Catalogue, what: object, *, top: bool) -> bytes:
+    file = io.BytesIO()
+    try:
+        _Dumper(file, catalogue, what if top else None).dump(what)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        pass
+    else:
+        return file.getvalue()
+    raise UnsupportedNode("a function that another process cannot load: define it in a module of "
+                          "its own. Nothing was read") from None
+

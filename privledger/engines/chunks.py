@@ -1,0 +1,178 @@
+"""A worker's work: chunks of a spool, one question, whole numbers.
+
+Nothing here is said aloud. Whatever goes wrong becomes a status: what it was may depend on records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from privledger.engines.catalogue import Late, Read
+from privledger.engines.messages import (
+    ASKED,
+    DONE,
+    FAILED,
+    LATE,
+    SPOOL,
+    Asked,
+    Said,
+    Spending,
+    headed,
+    said_to_bytes,
+)
+from privledger.engines.sealing import unseal
+from privledger.errors import EngineError, SpoolError
+from privledger.facts.columns import Columns
+from privledger.kernels.asking import Sketch, answer
+from privledger.kernels.members import Members
+from privledger.kernels.rounds import Takings
+from privledger.ledger.individual import ScopeSpend
+from privledger.questions.quiet import quiet
+from privledger.spool.folder import Folder, marks_of
+from privledger.spool.ingest import name_of
+from privledger.spool.layout import ChunkNote, Layout, Opened, opened
+from privledger.spool.pocket import Pocket, label_of
+from privledger.tables.chunk import Lazily, Rows
+
+_HEAD = 1 << 16
+
+
+@define(eq=False, repr=False)
+class Bench:
+    """One spool, as one worker knows it.
+
+    Attributes:
+        folder: of the spool.
+    """
+
+    folder: Folder
+    _reads: dict[str, Read] = field(init=False, factory=dict)
+    _seen: dict[str, tuple[tuple[int, ...], str, tuple[int, ...]]] = field(init=False, factory=dict)
+    _checked: dict[str, tuple[tuple[int, ...], str, Opened]] = field(init=False, factory=dict)
+
+    def reply(self, message: bytes) -> bytes:
+        """The answer to a sealed message.
+
+        Raises:
+            EngineError: nobody who has the key wrote it.
+        """
+        text = unseal(self.folder.key, ASKED, message)
+        head, task = headed(text)
+        release = str(head["release"])
+        said = Said(release, (), "", 0, FAILED)
+        try:
+            read = self._read(str(head["catalogue"]))
+            read.follow(int(head["lines"]))
+            asked = read.built(task)
+            assert isinstance(asked, Asked)
+            with quiet(), np.errstate(all="ignore"):
+                said = self._answered(asked, read)
+        except Late:
+            said = Said(release, (), "", 0, LATE)
+        except SpoolError:
+            said = Said(release, (), "", 0, SPOOL)
+        except Exception:
+            pass  # what it was may depend on a record
+        try:
+            return said_to_bytes(self.folder.key, said)
+        except EngineError:  # a sketch that is not whole numbers
+            return said_to_bytes(self.folder.key, Said(release, (), "", 0, FAILED))
+
+    def _read(self, name: str) -> Read:
+        known = self._reads.get(name)
+        if known is None:
+            known = self._reads[name] = Read(self.folder, name)
+        return known
+
+    def _answered(self, asked: Asked, read: Read) -> Said:
+        merged: Sketch = None
+        fresh: set[str] = set()
+        for note in asked.notes:
+            pocket = Pocket(self.folder, note.number, note.rows, asked.secret, _naming(read),
+                            asked.held, asked.release, self._seen)
+            purse = ChunkPurse(pocket, asked.spending)
+            found = answer(asked.task, self._rows(asked.layout, note, pocket),
+                           Members(asked.session), purse)
+            purse.keep()
+            fresh |= pocket.fresh
+            merged = found if merged is None else asked.task.question.merge(merged, found)
+        rows = sum(note.rows for note in asked.notes)
+        return Said(asked.release, tuple(note.number for note in asked.notes),
+                    asked.layout.digest, rows, DONE, tuple(sorted(fresh)), merged)
+
+    def _rows(self, layout: Layout, note: ChunkNote, pocket: Pocket) -> Rows:
+        held = self.opened(layout, note)
+        features = len(layout.schema.features)
+        columns = Columns(layout.schema, Lazily(held.column, features), note.rows)
+        target = held.column(features) if layout.has_target else None
+        return Rows(columns, target, first=note.first, keep=pocket)
+
+    def opened(self, layout: Layout, note: ChunkNote) -> Opened:
+        """The chunk's file, read through once and again whenever it was touched since."""
+        path = self.folder.file(name_of(note.number))
+        try:
+            now = marks_of(path)
+            known = self._checked.get(path.name)
+            if known is not None and known[:2] == (now, note.sha256):
+                return known[2]
+            with open(path, "rb") as file:
+                head, digest = file.read(_HEAD), sha256()
+                file.seek(0)
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
+            if digest.hexdigest() != note.sha256 or marks_of(path) != now:
+                raise SpoolError(f"chunk {note.number} of the spool was changed")
+        except OSError:
+            raise SpoolError(f"chunk {note.number} of the spool is gone") from None
+        found = opened(str(path), head, layout, note)
+        self._checked[path.name] = now, note.sha256, found
+        return found
+
+
+def _naming(read: Read) -> Callable[[object], str]:
+    return lambda what: label_of(*what) if isinstance(what, tuple) else read.name(what)
+
+
+@define(eq=False, repr=False)
+class ChunkPurse:
+    """As `Purse`, for one chunk and one round: what the last release left, and what this leaves.
+
+    Whoever answers again starts where the last release stopped, so a round is charged once
+    however often it is run.
+    """
+
+    pocket: Pocket
+    asked: Spending | None
+    _spend: ScopeSpend | None = field(init=False, default=None)
+
+    def spend(self, token: str, n: int,
+              make: Callable[[float, NDArray[np.int64]], Takings]) -> Takings:
+        """As `Purse.spend`."""
+        assert self.asked is not None
+        if self._spend is None:
+            self._spend = self._begun(self.asked, n)
+        return self._spend
+
+    def _begun(self, asked: Spending, n: int) -> ScopeSpend:
+        if asked.last:
+            spent, above, rounds = self.pocket.kept("spend", label_of(asked.label, asked.last))
+            return ScopeSpend.again(asked.cap, spent, rounds.astype(np.int32), above)
+        before = np.zeros(n, dtype=np.int64)
+        if asked.before:
+            before = self.pocket.kept("before", asked.label)
+        return ScopeSpend(asked.cap, before, np.zeros(n, dtype=np.int32))
+
+    def keep(self) -> None:
+        """Write what was charged. What the last release left stays until all chunks are done."""
+        asked, spend = self.asked, self._spend
+        if asked is None or spend is None:
+            return
+        self.pocket.put("spend", label_of(asked.label, self.pocket.now), np.stack(
+            [spend.spent, spend.above, spend.rounds.astype(np.int64)]))
+        if asked.gone:
+            self.pocket.drop("spend", label_of(asked.label, asked.gone))

@@ -1,0 +1,258 @@
+"""A table in chunks, as the guard holds it: it asks, takes every chunk once, and adds up.
+
+The driver draws no noise and keeps no rows. Replies carry the release, the chunks and the layout
+that they are of; one that is late, doubled or strange changes nothing, and one that is missing is
+asked for again. What fixes a state (a filter's spends, parts of a moving score) has versions, so
+that a chunk that is answered twice answers the same. docs/proofs/chunks.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from privledger.engines.catalogue import Catalogue
+from privledger.engines.chunks import Bench
+from privledger.engines.engine import Engine
+from privledger.engines.messages import (
+    DONE,
+    LATE,
+    SPOOL,
+    Asked,
+    Said,
+    Spending,
+    asked_to_bytes,
+    said_of,
+)
+from privledger.errors import DataError, EngineError, SpoolError
+from privledger.facts.columns import Columns
+from privledger.kernels.asking import Sketch, Task
+from privledger.kernels.members import Members
+from privledger.kernels.rounds import Purse
+from privledger.mutex import Mutex
+from privledger.spool.folder import Folder
+from privledger.spool.ingest import Ingested
+from privledger.spool.layout import Array, ChunkNote
+from privledger.spool.pocket import Pocket, label_of
+from privledger.tables.chunk import Rows
+
+ATTEMPTS: Final = 4
+BLOCKS_PER_WORKER: Final = 3
+FAILED_THERE = "the query failed inside the guard; its charge stands"
+
+Done = Callable[[int, int], None]
+"""Told how many chunks of a pass are done, and of how many."""
+
+
+@define(eq=False, repr=False)
+class ChunkTakings:
+    """As `Takings`: what the records of all chunks paid under one filter.
+
+    Attributes:
+        table: whose chunks. label: of grant and filter. before: units spent before, or None.
+        last, gone: as in `Spending`.
+    """
+
+    table: ChunkTable
+    label: str
+    cap: float
+    before: NDArray[np.int64] | None
+    last: str = ""
+    gone: str = ""
+
+    @property
+    def rounds(self) -> NDArray[np.int32]:
+        """As `Takings.rounds`."""
+        return self._all(2).astype(np.int32)
+
+    def taken(self) -> NDArray[np.int64]:
+        """As `Takings.taken`."""
+        spent = self._all(0)
+        return spent if self.before is None else spent - self.before
+
+    def _all(self, row: int) -> NDArray[np.int64]:
+        label = label_of(self.label, self.last)
+        parts = [self.table.pocket(note).kept("spend", label)[row] for note in self.table.notes]
+        return np.concatenate(parts)
+
+
+@define(eq=False, repr=False)
+class ChunkTable:
+    """A guarded table of which this process holds names of files, and no row: as `Chunks`.
+
+    Attributes:
+        folder: of the spool. ingested: what it holds. engine: who answers.
+        secret: 32 bytes, of all private coins of the table.
+        on_progress: told after every block of a pass; None for nobody.
+    """
+
+    folder: Folder
+    ingested: Ingested
+    engine: Engine
+    secret: bytes
+    on_progress: Done | None = None
+    _catalogue: Catalogue = field(init=False)
+    _held: dict[str, dict[str, str]] = field(init=False, factory=dict)
+    _lock: Mutex = field(init=False, factory=Mutex)
+
+    def __attrs_post_init__(self) -> None:
+        self._catalogue = Catalogue(self.folder)
+
+    @property
+    def notes(self) -> tuple[ChunkNote, ...]:
+        """Which chunks it has, in order of their rows."""
+        return self.ingested.notes
+
+    @property
+    def n(self) -> int:
+        """How many records: private under add_remove."""
+        return self.ingested.rows
+
+    def check(self, task: Task) -> None:
+        """Refuse what cannot go to another process; nothing is read.
+
+        Raises:
+            UnsupportedNode: a function that nobody else can load.
+        """
+        self._catalogue.described(task)
+
+    def pocket(self, note: ChunkNote) -> Pocket:
+        """What a chunk kept."""
+        return Pocket(self.folder, note.number, note.rows, self.secret, str)
+
+    def ask(self, task: Task, members: Members, purse: Purse) -> Sketch:
+        """As `Chunks.ask`.
+
+        Raises:
+            EngineError: nobody answers. SpoolError: a chunk is gone or changed.
+            DataError: it failed in a worker; what it was may depend on records.
+        """
+        with self._lock:
+            takings = self._takings(task, purse)
+            held = self._held.setdefault(members.session, {})
+            asked = _Asking(self, task, members.session, dict(held), _spending(takings))
+            merged = asked.merged()
+            held |= dict.fromkeys(asked.fresh, asked.release)
+            if takings is not None:
+                takings.gone, takings.last = takings.last, asked.release
+            return merged
+
+    def _takings(self, task: Task, purse: Purse) -> ChunkTakings | None:
+        """Where records stand under the task's filter."""
+        if task.round is None:
+            return None
+        token = task.round.token
+
+        def begin(cap: float, before: NDArray[np.int64]) -> ChunkTakings:
+            made = ChunkTakings(self, label_of(secrets.token_hex(8), token), cap,
+                                before if before.any() else None)
+            for note in self.notes if made.before is not None else ():
+                self.pocket(note).put("before", made.label,
+                                      before[note.first : note.first + note.rows])
+            return made
+
+        found = purse.spend(token, self.n, begin)
+        assert isinstance(found, ChunkTakings)
+        return found
+
+    def columns(self) -> Iterator[tuple[str, Iterator[Array]]]:
+        """Every column by name, chunk by chunk: at the owner's side, of what is his."""
+        bench, layout = Bench(self.folder), self.ingested.layout
+        held = [bench.opened(layout, note) for note in self.notes]
+        for place, column in enumerate(layout.columns):
+            yield column.name, (one.column(place) for one in held)
+
+    def loaded(self) -> Rows:
+        """All of it in memory: where only labels are protected, whose features learners hold."""
+        layout = self.ingested.layout
+        arrays = [np.concatenate(list(parts)) for _, parts in self.columns()]
+        target = arrays.pop() if layout.has_target else None
+        return Rows(Columns(layout.schema, tuple(arrays), self.n), target)
+
+
+def _spending(takings: ChunkTakings | None) -> Spending | None:
+    if takings is None:
+        return None
+    return Spending(takings.label, takings.cap, takings.last, takings.gone,
+                    takings.before is not None)
+
+
+@define(eq=False, repr=False)
+class _Asking:
+    """One release: which chunks have answered, and what they say together."""
+
+    table: ChunkTable
+    task: Task
+    session: str
+    held: dict[str, str]
+    spending: Spending | None
+    release: str = field(init=False, factory=lambda: secrets.token_hex(16))
+    fresh: set[str] = field(init=False, factory=set)
+    _open: dict[tuple[int, ...], tuple[ChunkNote, ...]] = field(init=False, factory=dict)
+    _sketch: Sketch = None
+
+    def merged(self) -> Sketch:
+        """All chunks' sketches as one."""
+        for block in blocks(self.table.notes, self.table.engine.workers * BLOCKS_PER_WORKER):
+            self._open[tuple(note.number for note in block)] = block
+        for _ in range(ATTEMPTS):
+            for reply in self.table.engine.run(list(self._messages())):
+                self._take(reply)
+            if not self._open:
+                return self._sketch
+        raise EngineError("chunks were not answered, again and again; nothing was released and "
+                          "the charge stands")
+
+    def _messages(self) -> Iterator[tuple[str, bytes]]:
+        table = self.table
+        catalogue = table._catalogue
+        for block in self._open.values():
+            text = catalogue.described(Asked(
+                self.release, table.ingested.layout, block, self.task, self.session, table.secret,
+                self.held, self.spending))
+            yield str(table.folder.path), asked_to_bytes(
+                table.folder.key, {"release": self.release, "catalogue": catalogue.name,
+                                   "lines": catalogue.lines}, text)
+
+    def _take(self, reply: bytes) -> None:
+        """Add one block, if it is one of this release that nobody answered yet."""
+        try:
+            said = said_of(self.table.folder.key, reply)
+        except EngineError:
+            return  # a stranger's: as good as none
+        if said.release != self.release or said.status == LATE:
+            return
+        if said.status == SPOOL:
+            raise SpoolError("a chunk of the table, or what it kept, is missing or was changed; "
+                             "nothing was released and the charge stands")
+        if said.status != DONE:
+            raise DataError(FAILED_THERE)
+        block = self._open.get(said.chunks)
+        if block is None:
+            return  # answered before, or never asked
+        _check(said, block, self.table.ingested.layout.digest)
+        del self._open[said.chunks]
+        self.fresh.update(said.fresh)
+        self._sketch = (said.sketch if self._sketch is None
+                        else self.task.question.merge(self._sketch, said.sketch))
+        if self.table.on_progress is not None:
+            done = len(self.table.notes) - sum(map(len, self._open.values()))
+            self.table.on_progress(done, len(self.table.notes))
+
+
+def _check(said: Said, block: tuple[ChunkNote, ...], layout: str) -> None:
+    """Raise `EngineError` unless a reply is of the chunks as the driver knows them."""
+    if said.layout != layout or said.rows != sum(note.rows for note in block):
+        raise EngineError("a reply of chunks of another layout or size; nothing was released and "
+                          "the charge stands")
+
+
+def blocks(notes: tuple[ChunkNote, ...], most: int) -> list[tuple[ChunkNote, ...]]:
+    """Consecutive chunks, about as many in each block, in at most so many blocks."""
+    size = -(-len(notes) // max(1, most))
+    return [notes[start : start + size] for start in range(0, len(notes), size)]
