@@ -120,7 +120,8 @@ def means(loss: str, scores: Ints) -> list[Floats]:
     column = scores if scores.ndim == 1 else scores[:, 0]
     if loss == "logistic":
         return [_logistic(column)]
-    return [column * (1 / PER_UNIT)]
+    same: Floats = np.multiply(column, 1 / PER_UNIT, dtype=np.float64)
+    return [same]
 
 
 def residuals(loss: str, scores: Ints, target: NDArray[np.float64] | Ints, center: float,
