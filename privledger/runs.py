@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 from pathlib import Path
@@ -18,6 +19,7 @@ from privledger.ledger.filters import KINDS
 from privledger.reading import load_toml
 from privledger.rounding import positive, probability
 from privledger.storage import is_url, shown
+from privledger.tables.listing import members
 
 ENVIRONMENT = "PRIVLEDGER_DATA"
 FILTERS = ("auto", *KINDS)
@@ -51,7 +53,8 @@ class RunFile:
         path: where it was read from.
         learner: an installed learner's name.
         params: its constructor parameters; `epsilon` and `delta` default to the budget's.
-        schema, table: file names, relative to the data folder.
+        schema, table: file names, relative to the data folder; the table may be a folder, or a
+            pattern such as `folder/*.parquet`.
         data_name: a stable identity of the rows, or None.
         budget: of the ledger, if it has to be created.
         ledger: file name, relative to the run file; or the URL of a ledger in a database.
@@ -135,11 +138,19 @@ class RunFile:
         return unit
 
     def data_path(self, name: str, data_dir: str | Path | None = None, *,
-                  must_exist: bool = True) -> Path:
-        """Where a data file is: below `data_dir`, else $PRIVLEDGER_DATA, else beside the run."""
+                  must_exist: bool = True, several: bool = False) -> Path:
+        """Where a data file is: below `data_dir`, else $PRIVLEDGER_DATA, else beside the run.
+
+        Args:
+            several: it may be a folder of files, or a pattern such as `folder/*.parquet`.
+        """
         base = data_dir or os.environ.get(ENVIRONMENT) or self.path.parent
         found = Path(base) / name
-        if must_exist and not found.is_file():
+        if several and not found.exists() and glob.has_magic(name):
+            found = Path(glob.escape(str(base))) / name
+        there = found.is_file() or (several and bool(members(found)) and (
+            found.is_dir() or glob.has_magic(name)))
+        if must_exist and not there:
             raise InvalidPlan("data file", name,
                               f"a file below {base} (see --data-dir and {ENVIRONMENT})")
         return found

@@ -19,6 +19,7 @@ from privledger.errors import IsolationUnavailable, LearnerError
 from privledger.facts.schema import Schema
 from privledger.plugins import find_learner, is_shipped
 from privledger.runs import RunFile
+from privledger.tables.listing import members
 
 Make = Callable[[RunFile, Schema], Any]
 GUARDED = "guarded"
@@ -120,6 +121,7 @@ def private_files(run: RunFile, data_dir: str | None, ledger: str | None) -> tup
     names = [run.table]
     if run.evaluate is not None and run.evaluate.test is not None:
         names.append(run.evaluate.test)
-    there = [run.data_path(name, data_dir, must_exist=False) for name in names]
+    there = [run.data_path(name, data_dir, must_exist=False, several=True) for name in names]
     book = run.ledger_path(ledger)
-    return (run.path, *([book] if isinstance(book, Path) else []), *there)
+    return (run.path, *([book] if isinstance(book, Path) else []), *there,
+            *(file for path in there for file in members(path)))

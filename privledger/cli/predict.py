@@ -18,11 +18,12 @@ from privledger.facts.schema import Schema
 from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
 from privledger.tables.files import read_features
+from privledger.tables.listing import members
 
 
 @click.command(cls=Guarded)
 @click.argument("model", type=click.Path(exists=True, dir_okay=False), metavar="MODEL")
-@click.argument("table", type=click.Path(exists=True, dir_okay=False), metavar="TABLE")
+@click.argument("table", type=click.Path(exists=True), metavar="TABLE")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write the predictions here, as CSV [default: stdout].")
 @click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
@@ -35,7 +36,8 @@ def predict(model: str, table: str, output: str | None, schema_file: str | None,
             isolate: bool | None, limits: dict[str, Any], format_: str) -> None:
     """Predict every row of TABLE with MODEL, as kept by run --model.
 
-    TABLE has the schema's feature columns; its target, if it is there, is not looked at.
+    TABLE is a CSV or Parquet file, or a folder of them. It has the schema's feature columns; its
+    target, if it is there, is not looked at.
     Predictions are made of released values: they cost nothing, and no ledger is opened.
     """
     if output and not Path(output).absolute().parent.is_dir():
@@ -46,7 +48,7 @@ def predict(model: str, table: str, output: str | None, schema_file: str | None,
     if schema_file is not None and Schema.load(schema_file) != schema:
         raise ModelError("the model was fitted under another schema")
     X = read_features(table, schema)
-    values = predictions(found, X, isolate, allowed, (Path(model), Path(table)))
+    values = predictions(found, X, isolate, allowed, (Path(model), Path(table), *members(table)))
     if not found.header["private"]:
         note("NOT PRIVATE: the model was made with seeded noise, in simulation")
     name = schema.target.name

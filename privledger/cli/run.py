@@ -101,8 +101,8 @@ def check_outputs(model: str | None, receipt: str | None) -> None:
 def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
     """The table and the public test file, found before a ledger is made for them."""
     test = run.evaluate.test if run.evaluate is not None else None
-    return (run.data_path(run.table, data_dir),
-            None if test is None else run.data_path(test, data_dir))
+    return (run.data_path(run.table, data_dir, several=True),
+            None if test is None else run.data_path(test, data_dir, several=True))
 
 
 def refuse_if_remembered(prepared: Prepared, receipt: str | None) -> None:

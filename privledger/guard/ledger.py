@@ -43,7 +43,7 @@ from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
-from privledger.tables import Source, split_target
+from privledger.tables.sources import as_source
 
 
 class Ledger(Teller):
@@ -159,7 +159,10 @@ class Ledger(Teller):
         """Put a table behind the guard. From here on its rows are reached by releases only.
 
         Args:
-            X: pandas frame, mapping of columns, or 2-D array with the schema's features.
+            X: a frame of pandas, polars, pyarrow or another library that narwhals knows, a
+                mapping of columns, or a 2-D array, with the schema's features. Or what is read
+                in batches: `pl.scan_parquet`, `pl.scan_csv`, a pyarrow dataset, a polars scan, a
+                Dask frame.
             y: the target, or None.
             schema: public facts; never inferred.
             name: a stable identity under which these rows, in this order, come back later;
@@ -172,9 +175,9 @@ class Ledger(Teller):
             unlabelled: the target may be missing (None, NaN) in some rows.
             people: under unit `person`, one id for each row: whole numbers or texts. By the
                 schema's `[unit] person` the column of that name in X is taken.
-            target: name of the target, where it is a column of X.
+            target: name of the schema's target column, to be taken from X in place of `y`.
             engine: who answers, chunk by chunk, from a copy of the rows on disk; None for this
-                process, from memory. A source that is scanned takes `Local()` then.
+                process, from memory. What is read in batches takes `Local()` then.
             spool: folder of that copy, to be kept, and gone on with after a crash; None for one
                 that goes with the table. Only its owner may open it.
 
@@ -185,10 +188,10 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
-        if engine is None and type(X) is Source:
+        found = as_source(X)
+        X = X if found is None else found
+        if engine is None and found is not None:
             engine = Local()
-        if target is not None and type(X) is not Source:
-            X, y = split_target(X, target)
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
                       target, None if engine is None else Chunking(engine, spool))
         return protected(table, self._history, self._source, self._identities, self._enrolling,
@@ -201,10 +204,10 @@ class Ledger(Teller):
         In a filter scope new records start with their whole cap; under unit `person` new people
         do, and those whom the ledger knows go on with what they have left.
         """
-        if target is not None and type(X) is not Source:
-            X, y = split_target(X, target)
-        return grown(Late(data, X, y, people, target), self._history, self._source,
-                     self._identities, self._enrolling, self.handle)
+        found = as_source(X)
+        late = Late(data, X if found is None else found, y, people, target)
+        return grown(late, self._history, self._source, self._identities, self._enrolling,
+                     self.handle)
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,

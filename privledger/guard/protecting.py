@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, NotGranted
@@ -33,7 +33,7 @@ from privledger.people.ids import Persons
 from privledger.spool.ingest import Portion
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
-from privledger.tables.frames import column_of
+from privledger.tables.frames import check_target, column_of, split_target
 from privledger.tables.sources import Source
 
 
@@ -51,6 +51,18 @@ class Table:
     people: object = None
     target: str | None = None
     chunking: Chunking | None = None
+
+    def with_labels(self, schema: Schema) -> Table:
+        """The same with its target in `y`, where `target` names a column of a table in memory."""
+        if self.target is None:
+            if self.y is not None and type(self.X) is Source:
+                raise InvalidValue("y", "given", "named by target where a table is read in batches")
+            return self
+        if self.y is not None:
+            raise InvalidValue("y", "given", "left out where target names a column of X")
+        check_target(schema, self.target)
+        return self if type(self.X) is Source else evolve(
+            self, y=split_target(self.X, self.target)[1])
 
 
 @frozen(eq=False, repr=False)
@@ -77,9 +89,10 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     if not isinstance(schema, Schema):
         raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                            "from private data")
+    own = own_schema(schema)  # bounds are read again inside the guard
+    table = table.with_labels(own)
     public, partial = declared(relation, table.public_features, table.unlabelled,
                                table.y if table.target is None else table.target)
-    own = own_schema(schema)  # bounds are read again inside the guard
     own.rows_for(relation)  # a true number of rows is refused under add_remove
     own.check_unit(history.state.unit, relation)
     if table.chunking is not None:
@@ -163,15 +176,15 @@ def grown(late: Late, history: History, source: NoiseSource, identities: Identit
                          "this one was extended already")
     if (late.y is not None or late.target is not None) != old.facts.has_target:
         raise DataError("late arrivals come with a target exactly if the others did")
+    table = Table(late.X, late.y, old.schema, None, None, False, old.unlabelled,
+                  target=late.target).with_labels(old.schema)
     if old.facts.chunked:
-        table = Table(late.X, late.y, old.schema, None, None, False, old.unlabelled,
-                      target=late.target)
         vault = old.with_chunks(lambda chunks: more_chunks(
             chunks, _portions(table, old.schema, old.unlabelled, chunks.engine.chunk_rows),
             source))
         identities.grow(vault.identity, vault)
         return _handle(vault, old.schema, shown)
-    columns, target = _encoded(late.X, late.y, old.schema, old.unlabelled)
+    columns, target = _encoded(late.X, table.y, old.schema, old.unlabelled)
     found = _people(history.state.unit, enrolling, late.people, late.X, old.schema, columns.n_rows)
     standing = None if found is None else enrolling.enrol(
         old.identity, found, list, before=old.standing)

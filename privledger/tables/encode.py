@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
+from privledger.tables.foreign import streamed
 from privledger.tables.frames import arrow_columns
 from privledger.tables.raw import Text, arrow_of, is_absent, levels, numbers, plain
 
@@ -67,6 +68,9 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
 
 def _split(X: Any, schema: Schema) -> list[Any]:
     names = [column.name for column in schema.features]
+    if hasattr(X, "batches") or streamed(X) is not None:
+        raise DataError("the table is not in memory: a ledger reads it in batches, when it is put "
+                        "behind the guard; to predict, give some of its rows at a time")
     arrow = arrow_columns(X)
     X = X if arrow is None else arrow
     if isinstance(X, np.ma.MaskedArray):
@@ -128,7 +132,7 @@ def _is_flat(values: Any) -> bool:
         return False
     if getattr(values, "dtype", None) != np.dtype(object):
         return True
-    return not any(isinstance(cell, list | tuple | dict) for cell in values)
+    return not any(isinstance(cell, list | tuple | dict | set | np.ndarray) for cell in values)
 
 
 def _encode_categories(values: Any, column: Column, strict: bool) -> NDArray[np.int32]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.errors import DataError
+from privledger.errors import DataError, SchemaError
+from privledger.facts.schema import Schema
 from privledger.tables.raw import Text, arrow_of, plain
 
 if TYPE_CHECKING:
@@ -32,21 +33,37 @@ def arrow_columns(X: object) -> Named | None:
     root = type(X).__module__.partition(".")[0]
     if root in _KNOWN or isinstance(X, Mapping) or not _framed(X):
         return None
-    import narwhals as nw
+    table = _as_table(X, root)
+    if table is None:
+        return None
+    names = table.column_names
+    once(list(names))
+    return dict(zip(names, table.columns, strict=True))
+
+
+def _as_table(X: object, root: str) -> pa.Table | None:
+    """The frame as Arrow's; None for pandas, whatever it is wrapped in."""
     import pyarrow as pa
 
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        if nw.get_native_namespace(frame).__name__ == "pandas":
-            return None
-        table = frame.to_arrow()
-    else:
-        table = pa.table(X)
-    names = table.column_names
+    if root != "pyarrow":
+        import narwhals as nw
+
+        try:
+            frame = nw.from_native(X, eager_only=True, pass_through=True)
+        except nw.exceptions.DuplicateError:
+            raise DataError("a column is given twice") from None
+        if isinstance(frame, nw.DataFrame):
+            is_pandas = nw.get_native_namespace(frame).__name__ == "pandas"
+            return None if is_pandas else frame.to_arrow()
+    return X if isinstance(X, pa.Table) else pa.table(X)
+
+
+def once(names: list[str], where: str = "") -> None:
+    """Raise `DataError` for a column that is there twice: two readers could see two values."""
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"column {', '.join(twice)[:200]} is given twice")
-    return dict(zip(names, table.columns, strict=True))
+        raise DataError(f"{where + ': ' if where else ''}column {', '.join(twice)[:200]} is given "
+                        "twice")
 
 
 def _framed(X: object) -> bool:
@@ -92,6 +109,13 @@ def column_as_held(X: object, name: str) -> object:
     if name not in arrow:
         raise DataError(f"missing column {name}")
     return arrow[name]
+
+
+def check_target(schema: Schema, target: object) -> None:
+    """Raise `SchemaError` unless `target` is the name of the schema's target column: by its
+    bounds and categories no other column can be read."""
+    if not isinstance(target, str) or schema.target.name != target:
+        raise SchemaError(f"target: the schema's target column is {schema.target.name!r}")
 
 
 def split_target(X: object, name: str) -> tuple[object, object]:

@@ -131,6 +131,17 @@ def _within(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
     yield from files
 
 
+def members(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Every file behind a path, a folder or a pattern, whatever it is; empty if nothing is there.
+    For whoever asks where private files lie, and not what is in them."""
+    place = Path(path)
+    if place.is_dir():
+        return tuple(sorted(place.iterdir()))
+    if os.path.lexists(place):
+        return (place,)
+    return tuple(Path(one) for one in sorted(glob.glob(os.fspath(path))))
+
+
 def _file(path: str) -> File:
     try:
         kind = kind_of(os.stat(path).st_mode)

@@ -155,7 +155,9 @@ def is_absent(value: object) -> bool:
 def plain(values: Any) -> NDArray[Any]:
     """A column of pandas, NumPy or Python as a NumPy array; what a mask hides is None."""
     if isinstance(values, np.ma.MaskedArray):
-        return np.asarray(np.ma.filled(values.astype(object), None))
+        shown = np.asarray(values).astype(object)
+        shown[np.ma.getmaskarray(values)] = None
+        return shown
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
     return np.asarray(values)
@@ -188,7 +190,9 @@ def _arrow_levels(array: pa.Array, column: Column) -> Levels:
     check_family(family(array.type), column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    codes = array.indices.fill_null(-1) if array.indices.null_count else array.indices
+    codes = array.indices.cast(pa.int64())  # some libraries count without a sign
+    if codes.null_count:
+        codes = codes.fill_null(-1)
     return array.dictionary.to_pylist(), codes.to_numpy(zero_copy_only=False)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from privledger.errors import DataError
+from privledger.tables.frames import once
 from privledger.tables.listing import File, Listing, Paths, listed
 from privledger.tables.origin import TEXT, Piece
 from privledger.tables.raw import Text, family
@@ -192,13 +193,6 @@ def _first_row(stream: io.BufferedIOBase) -> bytes:
         if not more:
             return held
     raise ValueError("no end of the first row")
-
-
-def once(names: list[str], where: str) -> None:
-    """Raise `DataError` for a column that is there twice: two readers could see two values."""
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{where}: column {', '.join(twice)[:200]} is given twice")
 
 
 def _parse() -> pa.csv.ParseOptions:

@@ -17,10 +17,12 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 
-from privledger.errors import DataError, SchemaError
+from privledger.errors import DataError
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
 from privledger.rounding import count
+from privledger.tables.foreign import streamed
+from privledger.tables.frames import check_target
 from privledger.tables.listing import Paths
 from privledger.tables.origin import Origin
 from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
@@ -76,9 +78,8 @@ class Source:
             SchemaError: the schema's target has another name.
         """
         count("rows", rows, most=MOST_ROWS)
-        if target is not None and schema.target.name != target:
-            raise SchemaError(f"target {target!r}: the schema's target column is "
-                              f"{schema.target.name!r}")
+        if target is not None:
+            check_target(schema, target)
         wanted = Wanted(schema, target is not None, unlabelled)
         wanted.check(self.origin)
         return _regrouped(wanted, self.origin, rows)
@@ -151,6 +152,19 @@ def scan_csv(paths: Paths) -> Source:
         DataError: no such file, a file twice, or a header that cannot be used.
     """
     return Source(csv_files(paths))
+
+
+def as_source(X: object) -> Source | None:
+    """What has to be read in batches: a source as it is, a pyarrow `Dataset`, a polars
+    `LazyFrame`, a Dask frame. None for everything that is in memory, or no table.
+
+    Raises:
+        DataError: a dataset with a filter, or of files whose types would be guessed.
+    """
+    if type(X) is Source:
+        return X
+    origin = streamed(X)
+    return None if origin is None else Source(origin)
 
 
 def scan_files(path: str | os.PathLike[str]) -> Source:
