@@ -19,7 +19,7 @@ from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, text, whole
 from privledger.questions.links import length
 from privledger.questions.quiet import quiet
-from privledger.questions.runs import runs
+from privledger.questions.stretches import runs
 from privledger.rounding import MOST_COUNT, count, moderate, number
 from privledger.tables.chunk import Rows
 

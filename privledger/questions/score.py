@@ -30,7 +30,7 @@ from privledger.questions.cells import (
 )
 from privledger.questions.grown import GrownCells
 from privledger.questions.links import MOST, curvatures, length, residuals, steps_of
-from privledger.questions.runs import runs
+from privledger.questions.stretches import runs
 from privledger.questions.tree_cells import TreeCells
 from privledger.rounding import count, finite_array, moderate, number
 from privledger.tables.chunk import Rows

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import Cells
-from privledger.questions.runs import runs
 from privledger.questions.score import Gradient
+from privledger.questions.stretches import runs
 from privledger.tables.chunk import Rows
 from privledger.tables.weighing import ONE
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
-from privledger.questions.runs import RUN, runs
+from privledger.questions.stretches import RUN, runs
 from privledger.rounding import moderate
 
 _MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed

@@ -16,7 +16,7 @@ from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, items, table, whole
 from privledger.questions.cells import by_predicate
 from privledger.questions.grown import matrix_of
-from privledger.questions.runs import runs
+from privledger.questions.stretches import runs
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
 
