@@ -13,11 +13,17 @@ import numpy as np
 
 from privledger.errors import EngineError
 from privledger.kernels.asking import Sketch
+from privledger.questions.feature_scores import Products
+from privledger.questions.order_sketch import Ordered, Tallied
+from privledger.questions.tallied_scores import KeyTally
 from privledger.questions.tallies import Tally
+from privledger.questions.vote_sums import VoteSums
 from privledger.spool.layout import Array
 
-RECORDS: tuple[type[attrs.AttrsInstance], ...] = (Tally,)
-"""Records that sketches are made of; their fields are whole numbers and arrays of them."""
+RECORDS: tuple[type[attrs.AttrsInstance], ...] = (Tally, Ordered, Tallied, KeyTally, Products,
+                                                  VoteSums)
+"""Records that sketches are made of; their fields are whole numbers and arrays of them. What is no
+argument of theirs (scores that were found) stays behind."""
 
 Tree: TypeAlias = "int | str | list[Tree] | dict[str, Tree] | None"
 
@@ -41,7 +47,7 @@ def _tree(what: object, arrays: list[Array]) -> Tree:
     for kind in RECORDS:
         if type(what) is kind:
             return {"of": kind.__name__, "with": [
-                _tree(getattr(what, one.name), arrays) for one in attrs.fields(kind)]}
+                _tree(getattr(what, one.name), arrays) for one in attrs.fields(kind) if one.init]}
     if what is None or type(what) is int:
         return what
     raise EngineError(f"a sketch that holds a {type(what).__name__}")

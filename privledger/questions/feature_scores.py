@@ -100,17 +100,17 @@ def sketch_of(score: str, votes: Votes | None, custom: CustomScores | None, sche
     if known is None or known.asked != asked:
         known = rows.cache[key] = Known(asked)
     if known.sketch is None:
-        known.sketch = _sketch(score, votes, custom, schema, known, rows)
+        known.sketch = _sketch(score, votes, custom, schema, key, known, rows)
     return known.sketch
 
 
 def _sketch(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
-            known: Known, rows: Rows) -> Sketch:
+            key: object, known: Known, rows: Rows) -> Sketch:
     if custom is not None:
         return Settled(_custom(custom, schema, rows))
     if votes is not None:
         if known.coins is None:
-            known.coins = coins_of(votes, rows)
+            known.coins = coins_of(votes, key, rows)
         return _voted(votes, schema, known.coins, rows)
     if score == "correlation":
         return Products(_product_sums(schema, rows), rows.n)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privledger.questions.order_keys import GAP, Grid, Keys
 from privledger.questions.sorted_scores import sorted_agreement, sorted_pairs
 from privledger.questions.tallied_scores import (
-    Tally,
+    KeyTally,
     tallied_agreement,
     tallied_pairs,
     tally_of,
@@ -62,7 +62,7 @@ class Tallied:
         found: scores, once they are known.
     """
 
-    tallies: tuple[Tally, ...]
+    tallies: tuple[KeyTally, ...]
     total: int
     one: int
     found: Floats | None = field(default=None, init=False, repr=False)

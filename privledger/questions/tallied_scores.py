@@ -21,7 +21,7 @@ _KEPT, _FULL = 12, 8  # bytes of a key that was met beside its weight; of every 
 
 
 @frozen(eq=False)
-class Tally:
+class KeyTally:
     """Weight by key: of the keys that were met, or of every key where that is shorter.
 
     Attributes:
@@ -37,15 +37,15 @@ class Tally:
         """Whether the weights are of every key."""
         return len(self.weights) > len(self.keys)
 
-    def plus(self, other: Tally, grid: Grid) -> Tally:
+    def plus(self, other: KeyTally, grid: Grid) -> KeyTally:
         """Of both together; what stands where follows from the weights alone."""
         if self.full and other.full:
-            return Tally(self.keys, self.weights + other.weights)
+            return KeyTally(self.keys, self.weights + other.weights)
         if self.full or other.full:  # a weight never goes away again
             whole, part = (self, other) if self.full else (other, self)
             weights = whole.weights.copy()
             weights[part.keys] += part.weights
-            return Tally(whole.keys, weights)
+            return KeyTally(whole.keys, weights)
         if (len(self.keys) + len(other.keys)) * _DENSE < grid.size:
             return _met(np.concatenate([self.keys, other.keys]),
                         np.concatenate([self.weights, other.weights]), grid)
@@ -66,15 +66,15 @@ class Tally:
         return found
 
 
-def _of_all(every: Ints, grid: Grid) -> Tally:
+def _of_all(every: Ints, grid: Grid) -> KeyTally:
     """Given the weight of every key."""
     held = np.flatnonzero(every != 0).astype(np.uint32)
     if _KEPT * len(held) < _FULL * grid.size:
-        return Tally(held, every[held])
-    return Tally(held[:0], every)
+        return KeyTally(held, every[held])
+    return KeyTally(held[:0], every)
 
 
-def _met(keys: Keys, weights: Ints, grid: Grid) -> Tally:
+def _met(keys: Keys, weights: Ints, grid: Grid) -> KeyTally:
     """The weight of every key among `keys`, which may repeat, in any order."""
     order = np.argsort(keys, kind="stable")
     keys, weights = keys[order], weights[order]
@@ -90,16 +90,16 @@ def _firsts(keys: Keys) -> NDArray[np.intp]:
     return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
 
 
-def _shortest(keys: Keys, weights: Ints, grid: Grid) -> Tally:
+def _shortest(keys: Keys, weights: Ints, grid: Grid) -> KeyTally:
     """Of the keys that were met, each once."""
     if _KEPT * len(keys) < _FULL * grid.size:
-        return Tally(keys, weights)
+        return KeyTally(keys, weights)
     every = np.zeros(grid.size, dtype=np.int64)
     every[keys] = weights
-    return Tally(keys[:0], every)
+    return KeyTally(keys[:0], every)
 
 
-def tally_of(keys: Keys, mass: Ints | int, grid: Grid) -> Tally:
+def tally_of(keys: Keys, mass: Ints | int, grid: Grid) -> KeyTally:
     """Of one feature's records, less those whose value is missing.
 
     Args:
@@ -120,7 +120,7 @@ def tally_of(keys: Keys, mass: Ints | int, grid: Grid) -> Tally:
     return _of_all(every, grid)
 
 
-def tallied_agreement(tally: Tally, grid: Grid) -> int:
+def tallied_agreement(tally: KeyTally, grid: Grid) -> int:
     """Most weight of records whose target some monotone step function tells."""
     table = tally.table(grid)[:, : grid.targets]
     return max(_climb(table), _climb(table[:, ::-1]))
@@ -141,7 +141,7 @@ def _climb(table: Ints) -> int:
     return int(table[:, top].sum()) + max(int(best.max()), 0)
 
 
-def tallied_pairs(tally: Tally, grid: Grid) -> int:
+def tallied_pairs(tally: KeyTally, grid: Grid) -> int:
     """Weight of pairs in the order of the target less weight of pairs against it.
 
     A pair weighs the product of its records' weights; equal values or targets count for nothing.

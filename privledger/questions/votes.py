@@ -44,13 +44,23 @@ class Votes:
         return Votes(self.blocks, self.most, self.penalty)
 
 
-def coins_of(votes: Votes, rows: Rows) -> NDArray[np.int64]:
+def coins_of(votes: Votes, key: object, rows: Rows) -> NDArray[np.int64]:
     """Block of each record: one private coin per record, by the ledger's noise source; under unit
-    person one for everything that a person has here, so that it votes in one block."""
+    person one for everything that a person has here, so that it votes in one block.
+
+    In a chunk the coin belongs to the record's place in the chunk, whoever else is asked.
+
+    Args:
+        key: the question's own name.
+    """
+    whole = rows.whole
+    if whole.keep is not None:
+        every = _coins(votes, whole.n, whole.coins(key))
+        return every if rows is whole else every[rows.positions() - whole.first]
     if rows.people is None:
-        return _coins(votes, rows.n, rows.coins(votes))
+        return _coins(votes, rows.n, rows.coins(key))
     here, place = np.unique(rows.people, return_inverse=True)
-    return _coins(votes, len(here), rows.coins(votes))[place]
+    return _coins(votes, len(here), rows.coins(key))[place]
 
 
 def _coins(votes: Votes, n: int, source: Coins) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.engines.sketches import from_bytes, to_bytes
 from privledger.errors import UnsupportedNode
 from privledger.facts.columns import Columns
 from privledger.facts.table import TableFacts
@@ -189,6 +190,46 @@ def test_coins_are_one_word_per_record_kept_for_later_draws():
     question = pl.Dataset(schema, object()).features_by(VOTES)
     first = question.sketch(rows, 1.0)
     assert question.without(1).sketch(rows, 1.0) is first
-    coins = coins_of(VOTES, evolve(rows, source=SeededSource(4)))
+    coins = coins_of(VOTES, question.key, evolve(rows, source=SeededSource(4)))
     words = SeededSource(4).integers64(50)
     assert coins.tolist() == (words % np.uint64(3)).tolist()
+
+
+class Stream:
+    """A chunk's keyed stream: the same words whenever it is asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def coins(self, what):
+        self.asked.append(what)
+        return SeededSource(11)
+
+
+def test_in_a_chunk_a_coin_belongs_to_its_record_whoever_else_is_asked():
+    """Words by place in a part would give others' coins to whoever comes after a record that left,
+    and one word to records of two parts."""
+    schema = schema_of(3)
+    held = rows_of(schema, np.random.default_rng(1), 50)
+    chunk = evolve(held, keep=Stream(), first=1000, source=None)
+    question = pl.Dataset(schema, object()).features_by(VOTES)
+    every = coins_of(VOTES, question.key, chunk)
+    assert every.tolist() == (SeededSource(11).integers64(50) % np.uint64(3)).tolist()
+    places = np.array([3, 7, 8, 41, 49])
+    part = chunk.subset(places)
+    assert coins_of(VOTES, question.key, part).tolist() == every[places].tolist()
+    inner = part.subset(np.array([1, 4]))
+    assert coins_of(VOTES, question.key, inner).tolist() == every[[7, 49]].tolist()
+    assert set(chunk.keep.asked) == {question.key}
+
+
+@pytest.mark.parametrize("score", ["correlation", VOTES])
+def test_sums_come_from_other_processes_without_scores(score):
+    schema = schema_of(4)
+    rows = rows_of(schema, np.random.default_rng(1), 60)
+    question = pl.Dataset(schema, object()).features_by(score)
+    sketch = question.sketch(rows, 1.0)
+    found = question.scores(sketch)
+    again = from_bytes(to_bytes(sketch))
+    assert again.found is None and type(again) is type(sketch)
+    np.testing.assert_array_equal(question.scores(again), found)

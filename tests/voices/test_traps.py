@@ -104,7 +104,7 @@ def test_features_of_rows_that_weigh_one_each(monkeypatch):
 
 
 def test_votes_by_a_coin_per_row(monkeypatch):
-    monkeypatch.setattr(feature_scores, "coins_of", lambda asked, rows: votes._coins(
+    monkeypatch.setattr(feature_scores, "coins_of", lambda asked, key, rows: votes._coins(
         asked, rows.n, SeededSource(7)))
 
     def search():
