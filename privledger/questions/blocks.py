@@ -17,7 +17,9 @@ from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedN
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, text, whole
+from privledger.questions.links import length
 from privledger.questions.quiet import quiet
+from privledger.questions.stretches import runs
 from privledger.rounding import MOST_COUNT, count, moderate, number
 from privledger.tables.chunk import Rows
 
@@ -51,7 +53,10 @@ class Block(Protocol):
         """Whether values may depend on the target."""
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
-        """Contributions before clipping, shape (n,) or (n, width); None means all ones."""
+        """Contributions before clipping, shape (n,) or (n, width); None means all ones.
+
+        Nobody else holds the array: it is clipped in place.
+        """
 
     def check(self, facts: TableFacts) -> None:
         """Refuse by name what the schema has no columns for."""
@@ -188,7 +193,7 @@ class TargetShares:
         column = rows.features.schema.target
         scaled = (target_of(rows) - column.lower) / (column.upper - column.lower)
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
-        return np.stack([scaled, 1.0 - scaled], axis=1)
+        return np.stack([scaled, 1.0 - scaled]).T
 
 
 @frozen(eq=False)
@@ -322,13 +327,29 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
     values = block.values(rows)
     if values is None:
         return None
-    # A NaN would turn into a huge whole number and shout which record it came from.
-    values = np.nan_to_num(values, nan=0.0, posinf=1e150, neginf=-1e150)
     if values.ndim == 1:
-        return np.clip(values, -block.clip if block.signed else 0.0, block.clip)
-    if not block.signed:
-        values = np.maximum(values, 0.0)
-    scaled = values / block.clip  # first, so that squares of small numbers do not vanish
-    size = np.abs(scaled).sum(axis=1) if norm == 1 else np.sqrt(np.square(scaled).sum(axis=1))
-    result: NDArray[np.float64] = values / np.maximum(size, 1.0)[:, None]
-    return result
+        low = -block.clip if block.signed else 0.0
+        for at in runs(len(values)):
+            here = np.clip(values[at], low, block.clip, out=values[at])
+            if np.isnan(here.min()):
+                # It would turn into a huge whole number and shout which record it came from.
+                here[np.isnan(here)] = 0.0
+        return values
+    for at in runs(len(values)):
+        _shorten(list(values[at].T), block, norm)
+    return values
+
+
+def _shorten(columns: list[NDArray[np.float64]], block: Block, norm: int) -> None:
+    """Vectors to norm at most the clip, in place and column by column: no last bit may follow
+    from where a record stands among others."""
+    for column in columns:
+        if not np.isfinite(column).all():
+            np.nan_to_num(column, copy=False, nan=0.0, posinf=1e150, neginf=-1e150)
+        if not block.signed:
+            np.maximum(column, 0.0, out=column)
+    # Divided first, so that squares of small numbers do not vanish.
+    size = length([column / block.clip for column in columns], norm)
+    np.maximum(size, 1.0, out=size)
+    for column in columns:
+        column /= size

@@ -83,22 +83,10 @@ class Voices:
             if one:  # last, as where records are added up
                 ones += np.square(array) * weight
             else:
-                total += weight * self._lengths(array, clip)
+                total += weight * square_norms(array, clip)
         total += ones
         total *= 1 + self.terms * _ULP
         return np.bincount(self.who, weights=total, minlength=n_people).astype(np.float64)
-
-
-    def _lengths(self, array: Floats, clip: float) -> Floats:
-        """Squared norm over squared clip. Where more than this hangs on it than an account, column
-        by column: no entry's last bit may follow from where it stands among others'."""
-        found = square_norms(array, clip)
-        if array.ndim == 1:
-            return found
-        several = self.terms > 0
-        held = array[several] / clip
-        found[several] = sum(np.square(column) for column in held.T)
-        return found
 
 
 def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDArray[np.int64],

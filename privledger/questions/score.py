@@ -29,6 +29,8 @@ from privledger.questions.cells import (
     to_edges,
 )
 from privledger.questions.grown import GrownCells
+from privledger.questions.links import MOST, curvatures, length, residuals, steps_of
+from privledger.questions.stretches import runs
 from privledger.questions.tree_cells import TreeCells
 from privledger.rounding import count, finite_array, moderate, number
 from privledger.tables.chunk import Rows
@@ -41,9 +43,16 @@ def _start(value: Any) -> NDArray[np.float64]:
     return np.atleast_1d(finite_array("start", value))
 
 
+def _largest(values: NDArray[np.float64]) -> int:
+    return int(np.abs(steps_of(values)).max())
+
+
 @define(eq=False)
 class Score:
     """Score f(record) = start + sum of cell values; `loss` fixes gradient and hessian.
+
+    The guard keeps it in whole steps of 2^-16, between -2^14 and 2^14: what is added is rounded to
+    them once. Scale the target so that this is fine enough.
 
     Attributes:
         loss: `squared` (target scaled to (y - center) / scale), `logistic` (two classes),
@@ -57,6 +66,7 @@ class Score:
     center: float = field(default=0.0, on_setattr=setters.frozen)
     scale: float = field(default=1.0, on_setattr=setters.frozen)
     _updates: list[tuple[Any, NDArray[np.float64]]] = field(factory=list, init=False)
+    _reach: int = field(default=0, init=False)  # no score is further from zero, in steps
     _checked: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -66,6 +76,7 @@ class Score:
             raise InvalidValue("start", self.start.shape, "of shape (width,)")
         number("center", self.center)
         moderate("scale", self.scale)
+        self._reach = _largest(self.start)
 
     @property
     def width(self) -> int:
@@ -82,6 +93,7 @@ class Score:
         if values.shape != expected:
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
         self._updates.append((cells, values))
+        self._reach += _largest(values)
 
     def updates(self, first: int = 0) -> list[tuple[Any, NDArray[np.float64]]]:
         """What was added so far, from the update numbered `first` on."""
@@ -135,31 +147,51 @@ class Score:
         """
         return Hessian(self, within)
 
+    def begin(self, n: int) -> NDArray[np.int32]:
+        """Scores of `n` records before any update, in steps of 2^-16, (n,) or (n, width)."""
+        start = steps_of(self.start)
+        shape = (n,) if self.width == 1 else (n, self.width)
+        return np.broadcast_to(start, shape).copy()
+
+    def apply(self, scores: NDArray[np.int32], cells: NDArray[np.integer],
+              values: NDArray[np.float64]) -> None:
+        """Add one of the updates, in place.
+
+        Args:
+            cells: cell of each record, shape (n,). values: of each cell, rounded to whole steps.
+        """
+        steps = steps_of(values)
+        room = self._reach <= MOST  # public: nobody's score can leave the range
+        for at in runs(len(scores)):
+            here, more = scores[at], steps.take(cells[at], axis=0)
+            if room:
+                here += more
+            else:
+                here[...] = np.clip(here.astype(np.int64) + more, -MOST, MOST)
+
     def of(self, rows: Rows) -> _Running:
         """Inside the guard: scores with every update applied, in place."""
         running = rows.cache.get(self)
         kept = None if running is not None or rows.keep is None else rows.keep.scores(self)
-        if kept is not None and kept[0] <= len(self._updates):
+        if kept is not None and kept[0] <= len(self._updates) and kept[1].dtype == np.int32:
             running = rows.cache[self] = _Running(kept[1], kept[0])
+        news = len(self._updates) > (running.applied if running is not None else -1)
         if running is None:
-            shape = rows.n if self.width == 1 else (rows.n, self.width)
-            running = rows.cache[self] = _Running(np.broadcast_to(
-                self.start if self.width > 1 else self.start[0], shape).copy())
+            running = rows.cache[self] = _Running(self.begin(rows.n))
         for cells, values in self._updates[running.applied :]:
-            running.scores += values.take(cells.index(rows), axis=0)
+            self.apply(running.scores, cells.index(rows), values)
             running.applied += 1
-            running.link = None
-        if rows.keep is not None and (kept is None or kept[0] != running.applied):
+        if rows.keep is not None and news:
             rows.keep.keep_scores(self, running.applied, running.scores)
         return running
 
 
 @define(eq=False)
 class _Running:
-    scores: NDArray[np.float64]
+    """Scores of some records, int32, and how many updates are in them."""
+
+    scores: NDArray[np.int32]
     applied: int = 0
-    link: NDArray[np.float64] | None = None
-    target: NDArray[np.float64] | None = None
 
 
 def probabilities(loss: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -174,21 +206,29 @@ def probabilities(loss: str, scores: NDArray[np.float64]) -> NDArray[np.float64]
     return shifted / shifted.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def _linked(score: Score, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(target on the score's scale, mean), cached until the next update."""
-    running = score.of(rows)
-    if running.target is None:
-        target = target_of(rows)
-        if score.loss == "squared":
-            running.target = (target - score.center) / score.scale
-        elif score.loss == "logistic":
-            running.target = (target == 1).astype(np.float64)
-        else:
-            running.target = np.zeros((rows.n, score.width))
-            running.target[np.arange(rows.n), target] = 1.0
-    if running.link is None:
-        running.link = probabilities(score.loss, running.scores)
-    return running.target, running.link
+def _residuals(score: Score, rows: Rows, into: NDArray[np.float64] | None,
+               bound: float | None) -> NDArray[np.bool_] | None:
+    """Target minus mean, column by column.
+
+    Args:
+        into: where to, shape (width, n); None for nowhere.
+        bound: records whose gradient has an L2 norm above it, or none at all, are set to zero.
+
+    Returns:
+        Who is within the bound, shape (n,); None without one.
+    """
+    scores, target = score.of(rows).scores, target_of(rows)
+    inside = None if bound is None else np.empty(rows.n, dtype=np.bool_)
+    for at in runs(rows.n):
+        found = residuals(score.loss, scores[at], target[at], score.center, score.scale)
+        if inside is not None and bound is not None:
+            inside[at] = length(found) <= bound
+            for column in found:
+                column[~inside[at]] = 0.0
+        if into is not None:
+            for place, column in enumerate(found):
+                into[place, at] = column
+    return inside
 
 
 @frozen(eq=False)
@@ -250,14 +290,12 @@ class Gradient:
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """Before clipping, shape (n,) or (n, width); zero for records that are left out."""
-        target, mean = _linked(self.score, rows)
-        gradient = target - mean
-        inside = self.inside(rows)
-        if inside is not None:
-            gradient[~inside] = 0.0
-        if self.coordinate is not None and gradient.ndim == 2:
-            gradient = gradient[:, self.coordinate]
-        return gradient
+        found = np.empty((self.score.width, rows.n))
+        _residuals(self.score, rows, found, self.clip if self.filtered else None)
+        if self.coordinate is None and self.width > 1:
+            return found.T
+        one: NDArray[np.float64] = found[self.coordinate or 0]
+        return one
 
     def inside(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Which records take part, shape (n,); None for all."""
@@ -266,11 +304,8 @@ class Gradient:
 
 def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:
     """Whose gradient has L2 norm at most `bound`; one that is not a number is out."""
-    target, mean = _linked(score, rows)
-    size = np.abs(target - mean)
-    if size.ndim == 2:
-        size = np.sqrt(np.square(size).sum(axis=1))
-    inside: NDArray[np.bool_] = size <= bound
+    inside = _residuals(score, rows, None, bound)
+    assert inside is not None
     return inside
 
 
@@ -320,17 +355,15 @@ class Hessian:
             return self._all(rows)
         inside = _within(self.score, rows, self.within).astype(np.float64)
         every = self._all(rows)
-        return inside if every is None else every * inside
+        return inside if every is None else np.multiply(every, inside, out=inside)
 
     def _all(self, rows: Rows) -> NDArray[np.float64] | None:
         if self.score.loss == "squared":
             return None
-        _, mean = _linked(self.score, rows)
-        if self.score.loss == "logistic":
-            return 4.0 * mean * (1.0 - mean)
-        classes = self.score.width
-        total: NDArray[np.float64] = 1.0 - np.square(mean).sum(axis=1)
-        return total / (1.0 - 1.0 / classes)
+        scores, found = self.score.of(rows).scores, np.empty(rows.n)
+        for at in runs(rows.n):
+            found[at] = curvatures(self.score.loss, scores[at])
+        return found
 
 
 @frozen(eq=False)
@@ -379,8 +412,7 @@ class ResidualCells:
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`, under the score as it stands now."""
-        target, mean = _linked(self.score, rows)
-        size = np.abs(target - mean)
-        if size.ndim == 2:
-            size = np.sqrt(np.square(size).sum(axis=1))
+        found = np.empty((self.score.width, rows.n))
+        _residuals(self.score, rows, found, None)
+        size = length(list(found))
         return np.searchsorted(self.edges, size, side="right")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import Cells
 from privledger.questions.score import Gradient
+from privledger.questions.stretches import runs
 from privledger.tables.chunk import Rows
 from privledger.tables.weighing import ONE
 
@@ -130,7 +131,13 @@ def of_gradient(gradient: Gradient, rows: Rows) -> tuple[Statistics, NDArray[np.
         Statistics of the records that take part, and which those are (None for all): records
         beyond the clip of a filtered gradient are not counted either.
     """
-    values = np.nan_to_num(gradient.values(rows) / gradient.clip, nan=0.0, posinf=1.0, neginf=-1.0)
-    numbers = np.trunc(np.clip(values, -1.0, 1.0) * STEPS).astype(np.int64)
+    values = gradient.values(rows)
+    numbers = np.empty(len(values), dtype=np.int64)
+    for at in runs(len(values)):
+        scaled = values[at] / gradient.clip
+        scaled[np.isnan(scaled)] = 0.0
+        np.clip(scaled, -1.0, 1.0, out=scaled)
+        scaled *= STEPS
+        numbers[at] = np.trunc(scaled, out=scaled)
     inside = gradient.inside(rows)
     return Statistics(numbers=numbers if inside is None else numbers[inside]), inside

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.noise.source import NoiseSource
+from privledger.questions.stretches import RUN, runs
 from privledger.rounding import moderate
 
 _MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed
@@ -99,12 +100,19 @@ def _laplace(mechanism: Laplace, bounds: list[float], hint: str) -> tuple[Recipe
 
 
 def square_norms(values: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
-    """Squared L2 norm of each contribution over the squared clip, shape (n,)."""
-    scaled = values / clip
-    if scaled.ndim == 1:
-        return np.square(scaled, out=scaled)
-    result: NDArray[np.float64] = np.einsum("ij,ij->i", scaled, scaled)
-    return result
+    """Squared L2 norm of each contribution over the squared clip, shape (n,).
+
+    Column by column: no last bit follows from where a record stands among others.
+    """
+    total = np.empty(len(values))
+    columns = [values] if values.ndim == 1 else list(values.T)
+    for at in runs(len(values)):
+        here = np.divide(columns[0][at], clip, out=total[at])
+        np.square(here, out=here)
+        for column in columns[1:]:
+            scaled = column[at] / clip
+            here += np.square(scaled, out=scaled)
+    return total
 
 
 def cell_sums(
@@ -124,18 +132,22 @@ def cell_sums(
         each = math.floor(1.0 / grid)
         counts = (np.array([n_rows]) if cells is None else np.bincount(cells, minlength=n_cells))
         return (counts.astype(np.int64) * each).reshape(n_cells, 1)
-    steps = np.trunc(values * (1.0 / grid))
-    # Whatever float did before: no coordinate is larger than the bound allows.
-    np.clip(steps, -limit, limit, out=steps)
-    if steps.ndim == 1:
-        steps = steps[:, None] if width > 1 else steps
-    if cells is None:
-        whole: NDArray[np.int64] = steps.sum(axis=0).reshape(1, width).astype(np.int64)
-        return whole
-    columns = [steps] if steps.ndim == 1 else [steps[:, k] for k in range(steps.shape[1])]
     # Sums of whole numbers below 2**53 are exact in float64, in any order.
-    sums = [np.bincount(cells, weights=column, minlength=n_cells) for column in columns]
-    return np.stack(sums, axis=1).astype(np.int64)
+    assert n_rows * limit < 2.0**53, "a task has at most 2^33 records of 2^20 steps"
+    columns = [values] if values.ndim == 1 else list(values.T)
+    total = np.zeros((n_cells, width), dtype=np.int64)
+    for at in runs(n_rows, max(RUN, 4 * n_cells)):
+        here = None if cells is None else cells[at].astype(np.intp)
+        for place, column in enumerate(columns):
+            steps = column[at] * (1.0 / grid)
+            np.trunc(steps, out=steps)
+            # Whatever float did before: no coordinate is larger than the bound allows.
+            np.clip(steps, -limit, limit, out=steps)
+            if here is None:
+                total[0, place] += int(steps.sum())
+            else:
+                total[:, place] += np.bincount(here, steps, n_cells).astype(np.int64)
+    return total
 
 
 def add_noise(

@@ -16,8 +16,11 @@ from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, items, table, whole
 from privledger.questions.cells import by_predicate
 from privledger.questions.grown import matrix_of
+from privledger.questions.stretches import runs
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
+
+_JUMPS = 8
 
 
 @frozen(eq=False)
@@ -99,19 +102,31 @@ class TreeCells:
 
     def assign(self, codes: tuple[NDArray[Any], ...]) -> NDArray[Any]:
         """Cell of every record from its bin codes, shape (n_records,)."""
-        dtype = np.uint8 if self.count <= 256 else np.uint16
-        if not self.tests:
-            return np.zeros(len(codes[0]), dtype=dtype)
-        cells = None
+        cells = np.zeros(len(codes[0]), dtype=np.uint8 if self.count <= 256 else np.uint16)
         for test in self.tests:
-            part = test.table.astype(dtype).take(codes[test.feature])
-            cells = part if cells is None else np.add(cells, part, out=cells)
-        return cells  # type: ignore[return-value]
+            _add(test.table.astype(cells.dtype), codes[test.feature], cells)
+        return cells
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """Inside the guard. Only the last tree is kept: it is asked twice in a row."""
         known = rows.recall(self)
         return rows.remember(self, self.assign(_codes(self.bins, rows))) if known is None else known
+
+
+def _add(table: NDArray[Any], codes: NDArray[Any], cells: NDArray[Any]) -> None:
+    """Add each record's entry of a table to its cell number, in place."""
+    jumps = np.flatnonzero(table[1:] != table[:-1]) + 1
+    if len(jumps) > _JUMPS:
+        for at in runs(len(cells)):
+            cells[at] += table.take(codes[at])
+        return
+    # A table of few runs of equal entries is as many comparisons, which are far cheaper. Numbers
+    # wrap around in between; what comes out is a cell number.
+    cells += table[0]
+    rises = table[jumps] - table[jumps - 1]
+    for at in runs(len(cells)):
+        for jump, rise in zip(jumps.tolist(), rises, strict=True):
+            cells[at] += (codes[at] >= jump).view(np.uint8) * rise
 
 
 def _codes(bins: Bins, rows: Rows) -> tuple[NDArray[Any], ...]:

@@ -20,6 +20,7 @@ FEATURES = (pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True),
 NUMBERS = pl.Schema("toy", (*FEATURES, pl.Column("t", "numeric", "target", -1.0, 1.0)))
 CLASSES = pl.Schema("toy", (*FEATURES, pl.Column("t", "categorical", "target",
                                                  categories=("n", "p", "q"))))
+START = 0.125  # whole steps of a running score: what the sums below are compared with
 number_record = st.tuples(st.integers(0, 6), st.integers(-1, 2), st.floats(-1, 1))
 class_record = st.tuples(st.integers(0, 6), st.integers(-1, 2), st.integers(0, 2))
 
@@ -44,7 +45,7 @@ def asked(schema, clip, filtered):
     data = handle(schema)
     tree = data.root(data.bins(8)).grow([0], [3])
     if schema is NUMBERS:
-        gradient = data.score("squared", [0.1]).gradient(clip, filtered=filtered)
+        gradient = data.score("squared", [START]).gradient(clip, filtered=filtered)
     else:
         score = data.score("softmax", [0.0, 0.5, -0.2])
         gradient = score.gradient(clip, filtered=filtered, coordinate=1)
@@ -80,14 +81,14 @@ def test_one_record_moves_the_gain_as_far_as_proved(schema, data, clip):
 @settings(max_examples=60, deadline=None)
 @given(table=st.lists(number_record, max_size=12), clip=st.sampled_from([0.05, 0.3, 0.7]))
 def test_records_beyond_the_clip_are_as_if_they_were_not_there(table, clip):
-    inside = [row for row in table if abs(row[2] - 0.1) <= clip]
+    inside = [row for row in table if abs(row[2] - START) <= clip]
     filtered, plain = asked(NUMBERS, clip, True), asked(NUMBERS, clip, False)
     assert scores(filtered, rows_of(NUMBERS, table)) == scores(plain, rows_of(NUMBERS, inside))
-    score = handle(NUMBERS).score("squared", [0.1])
+    score = handle(NUMBERS).score("squared", [START])
     rows = rows_of(NUMBERS, table)
     assert clipped(score.hessian(clip), rows, 1).sum() == len(inside)
     total = clipped(score.gradient(clip, filtered=True), rows, 1).sum()
-    assert total == pytest.approx(sum(row[2] - 0.1 for row in inside))
+    assert total == pytest.approx(sum(row[2] - START for row in inside))
 
 
 def test_a_vector_beyond_the_clip_is_left_out_whole():

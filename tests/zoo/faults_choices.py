@@ -123,8 +123,8 @@ FAULTS: tuple[Fault, ...] = (
         "The largest target sets the unit of the score."),
     Fault(
         "gradient-not-clipped", "clip", STATISTICS,
-        "    numbers = np.trunc(np.clip(values, -1.0, 1.0) * STEPS).astype(np.int64)\n",
-        "    numbers = np.trunc(values * STEPS).astype(np.int64)\n",
+        "        np.clip(scaled, -1.0, 1.0, out=scaled)\n",
+        "        np.clip(scaled, -1e9, 1e9, out=scaled)\n",
         "dpboost-number", (LOCK,),
         "Gradients enter the gain at their full length, and its bound is for clipped ones."),
     Fault(

@@ -71,8 +71,8 @@ FAULTS: tuple[Fault, ...] = (
         "A block costs its share of mu squared; the square of the share is less."),
     Fault(
         "norm-by-the-largest", "individual filter", SUMS,
-        '    result: NDArray[np.float64] = np.einsum("ij,ij->i", scaled, scaled)\n',
-        "    result: NDArray[np.float64] = np.square(scaled).max(axis=1)\n",
+        "            here += np.square(scaled, out=scaled)\n",
+        "            np.maximum(here, np.square(scaled, out=scaled), out=here)\n",
         "sgbdt-filter-classes", (LOCK,),
         "A record pays for its largest coordinate, and gives all of them."),
     Fault(

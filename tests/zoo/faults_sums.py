@@ -103,26 +103,26 @@ FAULTS: tuple[Fault, ...] = (
         "A record adds two to a count whose noise is for one."),
     Fault(
         "rounded-away-from-zero", "rounding", SUMS,
-        "    steps = np.trunc(values * (1.0 / grid))\n",
-        "    steps = np.sign(values) * np.ceil(np.abs(values) * (1.0 / grid))\n",
+        "            np.trunc(steps, out=steps)\n",
+        "            steps = np.sign(steps) * np.ceil(np.abs(steps))\n",
         "sgbdt-classes", (LOCK,),
         "Contributions grow to the next grid step, past the clip that noise is scaled to."),
     Fault(
         "vectors-clipped-by-the-longest", "bound from data", BLOCKS,
-        "values / np.maximum(size, 1.0)[:, None]",
-        "values / max(1.0, float(size.max(initial=0.0)))",
+        "    np.maximum(size, 1.0, out=size)\n",
+        "    size[:] = max(1.0, float(size.max(initial=0.0)))\n",
         "sgbdt-classes", (LOCK,),
         "One long gradient shortens everybody's: all contributions depend on one record."),
     Fault(
         "vectors-not-clipped", "clip", BLOCKS,
-        "values / np.maximum(size, 1.0)[:, None]",
-        "values / np.maximum(size, 1.0)[:, None]**0",
+        "    np.maximum(size, 1.0, out=size)\n",
+        "    size[:] = 1.0\n",
         "sgbdt-classes", (LOCK,),
         "Every coordinate is bounded, the norm of all of them is not."),
     Fault(
         "other-norm", "clip", BLOCKS,
-        "if norm == 1 else np.sqrt",
-        "if norm == 2 else np.sqrt",
+        "for column in columns], norm)",
+        "for column in columns], 3 - norm)",
         "dpboost-classes", (LOCK,),
         "Under Laplace noise contributions are bounded in the L2 norm, and longer in L1."),
     Fault(
@@ -191,8 +191,8 @@ FAULTS: tuple[Fault, ...] = (
         "The largest residual sets the unit for all: one record moves everybody's cell."),
     Fault(
         "filtering-by-the-median", "bound from data", SCORE,
-        "    inside: NDArray[np.bool_] = size <= bound\n",
-        "    inside: NDArray[np.bool_] = size <= min(bound, float(np.median(size)))\n",
+        "            inside[at] = length(found) <= bound\n",
+        "            inside[at] = length(found) <= min(bound, float(np.median(length(found))))\n",
         "dpboost-filtering", (LOCK,),
         "Who takes part depends on the median of all gradients, which one record moves."),
     Fault(
