@@ -97,13 +97,14 @@ def sorted_pairs(keys: Keys, grid: Grid) -> Ints:
 def _tied_pairs(keys: Keys, grid: Grid) -> Ints:
     """Pairs of equal value and unequal target in each sorted row."""
     found = np.zeros(len(keys), dtype=np.int64)
+    below = np.uint32(1 << grid.bits)
     for apart in range(1, min(_SHORT, keys.shape[1])):
         step = keys[:, apart:] ^ keys[:, :-apart]
-        spots = np.flatnonzero(step < np.uint32(1 << grid.bits))
-        if not len(spots):
+        near = step < below
+        if not near.any():
             return found
-        spots = spots[step.ravel()[spots] > 0]
-        found += np.bincount(spots // step.shape[1], minlength=len(keys))
+        near &= step > 0
+        found += [np.count_nonzero(row) for row in near]  # along an axis it is slower
     values = keys >> np.uint32(grid.bits)
     long = (values[:, _SHORT - 1 :] == values[:, : 1 - _SHORT]).any(axis=1)
     found[long] = _in_runs(values[long]) - _in_runs(keys[long])

@@ -68,7 +68,7 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
 
 def _split(X: Any, schema: Schema) -> list[Any]:
     names = [column.name for column in schema.features]
-    if hasattr(X, "batches") or streamed(X) is not None:
+    if hasattr(type(X), "batches") or streamed(X) is not None:
         raise DataError("the table is not in memory: a ledger reads it in batches, when it is put "
                         "behind the guard; to predict, give some of its rows at a time")
     arrow = arrow_columns(X)

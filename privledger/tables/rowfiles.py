@@ -173,7 +173,7 @@ def _header(file: File) -> tuple[str, ...]:
         line = _first_row(stream)
         if not line.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n"):
             raise DataError(f"{file.name}: no header row")
-        names = csv.read_csv(pa.BufferReader(line), parse_options=_parse()).column_names
+        names = csv.read_csv(pa.BufferReader(line), parse_options=_parse(2)).column_names
     header = [name.strip() for name in names]
     if len(header) == 1 and ";" in header[0]:
         raise DataError(f"{file.name}: columns must be separated by commas, not semicolons")
@@ -195,10 +195,12 @@ def _first_row(stream: io.BufferedIOBase) -> bytes:
     raise ValueError("no end of the first row")
 
 
-def _parse() -> pa.csv.ParseOptions:
+def _parse(columns: int) -> pa.csv.ParseOptions:
+    """An empty line is no record: kept, Arrow would make one of missing cells out of it. In a file
+    of one column it could be a missing cell; it is kept there, to be refused."""
     from pyarrow import csv
 
-    return csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+    return csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=columns > 1)
 
 
 def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...],
@@ -207,14 +209,14 @@ def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...],
     from pyarrow import csv
 
     there = {name.strip(): name for name in header}
-    single = len(header) == 1  # an empty line there is no record; an empty cell is written ""
+    single = len(header) == 1  # a missing cell is written "" there
     convert = csv.ConvertOptions(
         include_columns=[there[name] for name in names],
         column_types={there[name]: pa.string() for name in names},
         null_values=[""], strings_can_be_null=single, quoted_strings_can_be_null=False)
     with _readable(file), _stream(file) as stream:
         reader = csv.open_csv(stream, csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-                              _parse(), convert)
+                              _parse(len(header)), convert)
         for block in reader:
             for start in range(0, block.num_rows, rows):
                 batch = block.slice(start, rows)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
@@ -75,7 +75,7 @@ def as_csv(rows, order=NAMES):
 
 
 @given(ROWS, st.lists(st.integers(0, 40), max_size=4), st.integers(1, 50), st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_files_row_groups_and_batches_may_end_anywhere(rows, cuts, size, group):
     """CSV in any order of columns, zipped or not, and Parquet: the arrays of a table in memory."""
     ends = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
@@ -292,9 +292,9 @@ def test_columns_outside_the_schema_are_not_read(folder, monkeypatch):
 
 @pytest.mark.parametrize("text", [
     "", "\n", "size\n0.5\n\n", "size,size\n1,2\n", "a;size\n1;2\n", "size,b\n1\n",
-    "size,b\n1,2,3\n", "size,b\n\n1,2\n", 'size,b\n"1,2\n', f"size\n{WORD}\n", "size\n\udcff\n",
+    "size,b\n1,2,3\n", 'size,b\n"1,2\n', f"size\n{WORD}\n", "size\n\udcff\n",
     "b\n1\n", f"size,b\n{SECRET},{WORD},1\n", "size\ninf\n", 'size\n""\n', "size\n1970-01-01\n"],
-    ids=range(16))
+    ids=range(15))
 def test_a_malformed_csv_says_no_value(tmp_path, text):
     schema = pl.Schema("t", (pl.Column("size", "numeric", "feature", 0.0, 1.0),))
     (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -323,8 +323,10 @@ def test_a_row_wider_than_a_block_is_refused_and_a_header_is_not(tmp_path):
 @given(st.lists(st.one_of(
     st.floats().map(repr), st.integers().map(str),
     st.text("0123456789+-._eE xinfatyNAN", max_size=6),
-    st.floats().map(lambda value: f" {value} "), st.just("1_0"), st.just("+1e3")), max_size=6))
-@settings(max_examples=300, deadline=None)
+    st.floats().map(lambda value: f" {value} "),
+    st.sampled_from(("1_0", "+1e3", "nan(1)"))), max_size=6))
+@example(["nan(1)"])
+@settings(max_examples=150, deadline=None)
 def test_a_number_in_a_text_is_what_python_reads(texts):
     from privledger.tables.raw import Text, numbers
 
@@ -336,3 +338,38 @@ def test_a_number_in_a_text_is_what_python_reads(texts):
             numbers(Text(pa.array(texts, pa.string())), column)
         return
     np.testing.assert_array_equal(numbers(Text(pa.array(texts, pa.string())), column), expected)
+
+
+def test_an_empty_line_is_no_record_and_an_empty_cell_is(tmp_path):
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0, missing=True),))
+    file = tmp_path / "t.csv"
+    file.write_text('x\n0.5\n""\n')
+    (batch,) = pl.scan_csv(file).batches(schema, None, 5)
+    np.testing.assert_array_equal(batch.features.arrays[0], [0.5, np.nan])
+    for text in ("x,z\n\n0.5,1\n,2\n", "x,z\n0.5,1\n\n\n,2\n\n", "x,z\r\n0.5,1\r\n\r\n,2\r\n"):
+        file.write_text(text)
+        (batch,) = pl.scan_csv(file).batches(schema, None, 5)
+        np.testing.assert_array_equal(batch.features.arrays[0], [0.5, np.nan])
+    for text in ("x\n0.5\n\n", "x\n\n0.5\n", "x,z\n \n0.5,1\n"):
+        file.write_text(text)
+        refused(lambda: list(pl.scan_csv(file).batches(schema, None, 5)), "different lengths")
+
+
+def test_a_column_twice_in_a_parquet_file_is_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array([0.5]), pa.array([0.25])], names=["x", "x"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    refused(lambda: pl.scan_parquet(tmp_path), "a.parquet", "column x is given twice")
+
+
+def test_a_file_with_other_rows_than_it_says_is_refused(folder, monkeypatch):
+    """Stands for a reader that leaves out a row group."""
+    iter_batches = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda self, **options: list(
+        iter_batches(self, **options))[:-1])
+    refused(lambda: read(folder), "00.parquet", "other rows")
+
+
+def test_a_table_of_many_small_files_and_one_batch_is_in_order(folder):
+    (batch,) = read(folder, rows=1 << 20)
+    assert batch.people.tolist() == [one for place in range(40) for one in (WORD, f"p{place}")]
+    assert [len(one.target) for one in read(folder, rows=79)] == [79, 1]
