@@ -13,6 +13,7 @@ import ipaddress
 import os
 import secrets
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from attrs import define, field, frozen
@@ -132,9 +133,7 @@ class Dask:
     @property
     def description(self) -> str:
         """As `Engine.description`."""
-        import distributed
-
-        return described(f"dask {distributed.__version__}, isolation distributed")
+        return described(f"dask {version('distributed')}, isolation distributed")
 
     @property
     def workers(self) -> int:
@@ -210,8 +209,9 @@ class Dask:
         if any(threads != 1 for _, threads in found.workers):
             raise EngineError("a worker with several threads: start workers with one each. "
                               "Nothing was read")
-        addresses = (self.client.scheduler.address, *(one for one, _ in found.workers))
-        if not self.allow_unencrypted and any(map(is_exposed, addresses)):
+        reached = str(getattr(self.client.scheduler, "address", ""))
+        addresses = (reached, *(one for one, _ in found.workers))
+        if not self.allow_unencrypted and any(is_exposed(one) for one in addresses):
             raise EngineError("the cluster is not on this machine and has no TLS: give its "
                               "client, scheduler and workers certificates. Nothing was read")
         return found
