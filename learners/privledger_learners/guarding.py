@@ -107,7 +107,8 @@ def _columns(table: Any, schema: pl.Schema) -> dict[str, np.ndarray]:
     names = [column.name for column in schema.features]
     names += [schema.person] if schema.person else []
     if hasattr(table, "columns") or isinstance(table, Mapping):
-        held = set(table.columns) if hasattr(table, "columns") else set(table)
+        listed = "column_names" if hasattr(type(table), "column_names") else "columns"  # pyarrow's
+        held = set(getattr(table, listed)) if hasattr(table, "columns") else set(table)
         if held >= set(names):
             return {name: np.asarray(table[name]) for name in names}
     if schema.person:

@@ -16,12 +16,12 @@ from privledger.kernels.asking import Sketch
 from privledger.questions.feature_scores import Products
 from privledger.questions.order_sketch import Ordered, Tallied
 from privledger.questions.tallied_scores import KeyTally
-from privledger.questions.tallies import Tally
+from privledger.questions.tallies import Tabled, Tally
 from privledger.questions.vote_sums import VoteSums
 from privledger.spool.layout import Array
 
-RECORDS: tuple[type[attrs.AttrsInstance], ...] = (Tally, Ordered, Tallied, KeyTally, Products,
-                                                  VoteSums)
+RECORDS: tuple[type[attrs.AttrsInstance], ...] = (
+    Tally, Tabled, Ordered, Tallied, KeyTally, Products, VoteSums)
 """Records that sketches are made of; their fields are whole numbers and arrays of them. What is no
 argument of theirs (scores that were found) stays behind."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,19 +24,33 @@ class Stack:
     """Name of a table's stacked codes, or of their orders, in the guard's cache."""
 
 
+def _to_cuts(given: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    cuts = tuple(tuple(int(count("cut", one)) for one in each) for each in given)
+    if any(not a < b for each in cuts for a, b in itertools.pairwise(each)):
+        raise InvalidValue("cuts", "given", "rising")
+    return cuts
+
+
 @frozen(eq=False)
 class Bins:
     """Equal-width bins over public bounds; one bin per category; one more bin for missing.
 
     A whole-number feature with a range of at most `numeric_bins` values gets one bin per value.
+    A numeric feature with cuts gets the bins between them instead: each starts at a border of a
+    public grid of equal widths. Cuts are public, or were released.
 
     Attributes:
         schema: whose features are binned.
         numeric_bins: most bins a numeric feature gets, 1 to 65534.
+        cuts: for each feature the cells of the grid at which its next bin starts, rising, from 1
+            to grid - 1; empty for features without. Empty for no feature at all.
+        grid: cells of the grid, 2 to 65534.
     """
 
     schema: Schema
     numeric_bins: int = 1024
+    cuts: tuple[tuple[int, ...], ...] = field(default=(), converter=_to_cuts)
+    grid: int = 1024
     stack: object = field(factory=Stack, init=False, repr=False)
     orders: object = field(factory=Stack, init=False, repr=False)
     _sizes: tuple[int, ...] = field(init=False, repr=False, default=())
@@ -42,9 +58,22 @@ class Bins:
     def __attrs_post_init__(self) -> None:
         if count("numeric_bins", self.numeric_bins) > 65534:
             raise InvalidValue("numeric_bins", self.numeric_bins, "at most 65534")
+        self._check_cuts()
         object.__setattr__(self, "_sizes", tuple(
-            (self._layout(column)[2] if column.kind == "numeric" else len(column.categories)) + 1
-            for column in self.schema.features))
+            (len(self.edges(place)) - 1 if column.kind == "numeric" else len(column.categories)) + 1
+            for place, column in enumerate(self.schema.features)))
+
+    def _check_cuts(self) -> None:
+        if count("grid", self.grid, least=2) > 65534:
+            raise InvalidValue("grid", self.grid, "at most 65534")
+        if len(self.cuts) not in (0, len(self.schema.features)):
+            raise InvalidValue("cuts", len(self.cuts), "one list for each feature, or none at all")
+        for column, cuts in zip(self.schema.features, self.cuts, strict=False):
+            if cuts and (column.kind != "numeric" or not cuts[-1] < self.grid):
+                raise InvalidValue("cuts", "given", "cells of the grid, of numeric features")
+
+    def _cuts(self, feature: int) -> tuple[int, ...]:
+        return self.cuts[feature] if self.cuts else ()
 
     def check(self, schema: Schema) -> None:
         """Raise `SchemaError` unless these are bins of the schema's own columns."""
@@ -53,13 +82,14 @@ class Bins:
 
     def own(self, to: Copier) -> Bins:
         """The guard's copy."""
-        return Bins(to.shared(self.schema, Schema), self.numeric_bins)
+        return Bins(to.shared(self.schema, Schema), self.numeric_bins, self.cuts, self.grid)
 
     def to_wire(self, to: Describer) -> Json:
         """Its features by name, and how finely they are cut."""
         self.check(to.schema)
         return {"features": [column.name for column in self.schema.features],
-                "numeric_bins": self.numeric_bins}
+                "numeric_bins": self.numeric_bins, "grid": self.grid,
+                "cuts": [list(cuts) for cuts in self.cuts]}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> Bins:
@@ -69,7 +99,8 @@ class Bins:
         if not set(names) <= set(known):
             raise SchemaError(_STRANGE)
         return cls(Schema(reader.schema.name, tuple(known[name] for name in names)),
-                   count("numeric_bins", wire.get("numeric_bins")))
+                   count("numeric_bins", wire.get("numeric_bins")),
+                   items(wire, "cuts"), count("grid", wire.get("grid")))
 
     def sizes(self) -> tuple[int, ...]:
         """Bins of each feature, the missing bin included as the last."""
@@ -77,7 +108,11 @@ class Bins:
 
     def edges(self, feature: int) -> NDArray[np.float64]:
         """Borders of a numeric feature's bins, shape (bins + 1,)."""
-        lower, upper, bins = self._layout(self.schema.features[feature])
+        column, cuts = self.schema.features[feature], self._cuts(feature)
+        if cuts:
+            inner = column.lower + (column.upper - column.lower) * (np.array(cuts) / self.grid)
+            return np.concatenate([[column.lower], inner, [column.upper]])
+        lower, upper, bins = self._layout(column)
         return np.linspace(lower, upper, bins + 1)
 
     def _layout(self, column: Column) -> tuple[float, float, int]:
@@ -90,21 +125,33 @@ class Bins:
     def codes(self, columns: Columns) -> tuple[NDArray[Any], ...]:
         """Bin number of every record, one array per feature, each of shape (n_records,)."""
         result = []
-        held = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
-        for column, size in zip(self.schema.features, self.sizes(), strict=True):
-            array = held[column.name]
+        held = {column.name: place for place, column in enumerate(columns.schema.features)}
+        for place, (column, size) in enumerate(zip(
+                self.schema.features, self.sizes(), strict=True)):
+            array, cuts = columns.arrays[held[column.name]], self._cuts(place)
             if column.kind == "categorical":
                 codes = np.where(array == MISSING, size - 1, array)
+            elif cuts:
+                cells = _equal(array, column.lower, column.upper, self.grid)
+                codes = _bin_of_cell(cuts, self.grid).take(cells)
             else:
-                codes = self._numeric(array, column)
+                codes = _equal(array, *self._layout(column))
             result.append(codes.astype(np.uint16 if size > 256 else np.uint8))
         return tuple(result)
 
-    def _numeric(self, array: NDArray[Any], column: Column) -> NDArray[Any]:
-        lower, upper, bins = self._layout(column)
-        scaled = (array - lower) * (bins / (upper - lower))
-        absent = np.isnan(scaled)
-        clipped = np.clip(scaled, 0, bins - 1)
-        if absent.any():
-            clipped[absent] = bins
-        return clipped.astype(np.int32)
+
+def _equal(array: NDArray[Any], lower: float, upper: float, bins: int) -> NDArray[Any]:
+    """Which of so many equal parts each value lies in; one more where it is missing."""
+    scaled = (array - lower) * (bins / (upper - lower))
+    absent = np.isnan(scaled)
+    clipped = np.clip(scaled, 0, bins - 1)
+    if absent.any():
+        clipped[absent] = bins
+    return clipped.astype(np.int32)
+
+
+def _bin_of_cell(cuts: tuple[int, ...], grid: int) -> NDArray[Any]:
+    """The bin that each cell of the grid lies in, and behind them that of missing."""
+    found = np.searchsorted(np.array(cuts), np.arange(grid + 1), side="right")
+    found[-1] = len(cuts) + 1
+    return found.astype(np.uint16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -210,9 +210,10 @@ class Dataset:
         """A running score of an additive model on these records; see `Score`."""
         return Score(loss, start, center, scale)
 
-    def bins(self, numeric_bins: int = 1024) -> Bins:
-        """Public bins of the features."""
-        return Bins(self.schema, numeric_bins)
+    def bins(self, numeric_bins: int = 1024, cuts: Iterable[Iterable[int]] = (),
+             grid: int = 1024) -> Bins:
+        """Public bins of the features; `cuts` on a public grid may have been released."""
+        return Bins(self.schema, numeric_bins, cuts, grid)
 
     def root(self, bins: Bins) -> GrownCells:
         """A tree of one leaf on public bins; releases make it grow."""

@@ -29,7 +29,7 @@ from privledger.questions.statistics import (
     summed,
     weighed,
 )
-from privledger.questions.tallies import Tally, tallies_of
+from privledger.questions.tallies import Tabled, Tally, tallies_of
 from privledger.rounding import non_negative, number, whole_numbers
 from privledger.tables.chunk import Rows
 from privledger.tables.weighing import in_main_cell
@@ -159,7 +159,7 @@ class Choice:
             raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
                                   "Exponential. Nothing was read")
 
-    def sketch(self, chunk: Rows, state: float) -> tuple[Tally, ...]:
+    def sketch(self, chunk: Rows, state: float) -> tuple[Tally | Tabled, ...]:
         """As `Question.sketch`: counts and integer sums per leaf and public bin.
 
         Targets and gradients are cut towards zero to whole steps of a public bound first.
@@ -181,11 +181,12 @@ class Choice:
         statistics = weighed(statistics, chunk)
         return tuple(tallies_of(self.cells, self.features, self.allowed, chunk, node, statistics))
 
-    def merge(self, a: tuple[Tally, ...], b: tuple[Tally, ...]) -> tuple[Tally, ...]:
+    def merge(self, a: tuple[Tally | Tabled, ...],
+              b: tuple[Tally | Tabled, ...]) -> tuple[Tally | Tabled, ...]:
         """As `Question.merge`: addition, leaf by leaf and bin by bin."""
         return tuple(one.plus(other) for one, other in zip(a, b, strict=True))
 
-    def finish(self, merged: tuple[Tally, ...], noise: Noise) -> Picked:
+    def finish(self, merged: tuple[Tally | Tabled, ...], noise: Noise) -> Picked:
         """As `Question.finish`: one exact draw per leaf; one without candidates picks nothing."""
         options, source = options_of(self, merged, noise.one), noise.source
         chosen, offset = np.zeros(0, dtype=np.int64), None

@@ -58,26 +58,26 @@ def numeric_gaps(tally: Tally, low: Ints, high: Ints, feature: Ints) -> Gaps:
         low, high, feature: box and feature of each leaf, shape (leaves,); high <= low + 1
             leaves no candidate.
     """
-    leaves = np.arange(len(low))
+    leaves = np.arange(len(low), dtype=np.int32)
     runs = tally.running()
     head = np.searchsorted(runs.node, np.arange(len(low) + 1))
     # Before each run of records lies a gap, and one more behind the last run of a leaf.
     gap_node = np.repeat(leaves, np.diff(head) + 1)
     before = np.arange(len(runs.node)) + runs.node
     last = head[1:] + leaves
-    upper = np.empty(len(gap_node), dtype=np.int64)
+    upper = np.empty(len(gap_node), dtype=np.int32)
     lower = np.empty_like(upper)
     upper[before], upper[last] = runs.value, 1 << 20
     lower[before + 1] = runs.value
     lower[head[:-1] + leaves] = -1
-    first = np.maximum(lower, low[gap_node]) + 1
-    length = np.minimum(upper, high[gap_node] - 1) - first + 1
+    first = np.maximum(lower, low.astype(np.int32)[gap_node]) + np.int32(1)
+    length = np.minimum(upper, high.astype(np.int32)[gap_node] - 1) - first + np.int32(1)
     kept = np.flatnonzero(length > 0)
     gap_node, first, length = gap_node[kept], first[kept], length[kept]
     borders = runs.upto[head]
     below = runs.upto[kept - gap_node] - borders[gap_node]
     total = (borders[1:] - borders[:-1])[gap_node]
-    return Gaps(gap_node, feature[gap_node], first, length, below, total)
+    return Gaps(gap_node, feature.astype(np.int32)[gap_node], first, length, below, total)
 
 
 def category_gaps(tally: Tally, possible: Ints, feature: Ints) -> Gaps:
@@ -94,7 +94,8 @@ def category_gaps(tally: Tally, possible: Ints, feature: Ints) -> Gaps:
     gap_node, first = np.nonzero(possible)
     total = whole[gap_node]
     left = total - table[gap_node, first]
-    return Gaps(gap_node, feature[gap_node], first, np.ones_like(first), left, total)
+    node, first = gap_node.astype(np.int32), first.astype(np.int32)
+    return Gaps(node, feature.astype(np.int32)[gap_node], first, np.ones_like(first), left, total)
 
 
 def joined(parts: list[Gaps]) -> Gaps:

@@ -23,6 +23,7 @@ MOST_CELLS = 1 << 15
 NO_TEST = -1
 
 Ints = NDArray[np.int32]
+Codes = NDArray[Any]
 
 
 def _ints(value: Any) -> Ints:
@@ -170,18 +171,22 @@ class GrownCells:
         """Leaf of every record from its bin codes (`bins.codes`), shape (n_records,)."""
         return self._assign(stacked(codes))
 
-    def _assign(self, matrix: NDArray[np.uint16]) -> Ints:
+    def _assign(self, matrix: Codes) -> Ints:
         if self.parent is None:
             return np.zeros(matrix.shape[1], dtype=np.int32)
         return self._step(self.parent._assign(matrix), matrix)
 
-    def _step(self, cells: Ints, matrix: NDArray[np.uint16]) -> Ints:
-        feature = self.feature[cells]
-        value = matrix[feature, np.arange(matrix.shape[1])]
-        cut = self.cut[cells]
-        right = np.where(categorical(self.bins)[feature], value == cut, value >= cut)
-        right &= feature >= 0
-        return 2 * cells + right
+    def _step(self, cells: Ints, matrix: Codes) -> Ints:
+        """Right where least <= bin < least + many, in one comparison of unsigned numbers."""
+        kinds, asked = categorical(self.bins)[self.feature], self.feature >= 0
+        least = np.where(asked, self.cut, 0).astype(np.int64)
+        many = np.where(asked, np.where(kinds, 1, (1 << 16) - least), 0)
+        feature = np.where(asked, self.feature, 0)
+        value = values_of(matrix, feature[cells]).astype(np.uint16, copy=False)
+        above = np.subtract(value, least.astype(np.uint16)[cells])
+        found: Ints = cells + cells
+        found += above < many.astype(np.int32)[cells]
+        return found
 
     def index(self, rows: Rows) -> Ints:
         """Inside the guard: leaf of every record. Only the last tree is kept: trees grow level
@@ -215,14 +220,23 @@ def category_starts(bins: Bins) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def stacked(codes: tuple[NDArray[Any], ...]) -> NDArray[np.uint16]:
-    """Codes of all features, shape (features, n_records)."""
-    return np.stack([array.astype(np.uint16, copy=False) for array in codes])
+def stacked(codes: tuple[NDArray[Any], ...]) -> Codes:
+    """Codes of all features, shape (features, n_records), of a byte each where that is enough."""
+    kind = np.uint8 if all(array.dtype == np.uint8 for array in codes) else np.uint16
+    return np.stack([array.astype(kind, copy=False) for array in codes])
 
 
-def matrix_of(bins: Bins, rows: Rows) -> NDArray[np.uint16]:
+def values_of(matrix: Codes, feature: Any) -> Codes:
+    """Each record's bin of a feature of its own, shape (n_records,)."""
+    places = np.multiply(feature, matrix.shape[1], dtype=np.intp)
+    places += np.arange(matrix.shape[1], dtype=np.intp)
+    found: Codes = matrix.reshape(-1).take(places)
+    return found
+
+
+def matrix_of(bins: Bins, rows: Rows) -> Codes:
     """Inside the guard: codes of every feature, stacked once per table."""
-    found: NDArray[np.uint16] | None = rows.cache.get(bins.stack)
+    found: Codes | None = rows.cache.get(bins.stack)
     if found is None:
         # A part's codes are the whole table's: binning is paid for once.
         if rows.parent is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privledger.questions import split_scores
 from privledger.questions.gaps import Gaps, category_gaps, joined, numeric_gaps
 from privledger.questions.grown import NO_TEST, GrownCells, categorical
-from privledger.questions.tallies import Tally, possible_categories
+from privledger.questions.tallies import Tabled, Tally, possible_categories
 
 _UNIT = 2.0**40  # measure of a whole feature, when features compete
 
@@ -59,7 +59,7 @@ class Options:
         return Picked(feature, cut)
 
 
-def options_of(choice: Any, tallies: Sequence[Tally], one: int = 1) -> Options:
+def options_of(choice: Any, tallies: Sequence[Tally | Tabled], one: int = 1) -> Options:
     """Every candidate of every leaf of a `Choice` with its score.
 
     Args:
@@ -124,10 +124,11 @@ def _measure(tree: GrownCells) -> NDArray[np.int64]:
 
 
 def _gaps(tree: GrownCells, features: Ints | None, allowed: Ints | None,
-          tallies: Sequence[Tally]) -> Iterator[Gaps]:
+          tallies: Sequence[Tally | Tabled]) -> Iterator[Gaps]:
     """Candidates from every tally, in the leaves that ask about its feature."""
     kinds, places = categorical(tree.bins), np.arange(tree.count)
-    for tally in tallies:
+    for held in tallies:
+        tally = held.listed()
         if tally.feature == NO_TEST:
             assert features is not None
             numeric = (features != NO_TEST) & ~kinds[features]

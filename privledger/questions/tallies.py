@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from privledger.questions.grown import (
@@ -20,8 +20,9 @@ from privledger.questions.grown import (
     category_starts,
     matrix_of,
     order_of,
+    values_of,
 )
-from privledger.questions.statistics import Statistics
+from privledger.questions.statistics import Statistics, summed
 from privledger.tables.chunk import Rows
 
 _TABLE = 4  # a table of leaves times bins is made where it has so many entries per record
@@ -74,12 +75,48 @@ class Tally:
         np.cumsum(self.sums, axis=0, out=upto[1:])
         return Runs(self.node, self.value, upto)
 
-    def plus(self, other: Tally) -> Tally:
+    def plus(self, other: Tally | Tabled) -> Tally | Tabled:
         """Both together."""
+        if isinstance(other, Tabled):
+            return other.plus(self)
         keys, place = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
         sums = np.zeros((len(keys), self.sums.shape[1]), dtype=np.int64)
         np.add.at(sums, place, np.concatenate([self.sums, other.sums]))
         return Tally(self.feature, keys, sums)
+
+    def listed(self) -> Tally:
+        """As it is."""
+        return self
+
+
+@frozen(eq=False)
+class Tabled:
+    """The same with a place for every bin, empty ones too: shorter where most of them are met.
+
+    Attributes:
+        feature: as of a `Tally`.
+        table: whole numbers, shape (leaves, width, bins).
+        counting: how many columns, from the first, count records: every class, or one.
+    """
+
+    feature: int
+    table: Ints
+    counting: int
+
+    def plus(self, other: Tally | Tabled) -> Tabled:
+        """Both together."""
+        if isinstance(other, Tabled):
+            return Tabled(self.feature, self.table + other.table, self.counting)
+        table = self.table.copy()
+        table[other.node, :, other.value] += other.sums  # each leaf and bin is there once
+        return Tabled(self.feature, table, self.counting)
+
+    def listed(self) -> Tally:
+        """Those leaves and bins that have records."""
+        counts = self.table[:, : self.counting].sum(axis=1)
+        spots = np.flatnonzero(counts)
+        node, value = np.divmod(spots, counts.shape[1])
+        return Tally(self.feature, node << 16 | value, self.table[node, :, value])
 
 
 def sorted_tally(feature: int, node: Ints, value: Ints, statistics: Statistics,
@@ -101,46 +138,85 @@ def sorted_tally(feature: int, node: Ints, value: Ints, statistics: Statistics,
     return Tally(feature, keys[starts], np.diff(upto, axis=0))
 
 
-def counted_tally(feature: int, node: Ints, value: Ints, leaves: int, bins: int,
-                  statistics: Statistics) -> Tally:
-    """By a table of leaves times bins: faster where that is small."""
-    table = statistics.per_key(node.astype(np.int64) * bins + value, leaves * bins)
-    spots = np.flatnonzero(statistics.counts(table))
-    return Tally(feature, spots // bins << 16 | spots % bins, table[spots])
+@define(eq=False)
+class _Counter:
+    """Counts by a table: one number per record says its place, and each feature adds its bin.
+
+    Attributes:
+        node: leaf of each record. statistics: of the same records.
+    """
+
+    node: Ints
+    leaves: int
+    statistics: Statistics
+    _base: tuple[int, Ints] | None = field(init=False, default=None)
+
+    def _places(self, bins: int) -> Ints:
+        """Where each record's first bin is, for features of so many bins."""
+        if self._base is None or self._base[0] != bins:
+            base = self.node.astype(np.intp)
+            if self.statistics.classes is not None:
+                base *= self.statistics.n_classes
+                base += self.statistics.classes
+            base *= bins
+            self._base = bins, base
+        return self._base[1]
+
+    def tally(self, feature: int, value: Ints, bins: int) -> Tabled:
+        """Sums over the records of each leaf and bin."""
+        found, width = self.statistics, self.statistics.width
+        keys = np.add(self._places(bins), value, dtype=np.intp)
+        if found.classes is not None:
+            flat = summed(keys, self.leaves * width * bins, found.mass)
+            return Tabled(feature, flat.reshape(self.leaves, width, bins), width)
+        table = np.zeros((self.leaves, width, bins), dtype=np.int64)
+        table[:, 0] = summed(keys, self.leaves * bins, found.mass).reshape(self.leaves, bins)
+        if found.numbers is not None:
+            # Sums of whole numbers below 2**53 are exact in float64.
+            sums = np.bincount(keys, weights=found.numbers, minlength=self.leaves * bins)
+            table[:, 1] = sums.reshape(self.leaves, bins)
+        return Tabled(feature, table, 1)
 
 
 def tallies_of(tree: GrownCells, features: Ints | None, allowed: Ints | None, rows: Rows,
-               node: Ints, statistics: Statistics) -> Iterator[Tally]:
+               node: Ints, statistics: Statistics) -> Iterator[Tally | Tabled]:
     """One tally per feature that some leaf asks about; every leaf's own numeric one together.
 
     Args:
         features, allowed: as in `Choice`.
         node: leaf of each record that takes part, shape (n,); `rows` holds these records only.
     """
+    counter = _Counter(node, tree.count, statistics)
     if features is not None:
-        yield from _own(tree, features, rows, node, statistics)
+        yield from _own(tree, features, rows, counter)
         return
     for feature in range(len(tree.bins.schema.features)):
         if allowed is None or allowed[:, feature].any():
-            yield _one(tree, feature, rows, node, statistics)
+            yield _one(tree, feature, rows, counter)
 
 
-def _one(tree: GrownCells, feature: int, rows: Rows, node: Ints, statistics: Statistics) -> Tally:
+def _one(tree: GrownCells, feature: int, rows: Rows, counter: _Counter) -> Tally | Tabled:
     value, size = matrix_of(tree.bins, rows)[feature], tree.bins.sizes()[feature]
     if tree.count * size <= _TABLE * rows.n or categorical(tree.bins)[feature]:
-        return counted_tally(feature, node, value, tree.count, size, statistics)
-    return sorted_tally(feature, node, value, statistics, order_of(tree.bins, rows, feature))
+        return counter.tally(feature, value, size)
+    return sorted_tally(feature, counter.node, value, counter.statistics,
+                        order_of(tree.bins, rows, feature))
 
 
-def _own(tree: GrownCells, features: Ints, rows: Rows, node: Ints,
-         statistics: Statistics) -> Iterator[Tally]:
+def _own(tree: GrownCells, features: Ints, rows: Rows,
+         counter: _Counter) -> Iterator[Tally | Tabled]:
     kinds = categorical(tree.bins)
     asked = features != NO_TEST
-    if (asked & ~kinds[features]).any():
-        value = matrix_of(tree.bins, rows)[features[node], np.arange(len(node))]
-        yield sorted_tally(NO_TEST, node, value, statistics, None)
+    numeric = np.unique(features[asked & ~kinds[features]])
+    if len(numeric):
+        value = values_of(matrix_of(tree.bins, rows), features[counter.node])
+        size = max(tree.bins.sizes())
+        if tree.count * size <= _TABLE * rows.n:
+            yield counter.tally(NO_TEST, value, size)
+        else:
+            yield sorted_tally(NO_TEST, counter.node, value, counter.statistics, None)
     for feature in np.unique(features[asked & kinds[features]]).tolist():
-        yield _one(tree, feature, rows, node, statistics)
+        yield _one(tree, feature, rows, counter)
 
 
 def possible_categories(tree: GrownCells, feature: int) -> NDArray[np.bool_]:

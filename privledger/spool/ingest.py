@@ -111,10 +111,14 @@ def _pieces(layout: Layout, portions: Iterable[Portion], rows: int) -> Iterator[
                 waiting[place].append(array[start:stop])
             held, start = held + stop - start, stop
             if held == rows:
-                yield [np.concatenate(one) for one in waiting]
+                yield [_joined(one) for one in waiting]
                 waiting, held = [[] for _ in layout.columns], 0
     if held:
-        yield [np.concatenate(one) for one in waiting]
+        yield [_joined(one) for one in waiting]
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _arrays(layout: Layout, portion: Portion) -> list[Array]:

@@ -30,7 +30,7 @@ from privledger.tables.wanted import Array, Wanted
 
 MOST_ROWS = 1 << 24
 """Rows of one batch."""
-_PIECE = 1 << 16  # rows that are decoded at a time: they stay in the processor's cache
+_PIECE = 1 << 14  # rows that are decoded at a time: they stay in the processor's cache
 
 
 @frozen(eq=False, repr=False)

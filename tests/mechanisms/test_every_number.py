@@ -109,6 +109,12 @@ NUMBERS = {
     "ColumnValue.clip": (lambda b, d, v: pl.questions.ColumnValue("size", 0.0, 1.0, clip=v),
                          POSITIVE),
     "CustomValue.clip": (lambda b, d, v: pl.questions.CustomValue(len, v, "why"), POSITIVE),
+    "Bins.grid": (lambda b, d, v: pl.questions.Bins(d.schema, grid=v), COUNT),
+    "Bins.cuts": (lambda b, d, v: pl.questions.Bins(
+        d.schema, 8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),
+    "Dataset.bins.grid": (lambda b, d, v: d.bins(grid=v), COUNT),
+    "Dataset.bins.cuts": (lambda b, d, v: d.bins(
+        8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),
     "Dataset.bins.numeric_bins": (lambda b, d, v: d.bins(numeric_bins=v), COUNT),
     "Dataset.cells.edges": (lambda b, d, v: d.cells("size", edges=[v, 2.0]), FINITE),
     "Dataset.custom.sensitivity": (lambda b, d, v: d.custom(len, v, "why"), POSITIVE),
@@ -277,7 +283,8 @@ NO_NUMBERS = {
         "LabelChoice.merge.b", "LabelChoice.prepare.mechanism", "LabelChoice.sketch.state",
         "LabelQuery.finish.merged", "LabelQuery.merge.a", "LabelQuery.merge.b",
         "LabelQuery.prepare.mechanism", "LabelQuery.sketch.state", "Query.finish.merged",
-        "Query.merge.a", "Query.merge.b", "Query.prepare.mechanism", "Score.updates.first"],
+        "Query.merge.a", "Query.merge.b", "Query.prepare.mechanism", "Score.updates.first",
+        "Score.begin.n", "Score.apply.scores", "Score.apply.values"],
     "post-processing of released values": ["probabilities.scores"],
 }
 """Why a parameter that takes anything is not in `NUMBERS`."""

@@ -83,7 +83,7 @@ def in_memory(table):
 
 
 @given(ROWS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_every_form_in_memory_gives_the_same_codes(rows):
     table = arrow(rows)
     X = plain(table)

@@ -75,7 +75,7 @@ def as_csv(rows, order=NAMES):
 
 
 @given(ROWS, st.lists(st.integers(0, 40), max_size=4), st.integers(1, 50), st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_files_row_groups_and_batches_may_end_anywhere(rows, cuts, size, group):
     """CSV in any order of columns, zipped or not, and Parquet: the arrays of a table in memory."""
     ends = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
@@ -326,7 +326,7 @@ def test_a_row_wider_than_a_block_is_refused_and_a_header_is_not(tmp_path):
     st.floats().map(lambda value: f" {value} "),
     st.sampled_from(("1_0", "+1e3", "nan(1)"))), max_size=6))
 @example(["nan(1)"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_number_in_a_text_is_what_python_reads(texts):
     from privledger.tables.raw import Text, numbers
 
