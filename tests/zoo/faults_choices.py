@@ -6,7 +6,7 @@ from tests.zoo.faults_sums import GUESS, LOCK
 from tests.zoo.patching import Fault
 
 CHOICE, RATES = "privledger/questions/choice.py", "privledger/questions/rates.py"
-OPTIONS = "privledger/questions/options.py"
+OPTIONS, TALLIES = "privledger/questions/options.py", "privledger/questions/tallies.py"
 SPLITS, STATISTICS = ("privledger/questions/split_scores.py",
                       "privledger/questions/statistics.py")
 FEATURES, FEATURE_CHOICE = ("privledger/questions/feature_scores.py",
@@ -90,6 +90,26 @@ FAULTS: tuple[Fault, ...] = (
         "heads.total, np.add.reduceat(part.score, starts))",
         "diprime-exp", (LOCK,),
         "A feature's score is a sum over its cuts, and moves by as many sensitivities."),
+    Fault(
+        "numbers-tabled-twice", "sensitivity", TALLIES,
+        "            table[:, 1] = sums.reshape(self.leaves, bins)\n",
+        "            table[:, 1] = 2 * sums.reshape(self.leaves, bins)\n",
+        "dpboost", (LOCK,),
+        "A gain of doubled sums moves further than one record may move it."),
+    Fault(
+        "records-tabled-twice", "sensitivity", TALLIES,
+        "        table[:, 0] = summed(keys, self.leaves * bins, found.mass).reshape("
+        "self.leaves, bins)\n",
+        "        table[:, 0] = 2 * summed(keys, self.leaves * bins, found.mass).reshape("
+        "self.leaves, bins)\n",
+        "diprime", (LOCK,),
+        "Every record counts two where bins are tabled: it moves a rank by two."),
+    Fault(
+        "labels-tabled-twice", "sensitivity", TALLIES,
+        "            flat = summed(keys, self.leaves * width * bins, found.mass)\n",
+        "            flat = 2 * summed(keys, self.leaves * width * bins, found.mass)\n",
+        "joint", (LOCK,),
+        "Every label counts two where bins are tabled: a score moves further than it is priced."),
     Fault(
         "no-cut-below-everybody", "candidates from data", OPTIONS,
         "    kept = np.flatnonzero(length > 0)\n",

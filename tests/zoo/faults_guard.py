@@ -108,6 +108,24 @@ FAULTS: tuple[Fault, ...] = (
         "sgbdt-renyi", (LOCK,),
         "A round is charged half of its Renyi bound."),
     Fault(
+        "table-of-the-squared-rate", "individual filter", ROUNDS,
+        "    costs = [0.0] + [poisson_gaussian_rdp(rate, ",
+        "    costs = [0.0] + [poisson_gaussian_rdp(rate**2, ",
+        "sgbdt-renyi-sampled", (LOCK,),
+        "Records pay for a sample of a smaller rate than they are drawn at."),
+    Fault(
+        "sampled-rounds-for-nothing", "individual filter", RELEASE,
+        "    if not tokens:\n",
+        "    if not tokens or rate_of(question.data) < 1.0:\n",
+        "sgbdt-renyi-sampled", (LOCK,),
+        "Nobody pays for a sampled round, and everybody may take part in it."),
+    Fault(
+        "whoever-cannot-pay-pays-what-is-left", "individual filter", ROUNDS,
+        "    return spend.admit(individual_costs(squares, asked))\n",
+        "    return spend.admit(np.minimum(individual_costs(squares, asked), spend.left()))\n",
+        "sgbdt-filter", (LOCK,),
+        "A record whose cap is used up goes on as if a round cost no more than what is left."),
+    Fault(
         "table-below", "individual filter", ROUNDS,
         '    place = np.searchsorted(asked.grid, squares, side="left")\n',
         '    place = np.maximum(np.searchsorted(asked.grid, squares, side="left"), 32) - 32\n',

@@ -13,6 +13,7 @@ KIT: Final = "kit"
 QUERY, BLOCKS = "privledger/questions/query.py", "privledger/questions/blocks.py"
 SUMS, CELLS = "privledger/questions/sums.py", "privledger/questions/cells.py"
 SCORE, MEMBERS = "privledger/questions/score.py", "privledger/kernels/members.py"
+LINKS = "privledger/questions/links.py"
 BINS, RELEASE = "privledger/facts/bins.py", "privledger/guard/release.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -189,6 +190,18 @@ FAULTS: tuple[Fault, ...] = (
         '1e-9), side="right")\n',
         "sgbdt-number", (LOCK,),
         "The largest residual sets the unit for all: one record moves everybody's cell."),
+    Fault(
+        "targets-centred", "others' values", LINKS,
+        "        scaled = target - center\n",
+        "        scaled = target - target.mean()\n",
+        "sgbdt-number", (LOCK,),
+        "Residuals are taken from the mean of all targets, which every record moves."),
+    Fault(
+        "score-less-the-mean", "others' values", SCORE,
+        "                here += more\n",
+        "                here += more - np.int32(more.mean())\n",
+        "sgbdt", (LOCK,),
+        "What a leaf adds to a record's score depends on where the others are."),
     Fault(
         "filtering-by-the-median", "bound from data", SCORE,
         "            inside[at] = length(found) <= bound\n",

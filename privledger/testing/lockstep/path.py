@@ -83,6 +83,8 @@ def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
             else:
                 losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
+        if (losses[number] or sampled[number]) and not theirs.vectors:
+            yield Broken("P6", -1, "what a record showed was charged to nobody")
         for before, after in zip(mine.vectors, theirs.vectors, strict=True):
             if twin.by_person:
                 before, after = last_alone(before, after)
