@@ -32,6 +32,7 @@ from privledger.kernels.asking import Sketch, answer
 from privledger.kernels.members import Members
 from privledger.kernels.rounds import Takings
 from privledger.ledger.individual import ScopeSpend
+from privledger.mutex import Mutex
 from privledger.questions.quiet import quiet
 from privledger.spool.folder import Folder, marks_of
 from privledger.spool.ingest import name_of
@@ -44,7 +45,7 @@ _HEAD = 1 << 16
 
 @define(eq=False, repr=False)
 class Bench:
-    """One spool, as one worker knows it.
+    """One spool, as one worker knows it. It answers one message at a time.
 
     Attributes:
         folder: of the spool.
@@ -54,6 +55,7 @@ class Bench:
     _reads: dict[str, Read] = field(init=False, factory=dict)
     _seen: dict[str, tuple[tuple[int, ...], str, tuple[int, ...]]] = field(init=False, factory=dict)
     _checked: dict[str, tuple[tuple[int, ...], str, Opened]] = field(init=False, factory=dict)
+    _lock: Mutex = field(init=False, factory=Mutex)
 
     def reply(self, message: bytes) -> bytes:
         """The answer to a sealed message.
@@ -66,11 +68,11 @@ class Bench:
         release = str(head["release"])
         said = Said(release, (), "", 0, FAILED)
         try:
-            read = self._read(str(head["catalogue"]))
-            read.follow(int(head["lines"]))
-            asked = read.built(task)
-            assert isinstance(asked, Asked)
-            with quiet(), np.errstate(all="ignore"):
+            with self._lock, quiet(), np.errstate(all="ignore"):
+                read = self._read(str(head["catalogue"]))
+                read.follow(int(head["lines"]))
+                asked = read.built(task)
+                assert isinstance(asked, Asked)
                 said = self._answered(asked, read)
         except Late:
             said = Said(release, (), "", 0, LATE)

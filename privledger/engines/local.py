@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, field
 
+from privledger.engines.kernel_digest import described
 from privledger.engines.worker import receive, send
 from privledger.errors import EngineError
 from privledger.rounding import count, positive
@@ -63,7 +64,8 @@ def rows_of_a_chunk(given: object) -> int:
     return int(count("chunk_rows", given, most=1 << 24))
 
 
-def _seconds(given: object) -> float:
+def patient(given: object) -> float:
+    """Seconds to wait, checked."""
     return float(positive("patience", given))
 
 
@@ -79,14 +81,14 @@ class Local:
 
     workers: int = field(default=None, converter=_workers)
     chunk_rows: int = field(default=CHUNK_ROWS, kw_only=True, converter=rows_of_a_chunk)
-    patience: float = field(default=3600.0, kw_only=True, converter=_seconds)
+    patience: float = field(default=3600.0, kw_only=True, converter=patient)
     _free: list[_Worker] = field(init=False, factory=list, repr=False)
     _pid: int = field(init=False, factory=os.getpid, repr=False)
 
     @property
     def description(self) -> str:
         """As `Engine.description`."""
-        return f"local, {self.workers} worker{'s' * (self.workers > 1)}"
+        return described(f"local, {self.workers} worker{'s' * (self.workers > 1)}")
 
     def run(self, messages: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
         """As `Engine.run`."""

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from privledger.engines.chunks import Bench
+from privledger.mutex import Mutex
 from privledger.spool.folder import Folder, key_in
 
 _LENGTH = 8
 _BENCHES: dict[str, Bench] = {}
+_LOCK = Mutex()
 
 
 def bench_of(path: str) -> Bench:
@@ -24,9 +26,10 @@ def bench_of(path: str) -> Bench:
         SpoolError: there is none, or its key is gone.
     """
     key = key_in(Path(path))
-    known = _BENCHES.get(path)
-    if known is None or known.folder.key != key:
-        known = _BENCHES[path] = Bench(Folder(Path(path), key, lasting=True))
+    with _LOCK:
+        known = _BENCHES.get(path)
+        if known is None or known.folder.key != key:
+            known = _BENCHES[path] = Bench(Folder(Path(path), key, lasting=True))
     return known
 
 

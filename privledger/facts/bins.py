@@ -125,10 +125,10 @@ class Bins:
     def codes(self, columns: Columns) -> tuple[NDArray[Any], ...]:
         """Bin number of every record, one array per feature, each of shape (n_records,)."""
         result = []
-        held = {c.name: a for c, a in zip(columns.schema.features, columns.arrays, strict=True)}
+        held = {column.name: place for place, column in enumerate(columns.schema.features)}
         for place, (column, size) in enumerate(zip(
                 self.schema.features, self.sizes(), strict=True)):
-            array, cuts = held[column.name], self._cuts(place)
+            array, cuts = columns.arrays[held[column.name]], self._cuts(place)
             if column.kind == "categorical":
                 codes = np.where(array == MISSING, size - 1, array)
             elif cuts:

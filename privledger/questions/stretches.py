@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-RUN = 2**16
-"""Rows at a time: half a megabyte of numbers."""
+RUN = 2**15
+"""Rows at a time: a quarter of a megabyte of numbers."""
 
 
 def runs(n: int, size: int = RUN) -> Iterator[slice]:

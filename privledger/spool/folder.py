@@ -11,13 +11,11 @@ import tempfile
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
 
 from attrs import define, field
 
 from privledger.errors import InvalidValue, SpoolError
-
-Piece: TypeAlias = bytes | memoryview
+from privledger.spool.layout import Piece
 
 _PREFIX = "privledger-spool-"
 _KEY, _OWNER = "spool.key", "owner"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from attrs import frozen
 from privledger.errors import DataError, SpoolError
 from privledger.facts.columns import Columns
 from privledger.spool.folder import Folder
-from privledger.spool.layout import Array, ChunkNote, Layout, packed
+from privledger.spool.layout import Array, ChunkNote, Layout, Piece, packed
 
 Progress = Callable[[int], None]
 """Told how many rows are done."""
@@ -70,10 +71,12 @@ def ingest(folder: Folder, layout: Layout, portions: Iterable[Portion], rows: in
     notes, first = list(before), sum(note.rows for note in before)
     lines = [_line(folder, _head(layout, rows, source))]
     for number, arrays in enumerate(_pieces(layout, portions, rows), start=len(before)):
-        note = None if number >= len(known) else _again(known[number], first, len(arrays[0]))
-        if note is None:
-            digest = folder.write(name_of(number), packed(layout, (number, first), arrays))
-            note = ChunkNote(number, first, len(arrays[0]), digest)
+        pieces = packed(layout, (number, first), arrays)
+        if number < len(known) and folder.file(name_of(number)).exists():
+            digest = _again(known[number], pieces)
+        else:
+            digest = folder.write(name_of(number), pieces)
+        note = ChunkNote(number, first, len(arrays[0]), digest)
         notes.append(note)
         lines.append(_line(folder, [note.number, note.first, note.rows, note.sha256]))
         if folder.lasting:  # nobody goes on with one that goes with its process
@@ -91,11 +94,15 @@ def name_of(number: int) -> str:
     return f"chunk-{number:07d}"
 
 
-def _again(known: ChunkNote, first: int, rows: int) -> ChunkNote:
-    if (known.first, known.rows) != (first, rows):
+def _again(known: ChunkNote, pieces: list[Piece]) -> str:
+    """The hash of a chunk that is there, if the same rows would be written to it now."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    if digest.hexdigest() != known.sha256:
         raise SpoolError("the spool was begun with other rows than the source has now: use "
                          "another folder")
-    return known
+    return known.sha256
 
 
 def _pieces(layout: Layout, portions: Iterable[Portion], rows: int) -> Iterator[list[Array]]:
@@ -111,10 +118,14 @@ def _pieces(layout: Layout, portions: Iterable[Portion], rows: int) -> Iterator[
                 waiting[place].append(array[start:stop])
             held, start = held + stop - start, stop
             if held == rows:
-                yield [np.concatenate(one) for one in waiting]
+                yield [_joined(one) for one in waiting]
                 waiting, held = [[] for _ in layout.columns], 0
     if held:
-        yield [np.concatenate(one) for one in waiting]
+        yield [_joined(one) for one in waiting]
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _arrays(layout: Layout, portion: Portion) -> list[Array]:

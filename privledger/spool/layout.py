@@ -14,6 +14,7 @@ from privledger.errors import SpoolError
 from privledger.facts.schema import Column, Schema
 
 Array: TypeAlias = NDArray[Any]
+Piece: TypeAlias = bytes | memoryview
 
 CHUNK_ROWS = 1 << 18
 """Rows of a chunk, unless somebody says otherwise."""
@@ -64,7 +65,8 @@ def narrow(array: Array) -> Array:
     """The same numbers in the smallest type that holds each of them exactly."""
     if array.dtype.kind == "f":
         small = array.astype(np.float32)
-        same = np.array_equal(small, array, equal_nan=True)
+        # Missing cells alone are worth a second look.
+        same = bool(((small == array) | np.isnan(array)).all())
         return small if same else array
     low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
     for kind in (np.int8, np.int16):
@@ -78,7 +80,7 @@ def widened(array: Array) -> Array:
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int32)
 
 
-def packed(layout: Layout, note: tuple[int, int], arrays: list[Array]) -> list[bytes]:
+def packed(layout: Layout, note: tuple[int, int], arrays: list[Array]) -> list[Piece]:
     """A chunk's file, in pieces.
 
     Args:
@@ -93,9 +95,9 @@ def packed(layout: Layout, note: tuple[int, int], arrays: list[Array]) -> list[b
     head = json.dumps({"layout": layout.digest, "number": number, "first": first,
                        "rows": len(held[0]), "columns": places}).encode()
     room = -(-(len(MAGIC) + 8 + len(head)) // _ALIGN) * _ALIGN
-    pieces = [MAGIC, room.to_bytes(8, "little"), head.ljust(room - len(MAGIC) - 8)]
+    pieces: list[Piece] = [MAGIC, room.to_bytes(8, "little"), head.ljust(room - len(MAGIC) - 8)]
     for array in held:
-        pieces += [array.tobytes(), bytes(-array.nbytes % _ALIGN)]
+        pieces += [array.data, bytes(-array.nbytes % _ALIGN)]
     return pieces
 
 

@@ -20,11 +20,11 @@ Array: TypeAlias = NDArray[Any]
 
 
 class Lazily(Sequence[Array]):
-    """Columns that are found when somebody asks for them, and then kept."""
+    """Columns that are found when somebody asks for them; the last one is kept."""
 
     def __init__(self, load: Callable[[int], Array], size: int) -> None:
         self._load, self._size = load, size
-        self._held: dict[int, Array] = {}
+        self._last: tuple[int, Array] | None = None
 
     def __len__(self) -> int:
         return self._size
@@ -39,9 +39,9 @@ class Lazily(Sequence[Array]):
         if isinstance(place, slice):
             return [self[one] for one in range(self._size)[place]]
         at = range(self._size)[place]
-        if at not in self._held:
-            self._held[at] = self._load(at)
-        return self._held[at]
+        if self._last is None or self._last[0] != at:
+            self._last = at, self._load(at)
+        return self._last[1]
 
 
 class Keep(Protocol):

@@ -21,6 +21,7 @@ PARTS = {  # module: the heading of its section
     "throughput": "Throughput and size of the ledger",
     "accounting": "Accounting",
     "per_record": "One round, record by record",
+    "gradients": "One tree of S-GBDT",
     "scaling": "Growth with rows and trees",
     "isolation": "Isolation",
     "page": "The report",
