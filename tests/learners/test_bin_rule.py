@@ -154,6 +154,27 @@ def test_a_fit_that_buys_stays_within_epsilon_and_cuts_where_the_mass_is(kind, e
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_bought_bins_are_kept_with_the_model(kind, eager, tmp_path):
+    X, y = made_up(3000)
+    model = kind(epsilon=20.0, schema=schema(10**6)).fit(X, y)
+    pl.save_model(model, tmp_path / "kept.model")
+    found = pl.load_model(tmp_path / "kept.model")
+    np.testing.assert_array_equal(found.predict_proba(X), model.predict_proba(X))
+    bins = (found.model_.bins if kind is DPBoostClassifier
+            else found.forest_.trees[0].cells.bins)
+    assert bins.cuts[0] and bins.grid == GRID
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_tables_are_cut_as_they_were(kind):
+    """The same noise gives the same model as on the finest grid, which was the default once."""
+    X, y = made_up(500)
+    both = [kind(epsilon=2.0, schema=schema(), mode="simulation", random_state=3, numeric_bins=bins,
+                 unaccounted=True).fit(X, y).predict_proba(X) for bins in (None, FINE_BINS)]
+    np.testing.assert_allclose(*both, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_bins_that_are_asked_for_are_used(kind, eager):
     X, y = made_up(300)
     model = kind(epsilon=1.0, schema=schema(10**7), numeric_bins=64).fit(X, y)
