@@ -15,7 +15,7 @@ class Killed(Exception):
     """A worker that is gone in the middle of its work."""
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class Mischief:
     """Several workers that answer in any order, twice, late, or not at all.
 
