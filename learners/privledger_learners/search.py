@@ -45,7 +45,8 @@ class Scoring:
 
     def ask(self, session: pl.Session, held: pl.Dataset, model: Any) -> float:
         """The noisy score of `model`; the larger, the better."""
-        value = pl.questions.CustomValue(self._goodness(model), 1.0, WHY)
+        value = pl.questions.CustomValue(
+            Goodness(model, self.schema, self.scoring), 1.0, WHY)
         counted, summed = session.release(self.leaf, held.query(
             (pl.questions.Ones(), value), None, "score of a trial"))
         share = 0.5 + 0.5 * float(np.clip(summed / max(float(counted), 1.0), -1.0, 1.0))
@@ -54,21 +55,32 @@ class Scoring:
         wide = self.schema.target.upper - self.schema.target.lower
         return (share - 1.0) * (wide**2 if self.scoring == "neg_mean_squared_error" else wide)
 
-    def _goodness(self, model: Any) -> Any:
-        """Per row 1 where the prediction is right, -1 where it is as wrong as can be."""
+
+@frozen(eq=False)
+class Goodness:
+    """Per row 1 where a model's prediction is right, -1 where it is as wrong as can be.
+
+    A class of a module: the rows may be in another process, which has to load it.
+
+    Attributes:
+        model: that was fitted by releases. schema, scoring: as of `Scoring`.
+    """
+
+    model: Any
+    schema: pl.Schema
+    scoring: str
+
+    def __call__(self, columns: dict[str, Any]) -> Any:
+        """One number per row, shape (n_records,)."""
         target = self.schema.target
-
-        def right(columns: dict[str, Any]) -> Any:
-            found = np.asarray(model.predict(decoded(columns, self.schema)))
-            truth = columns[target.name]
-            if self.scoring == "accuracy":
-                labels = np.array([str(label) for label in target.categories])
-                return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, -1.0)
-            error = np.abs(found - truth) / (target.upper - target.lower)
-            error = error**2 if self.scoring == "neg_mean_squared_error" else error
-            return 1.0 - 2.0 * np.clip(error, 0.0, 1.0)
-
-        return right
+        found = np.asarray(self.model.predict(decoded(columns, self.schema)))
+        truth = columns[target.name]
+        if self.scoring == "accuracy":
+            labels = np.array([str(label) for label in target.categories])
+            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, -1.0)
+        error = np.abs(found - truth) / (target.upper - target.lower)
+        error = error**2 if self.scoring == "neg_mean_squared_error" else error
+        return 1.0 - 2.0 * np.clip(error, 0.0, 1.0)
 
 
 def decoded(columns: dict[str, Any], schema: pl.Schema) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 import secrets
+import weakref
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -18,12 +19,14 @@ from attrs import define, field
 
 from privledger.engines.sealing import seal, unseal
 from privledger.errors import SpoolError, UnsupportedNode
+from privledger.facts.bins import Bins
 from privledger.facts.schema import Schema
 from privledger.questions.closed_set import NUMBERED
 from privledger.questions.feature_choice import ScoreName
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
 from privledger.spool.folder import Folder
+from privledger.spool.pocket import bins_label
 
 _KINDS: Final = (*NUMBERED, Schema, Votes, ScoreName)
 _LENGTH: Final = 8
@@ -45,6 +48,7 @@ class Catalogue:
     name: str = field(init=False, factory=lambda: f"catalogue-{secrets.token_hex(8)}")
     _numbers: WeakKeyDictionary[object, int] = field(init=False, factory=WeakKeyDictionary)
     _told: WeakKeyDictionary[Score, int] = field(init=False, factory=WeakKeyDictionary)
+    _dead: list[tuple[str, str]] = field(init=False, factory=list)
     _next: int = field(init=False, default=1)
     _lines: int = field(init=False, default=0)
 
@@ -64,6 +68,7 @@ class Catalogue:
             known = self._numbers[what] = self._next
             self._next += 1
             self._write(("define", known, text))
+            self._watch(what, known)
         if type(what) is Score:
             self._follow(what, known)
         for inner in getattr(what, "below", ()):
@@ -77,6 +82,19 @@ class Catalogue:
             UnsupportedNode: it holds what cannot go to another process.
         """
         return _dumped(self, what, top=False)
+
+    def _watch(self, what: object, number: int) -> None:
+        """Note when nobody holds a score, or bins that were bought, any more."""
+        if type(what) is Score:
+            weakref.finalize(what, self._dead.append, ("score", named(self.name, number)))
+        elif type(what) is Bins and what.cuts:
+            weakref.finalize(what, self._dead.append, ("codes", bins_label(what)))
+
+    def dead(self) -> list[tuple[str, str]]:
+        """Slot and label of what chunks need not keep any more; each once."""
+        found = list(self._dead)
+        del self._dead[: len(found)]  # the list itself stays: finalizers hold it
+        return found
 
     def _follow(self, score: Score, number: int) -> None:
         for cells, values in score.updates(self._told.get(score, 0)):
@@ -147,7 +165,12 @@ class Read:
 
     def name(self, what: object) -> str:
         """A lasting name of a numbered object."""
-        return f"{self.file[-16:]}-{self._numbers[what]}"
+        return named(self.file, self._numbers[what])
+
+
+def named(catalogue: str, number: int) -> str:
+    """A lasting name of an object: of this catalogue's, and of no other's."""
+    return f"{catalogue[-16:]}-{number}"
 
 
 class _Dumper(pickle.Pickler):

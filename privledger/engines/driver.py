@@ -98,6 +98,7 @@ class ChunkTable:
     on_progress: Done | None = None
     _catalogue: Catalogue = field(init=False)
     _held: dict[str, dict[str, str]] = field(init=False, factory=dict)
+    _spent: dict[str, dict[str, ChunkTakings]] = field(init=False, factory=dict)
     _lock: Mutex = field(init=False, factory=Mutex)
 
     def __attrs_post_init__(self) -> None:
@@ -112,6 +113,11 @@ class ChunkTable:
     def n(self) -> int:
         """How many records: private under add_remove."""
         return self.ingested.rows
+
+    def close(self) -> None:
+        """Remove the chunks, unless their folder is to stay."""
+        if not self.folder.lasting:
+            self.folder.remove()
 
     def check(self, task: Task) -> None:
         """Refuse what cannot go to another process; nothing is read.
@@ -139,8 +145,24 @@ class ChunkTable:
             merged = asked.merged()
             held |= dict.fromkeys(asked.fresh, asked.release)
             if takings is not None:
+                self._spent.setdefault(members.session, {})[takings.label] = takings
                 takings.gone, takings.last = takings.last, asked.release
             return merged
+
+    def forget(self, session: str) -> None:
+        """A session is over and settled: nobody asks again what was kept for it alone."""
+        with self._lock:
+            gone = self._catalogue.dead()
+            gone += [("fixed", label_of(label, release))
+                     for label, release in self._held.pop(session, {}).items()]
+            for takings in self._spent.pop(session, {}).values():
+                gone += [("before", takings.label), *(
+                    ("spend", label_of(takings.label, release))
+                    for release in (takings.last, takings.gone) if release)]
+            for note in self.notes if gone else ():
+                pocket = self.pocket(note)
+                for slot, label in gone:
+                    pocket.forget(slot, label)
 
     def _takings(self, task: Task, purse: Purse) -> ChunkTakings | None:
         """Where records stand under the task's filter."""

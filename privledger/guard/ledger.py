@@ -342,6 +342,8 @@ class Ledger(Teller):
             self._history.flush()
         finally:
             self._history.store.close()
+            for vault in list(self._identities.newest.values()):
+                vault.discard()
 
     def __enter__(self) -> Ledger:
         return self

@@ -142,6 +142,7 @@ class Granted:
             if self._settlement is None:
                 self._settlement = self._end(failed)
             settle(self._history, self._settlement)
+            self.vault.forget(self._inside.members.session)
             note_over(self.grant)
             self.receipt = self._history.receipt()
             self._settled = True
@@ -187,3 +188,4 @@ class Branch(Granted):
         """Over, with nothing kept: what a run released is in no entry."""
         self.ended = True
         self._inside.members.forget()
+        self.vault.forget(self._inside.members.session)

@@ -169,6 +169,16 @@ class Vault:
         if isinstance(self.__rows, ChunkTable):
             self.__rows.check(task)
 
+    def forget(self, session: str) -> None:
+        """Drop what chunks keep for a session that is over."""
+        if isinstance(self.__rows, ChunkTable):
+            self.__rows.forget(session)
+
+    def discard(self) -> None:
+        """Remove the copy of the rows on disk, if there is one that nobody asked to keep."""
+        if isinstance(self.__rows, ChunkTable):
+            self.__rows.close()
+
     @contextmanager
     def open(self, leave: Pass) -> Iterator[Held]:
         """The rows, for the length of one release under a grant, which is touched from here on.

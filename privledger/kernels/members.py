@@ -73,7 +73,9 @@ class Members:
         assert step.cells is not None
         found = self._parts.get(step.context.token)
         if found is None:
-            cells = rows.fixed((self.session, step.context.token), step.cells.index)
+            moves = bool(getattr(step.cells, "below", ()))
+            cells = (rows.fixed((self.session, step.context.token), step.cells.index) if moves
+                     else step.cells.index(rows))
             found = self._parts[step.context.token] = step.cells, cells
         if found[0] is not step.cells:
             raise NotGranted("one token stands for one partition")

@@ -106,6 +106,11 @@ class Pocket:
         # In the place of the last version but one: the last stays until this one is whole.
         self._write(f"{self._stem('score', label)}-{applied % 2}", "score", label, applied, array)
 
+    def forget(self, slot: str, label: str) -> None:
+        """Drop what was kept of something that is gone."""
+        for name in (label, f"{label}-0", f"{label}-1"):
+            self.drop(slot, name)
+
     def cells(self, what: object) -> Array | None:
         """As `Keep.cells`."""
         found = self._read(self._stem("cells", "last"), "cells", self.name(what))

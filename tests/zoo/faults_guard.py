@@ -7,6 +7,7 @@ from tests.zoo.patching import Fault
 
 MEMBERS, RELEASE = "privledger/kernels/members.py", "privledger/guard/release.py"
 SPENDS, INDIVIDUAL = "privledger/guard/spends.py", "privledger/ledger/individual.py"
+ASKING, ROUNDS = "privledger/kernels/asking.py", "privledger/kernels/rounds.py"
 SUMS, TUNED = "privledger/questions/sums.py", "privledger/guard/tuned.py"
 SESSION, PROTECTING = "privledger/guard/session.py", "privledger/guard/protecting.py"
 INSIDE = "privledger/guard/inside.py"
@@ -46,21 +47,21 @@ FAULTS: tuple[Fault, ...] = (
         "sampled", (LOCK,),
         "A choice is made from all records, and priced as made from a sample."),
     Fault(
-        "unpaid-take-part", "individual filter", RELEASE,
+        "unpaid-take-part", "individual filter", ASKING,
         "        mask = active if mask is None else mask & active\n",
         "        mask = mask if active.all() else mask\n",
         "sgbdt-filter", (LOCK,),
         "A record that could not pay for a round is in it."),
     Fault(
         "filter-pays-half", "individual filter", RELEASE,
-        "            [recipe.weight for recipe in noise.state.recipes], mask",
-        "            [recipe.weight / 2 for recipe in noise.state.recipes], mask",
+        "                    [recipe.weight for recipe in state.recipes], rate",
+        "                    [recipe.weight / 2 for recipe in state.recipes], rate",
         "sgbdt-filter", (LOCK,),
         "Every record pays half of what a round costs it."),
     Fault(
         "filter-at-half-the-rate", "individual filter", RELEASE,
-        "mask, rows.n, rate, rollover)",
-        "mask, rows.n, rate / 2, rollover)",
+        " rate_of(question.data), rollover)\n",
+        " rate_of(question.data) / 2, rollover)\n",
         "sgbdt-renyi-sampled", (LOCK,),
         "Records pay for a sample of half the rate that they are drawn at."),
     Fault(
@@ -76,41 +77,40 @@ FAULTS: tuple[Fault, ...] = (
         "sgbdt-filter-classes", (LOCK,),
         "A record pays for its largest coordinate, and gives all of them."),
     Fault(
-        "ones-cost-nothing", "individual filter", SPENDS,
-        "                constant += weight\n",
-        "                constant += 0.0\n",
+        "ones-cost-nothing", "individual filter", ROUNDS,
+        "            constant += weight\n",
+        "            constant += 0.0\n",
         "sgbdt-filter-number", (LOCK,),
         "A block in which every record counts one is paid for by nobody."),
     Fault(
-        "charged-at-most-half", "individual filter", SPENDS,
-        "        np.minimum(squares, top, out=squares)\n        return spend.admit(",
-        "        np.minimum(squares, top / 2, out=squares)\n        return spend.admit(",
+        "charged-at-most-half", "individual filter", ROUNDS,
+        "    np.minimum(squares, asked.top, out=squares)\n    return spend.admit(",
+        "    np.minimum(squares, asked.top / 2, out=squares)\n    return spend.admit(",
         "sgbdt-filter", (LOCK,),
         "Whoever uses more than half of a round pays half of it."),
     Fault(
-        "top-by-the-mean", "others' spends", SPENDS,
-        "        top = sum(weights)\n"
-        "        np.minimum(squares, top, out=squares)\n        return spend",
-        "        top = min(sum(weights), 1.2 * float(squares.mean()))\n"
-        "        np.minimum(squares, top, out=squares)\n        return spend",
+        "top-by-the-mean", "others' spends", ROUNDS,
+        "    np.minimum(squares, asked.top, out=squares)\n    return spend",
+        "    np.minimum(squares, min(asked.top, 1.2 * float(squares.mean())), out=squares)\n"
+        "    return spend",
         "sgbdt-filter", (LOCK,),
         "What a record pays depends on the mean of all, so on every other record."),
     Fault(
-        "roll-over-keeps-the-values", "individual filter", SPENDS,
+        "roll-over-keeps-the-values", "individual filter", ROUNDS,
         "            values[place] = array * (factor if array.ndim == 1 else factor[:, None])\n",
         "            values[place] = array\n",
         "sgbdt-rollover", (LOCK,),
         "The price is scaled down to what is left, and the contribution is not."),
     Fault(
-        "renyi-at-half-the-order", "individual filter", SPENDS,
-        "        return squares * (node.order / 2 * (1 + 2.0**-50))\n",
-        "        return squares * (node.order / 4 * (1 + 2.0**-50))\n",
+        "renyi-at-half-the-order", "individual filter", ROUNDS,
+        "        return squares * (asked.order / 2 * (1 + 2.0**-50))\n",
+        "        return squares * (asked.order / 4 * (1 + 2.0**-50))\n",
         "sgbdt-renyi", (LOCK,),
         "A round is charged half of its Renyi bound."),
     Fault(
-        "table-below", "individual filter", SPENDS,
-        '    place = np.searchsorted(grid, squares, side="left")\n',
-        '    place = np.maximum(np.searchsorted(grid, squares, side="left"), 32) - 32\n',
+        "table-below", "individual filter", ROUNDS,
+        '    place = np.searchsorted(asked.grid, squares, side="left")\n',
+        '    place = np.maximum(np.searchsorted(asked.grid, squares, side="left"), 32) - 32\n',
         "sgbdt-renyi-sampled", (LOCK,),
         "Costs are looked up at grid points below the record's own."),
     Fault(
@@ -133,9 +133,9 @@ FAULTS: tuple[Fault, ...] = (
         "Whoever takes part pays nothing."),
     Fault(
         "choices-not-charged", "charge", RELEASE,
-        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n"
-        "    # Finished",
-        "    inside.charge if leaf else question.cell_count\n    # Finished",
+        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
+        "    if isinstance(question, Query):\n"
+        "        inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
         "joint", (LOCK, KIT),
         "A choice is answered without taking its node off the plan or into the history."),
     Fault(
@@ -153,24 +153,25 @@ FAULTS: tuple[Fault, ...] = (
         "The history says twice the noise that was drawn."),
     Fault(
         "count-in-the-question", "leak of a count", RELEASE,
-        "        return inside.read(lambda rows: _sums(inside, question, noise, rows, rounds),\n",
-        "        return inside.read(lambda rows: inside.log.add((), leaf, str(rows.n), 1) or "
-        "_sums(inside, question, noise, rows, rounds),\n",
+        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n",
+        "        if isinstance(question, Query):\n"
+        "            inside.log.add((), leaf, str(held.n), 1)\n"
+        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n",
         "joint", (LOCK,),
         "The number of records is written into the history."),
     Fault(
         "count-beside-the-schema", "leak of a count", PROTECTING,
-        "        vault.identity, own.name, own.digest, now(), own.declared_rows, mark,\n",
-        "        vault.identity, own.name, own.digest, now(), vault._n_rows, mark,\n",
+        "own.name, own.digest, now(), own.declared_rows, mark,\n"
+        "        vault.public is not None, vault.unlabelled)\n",
+        "own.name, own.digest, now(), vault._n_rows, mark,\n"
+        "        vault.public is not None, vault.unlabelled)\n",
         "joint", (LOCK,),
         "The history says how many records the table has, which is private."),
     Fault(
         "read-before-the-charge", "charge", RELEASE,
-        "        inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n"
-        "        return inside.read(",
-        "        inside.read(lambda rows: None, lambda nothing: None)\n"
-        "        inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n"
-        "        return inside.read(",
+        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
+        "    inside.read(lambda held: None)\n"
+        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
         "joint", (LOCK, KIT),
         "Rows are read before it is known whether the plan holds the release."),
     Fault(

@@ -54,8 +54,8 @@ FAULTS: tuple[Fault, ...] = (
         "Draws have so few bits that some outputs are possible on one of two tables only."),
     Fault(
         "coins-too-willing", "Poisson sample", SAMPLERS,
-        "    threshold = int(math.ldexp(checked, 64))\n",
-        "    threshold = int(math.ldexp(min(1.0, 1.25 * checked), 64))\n",
+        "    limit = threshold(rate)\n",
+        "    limit = min(threshold(rate) * 5 // 4, 1 << 64)\n",
         "sgbdt-sampled", (LAW,),
         "Coins fall on one side more often than the rate that is paid for."),
     Fault(

@@ -152,20 +152,20 @@ FAULTS: tuple[Fault, ...] = (
         "The sample is drawn, paid for as a sample, and everybody takes part."),
     Fault(
         "coins-by-rank", "private coins", CELLS,
-        "            words = rows.source.integers64(coined) %",
+        "            words = rows.coins(self).integers64(coined) %",
         "            words = np.argsort(np.argsort(rows.features.arrays[0])).astype(np.uint64) %",
         "mrf", (LOCK,),
         "Parts follow from ranks: one record moves all those above it to another part."),
     Fault(
         "coins-by-position", "private coins", CELLS,
-        "            words = rows.source.integers64(coined) %",
+        "            words = rows.coins(self).integers64(coined) %",
         "            words = np.arange(coined, dtype=np.uint64) %",
         "dpboost-parts", (LOCK,),
         "Without a record everybody behind it is in another part: parts are not independent."),
     Fault(
         "one-coin-for-eight", "private coins", CELLS,
-        "            words = rows.source.integers64(coined) %",
-        "            words = np.repeat(rows.source.integers64(coined // 8 + 1), 8)[:coined] %",
+        "            words = rows.coins(self).integers64(coined) %",
+        "            words = np.repeat(rows.coins(self).integers64(coined // 8 + 1), 8)[:coined] %",
         "search", (LOCK,),
         "Eight records share a coin: what is seen of seven tells where the eighth is."),
     Fault(
@@ -177,9 +177,9 @@ FAULTS: tuple[Fault, ...] = (
         "Borders of the histogram are the data's own quantiles, and move with one record."),
     Fault(
         "bins-between-extremes", "grid from data", BINS,
-        "        lower, upper, bins = self._layout(column)\n        scaled",
-        "        lower, upper, bins = (float(np.nanmin(array, initial=1e9)), float(np.nanmax("
-        "array, initial=-1e9)) + 1e-9, self._layout(column)[2])\n        scaled",
+        "                codes = _equal(array, *self._layout(column))\n",
+        "                codes = _equal(array, float(np.nanmin(array, initial=1e9)), float("
+        "np.nanmax(array, initial=-1e9)) + 1e-9, self._layout(column)[2])\n",
         "joint", (LOCK,),
         "Bins lie between the smallest and the largest value that occur."),
     Fault(

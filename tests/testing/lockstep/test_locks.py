@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from attrs import evolve
 from privledger_learners import (
     DPSIS,
     DiPriMeForestRegressor,
@@ -20,8 +21,8 @@ from privledger_learners import (
 
 import privledger as pl
 from privledger.guard import session as session_file
-from privledger.guard.spends import Spends
 from privledger.guard.vault import _vault_of
+from privledger.kernels import asking
 from privledger.kernels.members import Members
 from privledger.noise.seeded import generator
 from privledger.questions import sums
@@ -169,12 +170,12 @@ def test_a_sample_at_another_rate_breaks_p5(monkeypatch):
 
 
 def test_a_filter_that_takes_too_little_breaks_p6(monkeypatch):
-    real = Spends.admit
+    real = asking.admit
 
-    def admit(self, token, values, clips, weights, *rest):
-        return real(self, token, values, clips, [weight / 4 for weight in weights], *rest)
+    def admit(asked, *rest):
+        return real(evolve(asked, weights=[weight / 4 for weight in asked.weights]), *rest)
 
-    monkeypatch.setattr(Spends, "admit", admit)
+    monkeypatch.setattr(asking, "admit", admit)
     assert "P6" in _premises("sgbdt-filtered", seeds=range(6))
 
 
