@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -79,8 +78,3 @@ def _secret(source: NoiseSource) -> bytes:
     """A key of the table's private coins, from the ledger's own source."""
     words: NDArray[np.uint64] = source.integers64(KEY_BYTES // 8)
     return words.astype("<u8").tobytes()
-
-
-def fresh_name() -> str:
-    """A name for a table that its owner gave none."""
-    return f"data-{secrets.token_hex(6)}"
