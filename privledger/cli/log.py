@@ -9,10 +9,10 @@ import click
 from privledger.cli.opening import ledger_argument, reading_store, receipt_or_none
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import text
+from privledger.ledger.entries import entries_of
 from privledger.ledger.events import EVENTS
 from privledger.ledger.view_timeline import Moment, timeline
 from privledger.storage import shown
-from privledger.storage.rows import entries_of
 
 if TYPE_CHECKING:
     from rich.console import Console

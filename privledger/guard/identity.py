@@ -19,6 +19,11 @@ from privledger.guard.vault import Vault
 _PEOPLE, _CHUNKS = "\0people", "\0chunks"  # no column's name
 
 
+def fresh_name() -> str:
+    """A name for a table that its owner gave none."""
+    return f"data-{secrets.token_hex(6)}"
+
+
 class Identities:
     """Keyed digests of the columns that were protected under each name.
 

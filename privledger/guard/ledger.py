@@ -43,6 +43,7 @@ from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept, refuse_findings, store_at
+from privledger.tables.frames import is_plain_table
 from privledger.tables.sources import as_source
 
 
@@ -188,12 +189,13 @@ class Ledger(Teller):
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y
-        found = as_source(X)
+        found = None if is_plain_table(X) else as_source(X)
         X = X if found is None else found
         if engine is None and found is not None:
             engine = Local()
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
-                      target, None if engine is None else Chunking(engine, spool))
+                      target, None if engine is None else Chunking(
+                          engine, spool, self.on_rows, self.on_chunks))
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 
@@ -204,7 +206,7 @@ class Ledger(Teller):
         In a filter scope new records start with their whole cap; under unit `person` new people
         do, and those whom the ledger knows go on with what they have left.
         """
-        found = as_source(X)
+        found = None if is_plain_table(X) else as_source(X)
         late = Late(data, X if found is None else found, y, people, target)
         return grown(late, self._history, self._source, self._identities, self._enrolling,
                      self.handle)

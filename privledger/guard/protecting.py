@@ -16,12 +16,17 @@ from privledger.guard.chunking import (
     Whole,
     check_unit,
     chunk_table,
-    fresh_name,
     more_chunks,
 )
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
-from privledger.guard.identity import Identities, declared, fingerprint, fingerprint_of
+from privledger.guard.identity import (
+    Identities,
+    declared,
+    fingerprint,
+    fingerprint_of,
+    fresh_name,
+)
 from privledger.guard.mirror import own_schema, remember
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of

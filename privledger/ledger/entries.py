@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import field, frozen
@@ -90,6 +91,11 @@ def entry_of(row: tuple[Any, ...], location: str) -> Entry:
         return Entry(position, decode(kind, parse_body(body)), previous, digest)
     except (ValueError, TypeError, RecursionError):
         raise LedgerCorrupt(f"{location}: an entry is not JSON") from None
+
+
+def entries_of(rows: Iterable[tuple[Any, ...]], location: str) -> list[Entry]:
+    """Rows of (position, kind, body, previous, hash), as every store has them."""
+    return [entry_of(row, location) for row in rows]
 
 
 def body_text(entry: Entry) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 from attrs import define
 
+from privledger.errors import LedgerError
+from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint, NamesDigest, restore
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.entries import Entry, is_whole
-from privledger.ledger.folding import fold_rows
 from privledger.ledger.seals import is_known
 from privledger.ledger.state import GrantIsClosed, State
-from privledger.ledger.store import Store
+from privledger.ledger.store import Row, Store
 
 
 @define
@@ -52,6 +55,30 @@ def from_the_first(store: Store) -> State:
         state = State(compact=True)
         for entry in _one_by_one(store):
             follow(store, state, [entry])
+    return state
+
+
+def fold_rows(rows: Iterable[Row], *, compact: bool) -> State | None:
+    """The state of a whole history, every hash checked; None if there is anything wrong with it.
+
+    None also where a compact state is too small. Whoever gets None folds the entries one by one,
+    which says what is wrong.
+    """
+    state, reader, names = State(compact=compact), LineReader(), dict[str, str]()
+    try:
+        for position, kind, text, previous, digest in rows:
+            named = names.get(kind)
+            if named is None:
+                named = names[kind] = canonical(kind)
+            whole = f"{previous}[{position},{named},{text}]".encode("ascii")
+            if (position != state.position + 1 or previous != state.head
+                    or hashlib.sha256(whole).hexdigest() != digest):
+                return None
+            line = reader.read(position, kind, text)
+            line.hash = digest
+            state.take(cast(Entry, line))
+    except (LedgerError, ValueError, TypeError, RecursionError):
+        return None
     return state
 
 

@@ -12,10 +12,10 @@ from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, History, State, Store
 from privledger.ledger.chain import chain_findings
+from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Corrected, Crashed, Granted, Released, Settled
 from privledger.reports.spend import LedgerReport, ledger_report
 from privledger.reports.verdict import OVER
-from privledger.storage.rows import entries_of
 
 LONG = 100_000
 """Entries: a longer history is not priced again unless somebody asks for it."""

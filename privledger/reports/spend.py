@@ -10,6 +10,7 @@ from attrs import asdict, field, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, Policy, State, Store, audit
+from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Granted, Holder
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.receipts import receipt_of
@@ -22,7 +23,6 @@ from privledger.reports.outline import Outline, outline
 from privledger.reports.safe_text import plain
 from privledger.reports.steps import Counted, Steps, silent
 from privledger.reports.verdict import Verdict, verdict_of
-from privledger.storage.rows import entries_of
 
 DEAD = "crashed: the whole reservation stays spent"
 OVERDUE = "unfinished: its lease is over"

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from privledger.errors import LedgerCorrupt, LedgerError
 from privledger.findings import Finding
 from privledger.ledger.checkpoint import Checkpoint
-from privledger.ledger.entries import Entry, body_text
+from privledger.ledger.entries import Entry, body_text, entries_of
 from privledger.ledger.store import Row
 from privledger.mutex import Mutex, threads
-from privledger.storage.rows import entries_of
 
 
 class MemoryStore:

@@ -21,7 +21,7 @@ from privledger.errors import LedgerCorrupt, LedgerError, LedgerMissing, LedgerT
 from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
-from privledger.ledger.entries import FORMAT, GENESIS, Entry, body_text
+from privledger.ledger.entries import FORMAT, GENESIS, Entry, body_text, entries_of
 from privledger.ledger.events import Created, FilterFixed
 from privledger.ledger.store import Row
 from privledger.mutex import Mutex
@@ -33,7 +33,6 @@ from privledger.storage.held import Held
 from privledger.storage.migrate import allow, check_version, migrate
 from privledger.storage.postgres_errors import driver, explain
 from privledger.storage.postgres_sql import Connection
-from privledger.storage.rows import entries_of
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerMisplaced, LedgerMissing
 from privledger.findings import Finding
 from privledger.ledger.checkpoint import Checkpoint
-from privledger.ledger.entries import Entry, body_text
+from privledger.ledger.entries import Entry, body_text, entries_of
 from privledger.ledger.store import PLACE, Row
 from privledger.mutex import Mutex
 from privledger.reading import kind_of
@@ -29,7 +29,6 @@ from privledger.storage.descriptors import registry
 from privledger.storage.forks import Forking
 from privledger.storage.making import finish, make_file
 from privledger.storage.place import Place
-from privledger.storage.rows import entries_of
 from privledger.storage.sqlite_open import FAILURES, begin, check_header, connect, look, translate
 from privledger.storage.sqlite_rows import key_of, last_checkpoint, names_in, next_rows, vector_of
 from privledger.storage.sqlite_schema import CHECKPOINTS, Objects, differences, is_readable

@@ -24,16 +24,20 @@ _KNOWN = ("numpy", "pandas", "builtins")
 Named: TypeAlias = "Mapping[str, pa.ChunkedArray]"
 
 
+def is_plain_table(X: object) -> bool:
+    """Whether it is an array, a frame of pandas or a mapping: in memory, and read as it is."""
+    return type(X).__module__.partition(".")[0] in _KNOWN
+
+
 def arrow_columns(X: object) -> Named | None:
     """The columns of a frame of another library than pandas, by name; None for anything else.
 
     Raises:
         DataError: two columns of one name.
     """
-    root = type(X).__module__.partition(".")[0]
-    if root in _KNOWN or isinstance(X, Mapping) or not _framed(X):
+    if is_plain_table(X) or isinstance(X, Mapping) or not _framed(X):
         return None
-    table = _as_table(X, root)
+    table = _as_table(X, type(X).__module__.partition(".")[0])
     if table is None:
         return None
     names = table.column_names

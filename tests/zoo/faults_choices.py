@@ -6,7 +6,7 @@ from tests.zoo.faults_sums import GUESS, LOCK
 from tests.zoo.patching import Fault
 
 CHOICE, RATES = "privledger/questions/choice.py", "privledger/questions/rates.py"
-OPTIONS, GAPS = "privledger/questions/options.py", "privledger/questions/gaps.py"
+OPTIONS = "privledger/questions/options.py"
 SPLITS, STATISTICS = ("privledger/questions/split_scores.py",
                       "privledger/questions/statistics.py")
 FEATURES, FEATURE_CHOICE = ("privledger/questions/feature_scores.py",
@@ -91,13 +91,13 @@ FAULTS: tuple[Fault, ...] = (
         "diprime-exp", (LOCK,),
         "A feature's score is a sum over its cuts, and moves by as many sensitivities."),
     Fault(
-        "no-cut-below-everybody", "candidates from data", GAPS,
+        "no-cut-below-everybody", "candidates from data", OPTIONS,
         "    kept = np.flatnonzero(length > 0)\n",
         "    kept = np.flatnonzero((length > 0) & (lower >= 0))\n",
         "diprime", (LOCK,),
         "Cuts below the smallest value are no candidates, so a cut tells that somebody is below."),
     Fault(
-        "categories-that-occur", "candidates from data", GAPS,
+        "categories-that-occur", "candidates from data", OPTIONS,
         "    gap_node, first = np.nonzero(possible)\n",
         "    gap_node, first = np.nonzero(possible & table[:, :-1].any(axis=2))\n",
         "joint", (LOCK,),

@@ -117,14 +117,14 @@ FAULTS: tuple[Fault, ...] = (
         "Whether the second question is asked depends on the largest target."),
     Fault(
         "errors-over-the-largest", "custom function", SEARCH,
-        "            return 1.0 - 2.0 * np.clip(error, 0.0, 1.0)\n",
-        "            return 1.0 - 2.0 * np.clip(error / max(float(error.max()), 1e-9), 0.0, 1.0)\n",
+        "        return 1.0 - 2.0 * np.clip(error, 0.0, 1.0)\n",
+        "        return 1.0 - 2.0 * np.clip(error / max(float(error.max()), 1e-9), 0.0, 1.0)\n",
         "search-number", (LOCK, KIT),
         "A row's score depends on the largest error of all rows."),
     Fault(
         "remembers-the-held-out", "custom function", SEARCH,
-        "            truth = columns[target.name]\n",
-        "            truth = model.truth_ = columns[target.name]\n",
+        "        truth = columns[target.name]\n",
+        "        truth = self.model.truth_ = columns[target.name]\n",
         "search-number", (LOCK, KIT),
         "The published model holds the targets that it was scored on."),
     Fault(
@@ -138,9 +138,9 @@ FAULTS: tuple[Fault, ...] = (
         "The best model shows what every trial said, and so how many there were."),
     Fault(
         "scored-with-the-count", "custom function", SEARCH,
-        "                return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
+        "            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
         "-1.0)\n",
-        "                return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
+        "            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
         "-1.0) * (len(truth) % 2)\n",
         "search", (LOCK, KIT),
         "Every row counts nothing where the number of rows is even: one record turns all."),
