@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from privledger.accounting import check_relation, check_unit
 from privledger.broker.allowance import DEFAULTS, Limits
+from privledger.engines.engine_choice import KEYS, EngineChoice
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.ledger import Budget, plain_labels
@@ -31,6 +32,7 @@ _KEYS = {
     "ledger": ("path", "relation", "filter", "unit", "people_key"),
     "labels": None,  # the owner's own; caps match them
     "isolation": None,  # limits of the learner's process; `Limits` knows their names
+    "engine": KEYS,
     "evaluate": ("test", "holdout", "public"),
 }
 _ELSEWHERE = {"schema": "[data]", "relation": "[ledger]"}
@@ -64,6 +66,7 @@ class RunFile:
         evaluate: public rows to score on, or None.
         labels: what the run's grants carry, so that caps match them. The learner has no say.
         limits: what the learner's process may use up, where it is isolated.
+        engine: who answers chunks of the table; None for this process, from memory.
     """
 
     path: Path
@@ -81,6 +84,7 @@ class RunFile:
     limits: Limits = DEFAULTS
     unit: str | None = None
     people_key: str | None = None
+    engine: EngineChoice | None = None
 
     @staticmethod
     def load(path: str | Path) -> RunFile:
@@ -116,6 +120,7 @@ class RunFile:
             labels=dict(plain_labels(tables["labels"])), limits=Limits.of(tables["isolation"]),
             unit=check_unit(ledger["unit"]) if "unit" in ledger else None,
             people_key=_text(ledger, "ledger", "people_key") if "people_key" in ledger else None,
+            engine=(EngineChoice.of(tables["engine"], path.parent) if "engine" in value else None),
         )
 
     @property

@@ -21,8 +21,10 @@ from privledger_learners.parameters import (
     check_number,
 )
 from privledger_learners.published import diprime_claims
+from privledger_learners.trees.bin_rule import BinRule, bin_rule
 from privledger_learners.trees.depth_rule import (
     DepthRule,
+    Grown,
     fair_depth,
     scale_within,
     scales_per_leaf,
@@ -48,12 +50,14 @@ class DiprimeRecipe:
     """Shares of the budget, and the factor that makes the whole plan cost it.
 
     Attributes:
-        structure, leaves: of one tree, per unit of `factor`.
+        structure, leaves: of one tree, per unit of `factor`; where bins are bought each gives
+            its share for them.
         count, quantiles: once, per unit of `factor`; 0 if not bought.
         attribute: part of a level for the choice of the attribute.
         candidates: features that compete in a leaf, by public coins; None for all.
         depth: fixed, or None: from the number of rows.
         rows: a number of rows that may be used: expected, or public under replace_one.
+        bins: how finely features are cut.
     """
 
     schema: pl.Schema
@@ -73,7 +77,7 @@ class DiprimeRecipe:
     max_depth: int
     per_leaf: float
     rows: int | None
-    numeric_bins: int
+    bins: BinRule
     smoothing: float
     factor: float = 1.0
 
@@ -87,21 +91,29 @@ class DiprimeRecipe:
         target = ([laplace(factor * self.quantiles, self.relation, cells=True)]
                   if self.quantiles else [])
         return pl.Sequential(self._rule(factor).nodes(
-            target, lambda depth: self._forest(depth, factor)))
+            target, lambda form: self._forest(form, factor)))
 
     def _rule(self, factor: float) -> DepthRule:
         noise = laplace(factor * self.count, self.relation, cells=False) if self.count else None
         return DepthRule(self.depth, self.rows, self.max_depth,
-                         lambda rows: self._depth(rows, factor), noise)
+                         lambda rows: self._depth(rows, factor), noise, self.bins)
 
-    def _forest(self, depth: int, factor: float) -> pl.Node:
-        levels = [node for level in self._levels(depth, factor) for node in level]
-        tree = pl.Sequential([*levels, self._leaf_noise(factor)])
-        if self.trees == 1:
-            return tree
-        if self.partitioned:
-            return pl.Parallel([tree] * self.trees, "iid_per_record")
-        return pl.Repeat(tree, self.trees)
+    def _grown(self, factor: float) -> float:
+        """Pure epsilon of everything but row count and target."""
+        return factor * (1.0 - self.count - self.quantiles)
+
+    def _left(self, form: Grown, factor: float) -> float:
+        return factor * (self.bins.left if form.buys else 1.0)
+
+    def _forest(self, form: Grown, factor: float) -> pl.Node:
+        left = self._left(form, factor)
+        levels = [node for level in self._levels(form.depth, left) for node in level]
+        tree: pl.Node = pl.Sequential([*levels, self._leaf_noise(left)])
+        if self.trees > 1 and self.partitioned:
+            tree = pl.Parallel([tree] * self.trees, "iid_per_record")
+        elif self.trees > 1:
+            tree = pl.Repeat(tree, self.trees)
+        return pl.Sequential([self.bins.node(self._grown(factor)), tree]) if form.buys else tree
 
     def _levels(self, depth: int, factor: float) -> list[tuple[Any, ...]]:
         """Mechanisms of every level, in the order in which they are asked."""
@@ -125,13 +137,14 @@ class DiprimeRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """One tree per part, or all on the same records."""
-        depth = self._rule(self.factor).chosen(session, data)
-        labels = self._labels(session, data)
-        bins = data.bins(self.numeric_bins)
+        rule = self._rule(self.factor)
+        rows = rule.known_rows(session, data)
+        form, labels = rule.form(rows), self._labels(session, data)
+        bins = self.bins.chosen(session, data, rows, self._grown(self.factor))
         handles: Any = [data] * self.trees
         if self.partitioned and self.trees > 1:
             handles = data.partition(self.trees)
-        return Forest(tuple(self._tree(session, handles[place], bins, depth, labels, rng)
+        return Forest(tuple(self._tree(session, handles[place], bins, form, labels, rng)
                             for place in range(self.trees)))
 
     def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
@@ -143,13 +156,13 @@ class DiprimeRecipe:
         return quantile_classes(session, data, laplace(self.factor * self.quantiles,
                                                        self.relation, cells=True))
 
-    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins, depth: int,
+    def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins, form: Grown,
               labels: Any, rng: np.random.Generator) -> Tree:
-        tree = data.root(bins)
-        for mechanisms in self._levels(depth, self.factor):
+        tree, left = data.root(bins), self._left(form, self.factor)
+        for mechanisms in self._levels(form.depth, left):
             picked = self._pick(session, data, tree, mechanisms, labels, rng)
             tree = tree.grow(picked.feature, picked.cut)
-        return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(self.factor),
+        return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(left),
                                       self.smoothing))
 
     def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
@@ -202,7 +215,8 @@ class _DiPriMe:
         quantile_share: float = 0.05,
         smoothing: float = 4.0,
         per_leaf: float | None = None,
-        numeric_bins: int = 65534,
+        numeric_bins: int | None = None,
+        bins_share: float = 0.02,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -225,6 +239,7 @@ class _DiPriMe:
         self.smoothing = smoothing
         self.per_leaf = per_leaf
         self.numeric_bins = numeric_bins
+        self.bins_share = bins_share
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -246,7 +261,9 @@ class _DiPriMe:
             schema, self.relation, float(self.delta), self.variant, trees, self.partitioned,
             share * tree, (1.0 - share) * tree, count, quantiles, self.attribute_share,
             self.candidates, self.level_ratio, self.depth, self.max_depth, per_leaf,
-            rows, self.numeric_bins, self.smoothing)
+            rows, bin_rule(schema, self.numeric_bins, self.bins_share,
+                           float(self.epsilon) * (1.0 - count - quantiles), self.relation),
+            self.smoothing)
         factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
                               self.relation)
         return evolve(recipe, factor=factor)
@@ -267,6 +284,7 @@ class _DiPriMe:
         check_number("level_ratio", self.level_ratio, 0.5, 2.0)
         check_number("count_share", self.count_share, 0.0, 0.4)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4, open_low=False)
+        check_number("bins_share", self.bins_share, 0.0, 0.4, open_low=False)
         check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
         if self.per_leaf is not None:
             check_number("per_leaf", self.per_leaf, 0.0, 1e6)
@@ -297,7 +315,10 @@ class DiPriMeForestClassifier(_DiPriMe, TreeClassifier):
         count_share: part of epsilon for the row count, where the depth needs it.
         smoothing: how strongly a leaf is drawn to the node above it, for free; 0 for not at
             all.
-        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
+        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins; None for the
+            rule: 255 bins of about equal mass, bought, where rows (declared, or bought for the
+            depth) and epsilon are enough for them, else a public grid.
+        bins_share: part of epsilon for such bins, where they are bought; 0 never buys them.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulated noise; never of private noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.

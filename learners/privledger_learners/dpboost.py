@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from sklearn.base import RegressorMixin
 
 import privledger as pl
@@ -26,6 +27,12 @@ from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Star
 from privledger_learners.estimator import Relation
 from privledger_learners.parameters import check_choice, check_count, check_number
 from privledger_learners.published import dpboost_claims
+from privledger_learners.trees.bin_rule import (
+    bought_bins,
+    enough_rows,
+    public_bins,
+    wide_features,
+)
 
 PAPER = ("Li, Wu, Wen, He, Privacy-Preserving Gradient Boosting Decision Trees (DPBoost), as the "
          "baseline of Kirschte et al., S-GBDT")
@@ -60,7 +67,8 @@ class _DPBoost(Boosted):
         leaf_width: float | None = None,
         regularization: float = 10.0,
         penalty: float = 1.0,
-        numeric_bins: int = 65534,
+        numeric_bins: int | None = None,
+        bins_share: float = 0.02,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -84,6 +92,7 @@ class _DPBoost(Boosted):
         self.regularization = regularization
         self.penalty = penalty
         self.numeric_bins = numeric_bins
+        self.bins_share = bins_share
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -122,20 +131,31 @@ class _DPBoost(Boosted):
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         priced = self._recipe(self._known(schema))
-        bins = data.bins(self.numeric_bins)
         leaves = self._leaf_rule(schema, *self._defaults(schema))
 
         def ask(session: pl.Session) -> Model:
             start = begin(session, data, priced)
             shape = choose_shape(priced.rule.shapes, start.n_hat, priced.noise,
                                  gaussian=priced.rule.gaussian)
+            rule, bins = self._bins(session, data, priced, start)
             model = Model.begun(schema, bins, start, shape=shape)
             return Rounds(
-                session, priced, leaves, model, shape, model.guarded_scores(data),
-                self.gradient_filtering, self.penalty,
+                session, evolve(priced, rule=rule), leaves, model, shape,
+                model.guarded_scores(data), self.gradient_filtering, self.penalty,
                 1.0 if self.geometric == "none" else max(1 - leaves.rate, 0.5)).grow(data)
 
         self._grown(self._granted(data, priced.plan, ask, claimed=self._published(priced)))
+
+    def _bins(self, session: pl.Session, data: pl.Dataset, priced: Priced[DpboostRule],
+              start: Start) -> tuple[DpboostRule, pl.questions.Bins]:
+        """Bins, bought where the rows are enough for that; and the rule that goes on."""
+        rule, noise = priced.rule, priced.noise
+        known = rule.start_share > 0 or data.schema.rows_for(rule.relation) is not None
+        rows = start.n_hat if known else None
+        if rows is None or not rule.wide or rows < enough_rows(rule.bins_node(noise)):
+            return rule, public_bins(data, self.numeric_bins, rows)
+        wide = wide_features(data.schema, self.numeric_bins, self.bins_share)
+        return evolve(rule, bought=True), bought_bins(session, data, wide, rule.bins_node(noise))
 
     def _recipe(self, schema: pl.Schema) -> Priced[DpboostRule]:
         self._check()
@@ -159,7 +179,9 @@ class _DPBoost(Boosted):
             shapes=self._shapes(), parts=int(self.parts), start_share=float(share),
             split_share=float(self.split_share), count_share=float(self.count_share),
             clip=float(clip), shrink=max(1 - rate, 0.5) if self.geometric == "gradients" else 1.0,
-            gaussian=gaussian, regression=regression, relation=self.relation)
+            gaussian=gaussian, regression=regression, relation=self.relation,
+            wide=len(wide_features(schema, self.numeric_bins, self.bins_share)),
+            bins_share=float(self.bins_share))
 
     def _shapes(self) -> tuple[Shape, ...]:
         """The candidates of the rule, with whatever was set fixed, each once."""
@@ -178,10 +200,13 @@ class _DPBoost(Boosted):
         check_number("epsilon", self.epsilon, 0, 1e6)
         check_number("delta", self.delta, 0, 1 - 1e-12, open_low=False)
         check_count("parts", self.parts, 1, 10**4)
+        if self.numeric_bins is not None:
+            check_count("numeric_bins", self.numeric_bins, 2, 65534)
         if self.n_trees is not None:
             check_count("n_trees", self.n_trees, 1, 10**5)
         if self.depth is not None:
             check_count("depth", self.depth, 1, 10)
+        check_number("bins_share", self.bins_share, 0, 0.09, open_low=False)
         check_number("split_share", self.split_share, 0, 0.99)
         check_number("regularization", self.regularization, 0, 1e6)
         check_number("penalty", self.penalty, 0, 1e6, open_low=False)
@@ -212,7 +237,10 @@ class DPBoostRegressor(RegressorMixin, _DPBoost):
         count_share: part of the leaves' budget for counts.
         leaf: "posterior", or "ratio": noisy sum over max(`regularization`, noisy count).
         penalty: added to the record counts in the gain.
-        numeric_bins: cuts per numeric feature, on public bounds.
+        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins; None for the
+            rule: 255 bins of about equal mass, bought, where rows (as the start bought them) and
+            epsilon are enough for them, else a public grid.
+        bins_share: part of the budget for such bins, where they are bought; 0 never buys them.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of a simulation; no effect on private fits.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.

@@ -20,7 +20,8 @@ from privledger_learners.parameters import (
     check_depth,
     check_number,
 )
-from privledger_learners.trees.depth_rule import DepthRule, fair_depth, scales_per_leaf
+from privledger_learners.trees.bin_rule import BinRule, bin_rule
+from privledger_learners.trees.depth_rule import DepthRule, Grown, fair_depth, scales_per_leaf
 from privledger_learners.trees.forest import Forest, Tree, TreeClassifier, TreeRegressor
 from privledger_learners.trees.grow import (
     geometric,
@@ -40,6 +41,8 @@ class JointRecipe:
 
     Attributes:
         count, quantiles: pure epsilon, 0 if not bought.
+        structure: pure epsilon of all levels, and of the bins where they are bought.
+        bins: how finely features are cut.
         depth: fixed, or None: from the number of rows, at most `max_depth`.
         rows: a number of rows that may be used: expected, or public under replace_one.
     """
@@ -53,23 +56,25 @@ class JointRecipe:
     depth: int | None
     max_depth: int
     rows: int | None
-    numeric_bins: int
+    bins: BinRule
     smoothing: float
 
     @property
     def plan(self) -> pl.Node:
-        """Row count, histogram of the target, one exponential mechanism per level, leaves."""
+        """Row count, histograms of target and features, a mechanism per level, leaves."""
         target = ([laplace(self.quantiles, self.relation, cells=True)] if self.quantiles else [])
-        grown = self._rule.nodes(target, lambda depth: pl.Sequential(self._levels(depth)))
+        grown = self._rule.nodes(target, lambda form: pl.Sequential([
+            *([self.bins.node(self.structure)] if form.buys else []), *self._levels(form)]))
         return pl.Sequential([*grown, self._leaf_noise()])
 
     @property
     def _rule(self) -> DepthRule:
         noise = laplace(self.count, self.relation, cells=False) if self.count else None
-        return DepthRule(self.depth, self.rows, self.max_depth, self._depth, noise)
+        return DepthRule(self.depth, self.rows, self.max_depth, self._depth, noise, self.bins)
 
-    def _levels(self, depth: int) -> tuple[pl.Exponential, ...]:
-        return monotone(geometric(self.structure, depth, LEVEL_RATIO))
+    def _levels(self, form: Grown) -> tuple[pl.Exponential, ...]:
+        spent = self.structure * (self.bins.left if form.buys else 1.0)
+        return monotone(geometric(spent, form.depth, LEVEL_RATIO))
 
     def _leaf_noise(self) -> pl.Laplace:
         return laplace(self.leaves, self.relation, cells=True)
@@ -80,9 +85,10 @@ class JointRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """One tree on all records."""
-        depth = self._rule.chosen(session, data)
-        labels = self._labels(session, data)
-        tree = grow(session, data.root(data.bins(self.numeric_bins)), self._levels(depth),
+        rows = self._rule.known_rows(session, data)
+        form, labels = self._rule.form(rows), self._labels(session, data)
+        bins = self.bins.chosen(session, data, rows, self.structure)
+        tree = grow(session, data.root(bins), self._levels(form),
                     lambda cells: data.choose(cells, "squared_error", among="both",
                                               labels=labels))
         values = leaf_values(session, data, tree, self._leaf_noise(), self.smoothing)
@@ -116,7 +122,8 @@ class _JointTree:
         count_share: float = 0.05,
         quantile_share: float = 0.05,
         smoothing: float = 4.0,
-        numeric_bins: int = 65534,
+        numeric_bins: int | None = None,
+        bins_share: float = 0.03,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -132,6 +139,7 @@ class _JointTree:
         self.quantile_share = quantile_share
         self.smoothing = smoothing
         self.numeric_bins = numeric_bins
+        self.bins_share = bins_share
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -147,7 +155,9 @@ class _JointTree:
         rest = epsilon * (1 - 1e-9) - count - quantiles
         structure = self.structure_share * rest
         return JointRecipe(schema, self.relation, count, quantiles, structure, rest - structure,
-                           self.depth, self.max_depth, rows, self.numeric_bins, self.smoothing)
+                           self.depth, self.max_depth, rows,
+                           bin_rule(schema, self.numeric_bins, self.bins_share, structure,
+                                    self.relation), self.smoothing)
 
     def _check(self) -> None:
         check_common(self)
@@ -157,6 +167,7 @@ class _JointTree:
         check_number("structure_share", self.structure_share, 0.0, 0.99)
         check_number("count_share", self.count_share, 0.0, 0.5)
         check_number("quantile_share", self.quantile_share, 0.0, 0.4)
+        check_number("bins_share", self.bins_share, 0.0, 0.4, open_low=False)
         check_number("smoothing", self.smoothing, 0.0, 1e3, open_low=False)
 
 
@@ -173,7 +184,11 @@ class JointTreeClassifier(_JointTree, TreeClassifier):
         structure_share: part of epsilon for the levels; the rest goes to the leaves.
         count_share: part of epsilon for the row count, where the depth needs it.
         smoothing: how strongly a leaf is drawn to the node above it; 0 for not at all.
-        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
+        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins; None for the
+            rule: 255 bins of about equal mass, bought, where rows (declared, or bought for the
+            depth) and epsilon are enough for them, else a public grid.
+        bins_share: part of the levels' epsilon for such bins, where they are bought; 0 never
+            buys them.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.

@@ -22,7 +22,8 @@ from privledger_learners.parameters import (
     check_number,
 )
 from privledger_learners.published import mrf_claims
-from privledger_learners.trees.depth_rule import DepthRule, fair_depth, scale_within
+from privledger_learners.trees.bin_rule import BinRule, bin_rule
+from privledger_learners.trees.depth_rule import DepthRule, Grown, fair_depth, scale_within
 from privledger_learners.trees.forest import Forest, Tree, TreeClassifier
 from privledger_learners.trees.grow import geometric, grow, laplace, leaf_values, monotone
 
@@ -39,10 +40,12 @@ class MultinomialRecipe:
 
     Attributes:
         feature, cut, leaves: pure epsilon of all feature choices of a tree, of all its cuts and
-            of its leaves, per unit of `factor`. `joint` has no feature part.
+            of its leaves, per unit of `factor`. `joint` has no feature part. Where bins are
+            bought each gives its share for them.
         count: of the row count, once, per unit of `factor`; 0 if not bought.
         depth: fixed, or None: from the number of rows.
         rows: a number of rows that may be used: expected, or public under replace_one.
+        bins: how finely features are cut.
         literal: the budgets are the paper's B1, B2, B3.
     """
 
@@ -62,7 +65,7 @@ class MultinomialRecipe:
     max_depth: int
     per_leaf: float
     rows: int | None
-    numeric_bins: int
+    bins: BinRule
     factor: float = 1.0
     literal: bool = False
 
@@ -74,12 +77,24 @@ class MultinomialRecipe:
     def plan_at(self, factor: float) -> pl.Node:
         """Row count, then the trees one after another, of one of the possible depths."""
         return pl.Sequential(self._rule(factor).nodes(
-            [], lambda depth: pl.Repeat(self.tree_node(depth, factor), self.trees)))
+            [], lambda form: self._forest(form, factor)))
+
+    def _forest(self, form: Grown, factor: float) -> pl.Node:
+        trees = pl.Repeat(self.tree_node(form.depth, self._left(form, factor)), self.trees)
+        return (pl.Sequential([self.bins.node(self._grown(factor)), trees]) if form.buys
+                else trees)
+
+    def _left(self, form: Grown, factor: float) -> float:
+        return factor * (self.bins.left if form.buys else 1.0)
+
+    def _grown(self, factor: float) -> float:
+        """Pure epsilon of everything but the row count."""
+        return factor * (1.0 - self.count)
 
     def _rule(self, factor: float) -> DepthRule:
         noise = laplace(factor * self.count, self.relation, cells=False) if self.count else None
         return DepthRule(self.depth, self.rows, self.max_depth,
-                         lambda rows: self._depth(rows, factor), noise)
+                         lambda rows: self._depth(rows, factor), noise, self.bins)
 
     def tree_node(self, depth: int, factor: float) -> pl.Node:
         """One tree: structure and leaves on two parts of the records, or one after another."""
@@ -119,18 +134,21 @@ class MultinomialRecipe:
 
     def train(self, session: pl.Session, data: pl.Dataset, rng: np.random.Generator) -> Forest:
         """Trees one after another; structure and leaves by a fresh coin per record and tree."""
-        depth = self._rule(self.factor).chosen(session, data)
-        bins = data.bins(self.numeric_bins)
-        return Forest(tuple(self._tree(session, data, bins, depth) for _ in range(self.trees)))
+        rule = self._rule(self.factor)
+        rows = rule.known_rows(session, data)
+        form = rule.form(rows)
+        bins = self.bins.chosen(session, data, rows, self._grown(self.factor))
+        return Forest(tuple(self._tree(session, data, bins, form) for _ in range(self.trees)))
 
     def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins,
-              depth: int) -> Tree:
+              form: Grown) -> Tree:
         structure = estimation = data
         if self.halves:
             parts = data.partition(2)
             structure, estimation = parts[0], parts[1]
         classes = pl.questions.CategoryCells("", len(self.schema.target.categories))
-        levels = self._levels(depth, self.factor)
+        left = self._left(form, self.factor)
+        levels = self._levels(form.depth, left)
         if self.variant == "joint":
             tree = grow(session, structure.root(bins), [level[0] for level in levels],
                         lambda cells: structure.choose(cells, "squared_error", among="both",
@@ -143,11 +161,12 @@ class MultinomialRecipe:
                 picked = session.release(by_cut, structure.choose(
                     tree, self.impurity, features=found.feature, labels=classes))
                 tree = tree.grow(picked.feature, picked.cut)
-        return Tree(tree, self._leaf_values(session, estimation, tree, classes))
+        values = self._leaf_values(session, estimation, tree, classes, left)
+        return Tree(tree, values)
 
     def _leaf_values(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
-                     classes: pl.questions.CategoryCells) -> np.ndarray:
-        mechanism = self._leaf_mechanism(self.factor)
+                     classes: pl.questions.CategoryCells, factor: float) -> np.ndarray:
+        mechanism = self._leaf_mechanism(factor)
         if self.labels == "counts":
             return leaf_values(session, data, tree, mechanism, SMOOTHING)
         drawn = session.release(mechanism, data.choose_label(tree, classes))
@@ -183,7 +202,10 @@ class MultinomialForestClassifier(TreeClassifier):
             `multinomial`.
         b1, b2, b3: the paper's budgets of a feature choice, a cut choice and the leaves; all or
             none. Then `epsilon` is only the limit that the whole plan must keep.
-        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins.
+        numeric_bins: cuts of a numeric feature lie on a public grid of so many bins; None for the
+            rule: 255 bins of about equal mass, bought, where rows (declared, or bought for the
+            depth) and epsilon are enough for them, else a public grid.
+        bins_share: part of epsilon for such bins, where they are bought; 0 never buys them.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulated noise; never of private noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
@@ -214,7 +236,8 @@ class MultinomialForestClassifier(TreeClassifier):
         b2: float | None = None,
         b3: float | None = None,
         per_leaf: float = 20.0,
-        numeric_bins: int = 65534,
+        numeric_bins: int | None = None,
+        bins_share: float = 0.02,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -235,6 +258,7 @@ class MultinomialForestClassifier(TreeClassifier):
         self.b3 = b3
         self.per_leaf = per_leaf
         self.numeric_bins = numeric_bins
+        self.bins_share = bins_share
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -255,7 +279,9 @@ class MultinomialForestClassifier(TreeClassifier):
         recipe = MultinomialRecipe(
             schema, self.relation, float(self.delta), self.variant, self.impurity, labels, halves,
             trees, feature, structure - feature, leaves, count, self.depth, self.max_depth,
-            self.per_leaf, rows, self.numeric_bins)
+            self.per_leaf, rows,
+            bin_rule(schema, self.numeric_bins, self.bins_share,
+                     float(self.epsilon) * (1.0 - count), self.relation))
         if self.b1 is not None and self.b2 is not None and self.b3 is not None:
             depth = float(self.depth or 0)
             return evolve(recipe, feature=depth * self.b1, cut=depth * self.b2, leaves=self.b3,
@@ -274,6 +300,7 @@ class MultinomialForestClassifier(TreeClassifier):
             check_count("n_trees", self.n_trees, 1, 1000)
         check_depth(self.depth)
         check_count("max_depth", self.max_depth, 1, 14)
+        check_number("bins_share", self.bins_share, 0.0, 0.4, open_low=False)
         check_number("per_leaf", self.per_leaf, 0.0, 1e6)
         given = [self.b1, self.b2, self.b3]
         if given != [None, None, None]:

@@ -40,7 +40,8 @@ def check_common(learner: Any) -> None:
     check_number("epsilon", learner.epsilon, 0.0, 1e6)
     check_number("delta", learner.delta, 0.0, 1.0, open_low=False)
     check_choice("mode", learner.mode, ("private", "simulation"))
-    check_count("numeric_bins", learner.numeric_bins, 1, 65534)
+    if learner.numeric_bins is not None:
+        check_count("numeric_bins", learner.numeric_bins, 1, 65534)
 
 
 def check_depth(depth: Any, deepest: int = 14, name: str = "depth") -> None:

@@ -184,6 +184,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
 
     def _check(self) -> None:
         check_common(self)
+        check_count("numeric_bins", self.numeric_bins, 1, 65534)
         if self.setting not in SETTINGS:
             raise pl.InvalidValue("setting", self.setting, NO_SETTING_ONE)
         check_choice("variant", self.variant, ("default", "paper"))

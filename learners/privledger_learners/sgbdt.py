@@ -247,6 +247,7 @@ class _SGBDT(Boosted):
         check_choice("individual_filter", self.individual_filter, (None, "gdp", "renyi"))
         check_choice("splits", self.splits, ("adaptive", "random"))
         self._check_boosted()
+        check_count("numeric_bins", self.numeric_bins, 2, 65534)
         check_count("n_trees", self.n_trees, 1)
         check_count("extra_rounds", self.extra_rounds, 0)
         if self.depth is not None:

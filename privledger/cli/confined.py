@@ -71,12 +71,13 @@ def usual_isolation(name: str) -> str:
 
 @contextmanager
 def making(isolate: bool | None, data_dir: str | None, ledger: str | None,
-           given: dict[str, Any] | None = None, patience: float | None = None
-           ) -> Iterator[Make | None]:
+           given: dict[str, Any] | None = None, patience: float | None = None,
+           also: tuple[Path, ...] = ()) -> Iterator[Make | None]:
     """How to make the learner; None for the usual way. The process ends with the block.
 
     Args:
         isolate: None for the default. given: limits over the run file's.
+        also: more that the process must not be able to read.
     """
     if isolate is False:
         yield None
@@ -92,7 +93,8 @@ def making(isolate: bool | None, data_dir: str | None, ledger: str | None,
         with saying_how(isolate):
             learner = RemoteLearner.start(
                 find_learner(run.learner), run.params, schema, run.relation,
-                private=private_files(run, data_dir, ledger), labels=run.labels, limits=limits)
+                private=(*private_files(run, data_dir, ledger), *also), labels=run.labels,
+                limits=limits)
         started.append(learner)
         return learner
 

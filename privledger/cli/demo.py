@@ -15,8 +15,8 @@ from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.plan import render_claims, render_price
 from privledger.cli.prepared import claim_dict
 from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree, verdict_text
+from privledger.cli.progress import watching
 from privledger.cli.record import CONFIDENTIAL
-from privledger.cli.run import watching
 from privledger.cli.show import grants_tree
 from privledger.errors import BudgetExceeded, LearnerError
 from privledger.guard import Ledger, data_spend

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from privledger.guard import Ledger
 from privledger.reports.steps import Steps, silent
 
 T = TypeVar("T")
@@ -34,3 +35,34 @@ def counting(*, shown: bool) -> Iterator[Steps]:
 
     with bar:
         yield steps
+
+
+@contextmanager
+def watching(book: Ledger, total: int | None, *, shown: bool, chunks: bool = False
+             ) -> Iterator[None]:
+    """Bars while the block runs: over releases, and over rows and chunks of a table on disk.
+
+    Args:
+        total: releases to come, if that is known. chunks: whether the table goes to disk.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from privledger.cli.output import console
+
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                   TimeElapsedColumn(), console=console(stderr=True), transient=True)
+    with bar:
+        if chunks:
+            rows = bar.add_task("rows to chunks", total=None)
+            part = bar.add_task("chunks of a release", total=None)
+            book.on_rows = lambda done: bar.update(rows, completed=done)
+            book.on_chunks = lambda done, of: bar.update(part, completed=done, total=of)
+        task = bar.add_task("releases", total=total)
+        book.on_release = lambda done: bar.update(task, completed=done)
+        try:
+            yield
+        finally:
+            book.on_release = book.on_rows = book.on_chunks = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,16 @@ import click
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
 from privledger.cli.confined import GUARDED, isolate_option, isolation, limit_option, making
-from privledger.cli.holdout import score, split_off
+from privledger.cli.engined import engine_options, wanted_engine
+from privledger.cli.holdout import Table, score, split_off
 from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
 from privledger.cli.plan import run_argument
 from privledger.cli.prepared import Prepared, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
+from privledger.cli.progress import watching
+from privledger.engines import Engine
+from privledger.engines.engine_choice import EngineChoice, started
 from privledger.errors import (
     InvalidPlan,
     InvalidValue,
@@ -41,6 +44,7 @@ from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 from privledger.tables.files import read_table
+from privledger.tables.sources import scan_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,10 +65,12 @@ if TYPE_CHECKING:
 @click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="The same as --limit silence_seconds=SECONDS.")
 @limit_option
+@engine_options
 @format_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
         receipt: str | None, new_ledger: bool, isolate: bool | None,
-        isolate_timeout: float | None, limits: dict[str, Any], format_: str) -> None:
+        isolate_timeout: float | None, limits: dict[str, Any], format_: str,
+        **engine: Any) -> None:
     """Price a run, reserve its budget, train, and score it on public rows.
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
@@ -73,14 +79,16 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
     isolated here.
     """
     check_outputs(model, receipt)
-    with making(isolate, data_dir, ledger, limits, isolate_timeout) as make:
+    choice = wanted_engine(RunFile.load(run_file), engine)
+    hidden = () if choice is None else choice.files
+    with making(isolate, data_dir, ledger, limits, isolate_timeout, hidden) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
         files = data_files(prepared.run, data_dir)
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
         with open_ledger(prepared) as book:
             refuse_early(prepared, book)
-            result = train(prepared, book, files, progress=format_ == "text")
+            result = train(prepared, book, files, choice, progress=format_ == "text")
             if receipt:
                 told = {"ledger": Path(shown(book.path)).name, **result["receipt"]}
                 Path(receipt).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
@@ -152,22 +160,16 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
 
 
 def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
-          *, progress: bool) -> dict[str, Any]:
+          choice: EngineChoice | None = None, *, progress: bool) -> dict[str, Any]:
     """Protect the table, fit under a grant, score on public rows."""
     run, schema = prepared.run, prepared.schema
-    table, test = files
-    X, y = read_table(table, schema)
-    public = None
-    if run.evaluate is not None and run.evaluate.holdout is not None:
-        (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
-    elif test is not None:
-        public = read_table(test, schema)
-    # A run file that says replace_label says that its features are public.
-    data = book.protect(X, y, schema, name=run.data_name or default_name(run),
-                        public_features=book.relation == "replace_label",
-                        unlabelled=bool(getattr(prepared.model, "unlabelled", False)))
-    with watching(book, release_count(prepared.node), shown=progress):
-        fitted = fit(prepared, data)
+    with started(choice) as engine:
+        with watching(book, release_count(prepared.node), shown=progress,
+                      chunks=engine is not None):
+            spool = None if choice is None else choice.spool
+            data, public = protect(prepared, book, files, engine, spool)
+            fitted = fit(prepared, data)
+        answered_by = None if engine is None else engine.description
     scores = None if public is None else score(fitted, *public, schema)
     return {
         "learner": run.learner, "isolation": isolation(prepared.model),
@@ -175,9 +177,31 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
         "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
         "budget": book.budget, "theorem": prepared.price.filter_theorem,
-        "evaluation": scores, "receipt": book.receipt.as_dict(),
+        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(),
         "plan": to_json(prepared.node), "model": fitted,
     }
+
+
+def protect(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
+            engine: Engine | None, spool: str | None) -> tuple[Dataset, Table | None]:
+    """The table behind the guard, and the public rows, if there are any."""
+    run, schema = prepared.run, prepared.schema
+    table, test = files
+    public = None if test is None else read_table(test, schema)
+    y = None
+    if engine is None:
+        X, y = read_table(table, schema)
+        if run.evaluate is not None and run.evaluate.holdout is not None:
+            (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
+    else:
+        X = scan_files(table)
+    # A run file that says replace_label says that its features are public.
+    data = book.protect(X, y, schema, name=run.data_name or default_name(run),
+                        public_features=book.relation == "replace_label",
+                        unlabelled=bool(getattr(prepared.model, "unlabelled", False)),
+                        target=None if engine is None else schema.target.name,
+                        engine=engine, spool=spool)
+    return data, public
 
 
 def fit(prepared: Prepared, data: Dataset) -> Any:
@@ -204,27 +228,6 @@ def default_name(run: RunFile) -> str:
     return f"{run.table}, holdout {held:g}" if held else str(run.table)
 
 
-@contextmanager
-def watching(book: Ledger, total: int | None, *, shown: bool) -> Iterator[None]:
-    """A progress bar over releases, on stderr and only on a terminal."""
-    if not (shown and sys.stderr.isatty()):
-        yield
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from privledger.cli.output import console
-
-    bar = Progress(TextColumn("releases"), BarColumn(), MofNCompleteColumn(),
-                   TimeElapsedColumn(), console=console(stderr=True), transient=True)
-    with bar:
-        task = bar.add_task("releases", total=total)
-        book.on_release = lambda done: bar.update(task, completed=done)
-        try:
-            yield
-        finally:
-            book.on_release = None
-
-
 def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     """Keep a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
     fitted = result["model"]
@@ -248,6 +251,8 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
     out.print(text(f"{result['learner']}: trained and settled", GREEN))
     if result["isolation"] != GUARDED:
         out.print(text(f"{result['isolation']}: the learner ran in a process without rows"))
+    if result["engine"] is not None:
+        out.print(text(f"answered by {result['engine']}"))
     out.print(pairs([
         ("this run", f"epsilon {charge(result['epsilon'])} at delta {exact(result['delta'])}, "
                      f"{promise(result['relation'], result['unit'])}"),

@@ -227,8 +227,9 @@ class _Asking:
                 self._take(reply)
             if not self._open:
                 return self._sketch
-        raise EngineError("chunks were not answered, again and again; nothing was released and "
-                          "the charge stands")
+        raise EngineError("chunks were not answered, again and again: workers are gone, have "
+                          "another version, or do not see the spool's folder; nothing was "
+                          "released and the charge stands")
 
     def _messages(self) -> Iterator[tuple[str, bytes]]:
         table = self.table

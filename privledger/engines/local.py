@@ -54,9 +54,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
+def usable() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def _workers(given: object) -> int:
-    return len(os.sched_getaffinity(0)) if given is None else int(
-        count("workers", given, most=1024))
+    return usable() if given is None else int(count("workers", given, most=1024))
 
 
 def rows_of_a_chunk(given: object) -> int:

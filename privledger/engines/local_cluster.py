@@ -61,6 +61,7 @@ def local_cluster(workers: int, security: Security | None = None) -> Iterator[Cl
             cluster = LocalCluster(
                 n_workers=size, threads_per_worker=1, processes=True, host="127.0.0.1",
                 dashboard_address=None, silence_logs=50,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # a server without pages
                 security=security or Security.temporary(), protocol="tls://")
         except (OSError, RuntimeError, ImportError) as error:
             told = type(error).__name__

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.engines.driver import ChunkTable
+from privledger.engines.driver import ChunkTable, Done
 from privledger.engines.engine import Engine
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.facts.columns import Columns
@@ -36,11 +36,13 @@ class Chunking:
     Attributes:
         engine: who answers. spool: folder that stays, or None for one that goes with the table.
         progress: told how many rows were ingested; None for nobody.
+        passes: told how many chunks of a pass are done, and of how many; None for nobody.
     """
 
     engine: Engine
     spool: str | Path | None = None
     progress: Progress | None = None
+    passes: Done | None = None
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.engine, Engine):
@@ -62,7 +64,7 @@ def chunk_table(how: Chunking, schema: Schema, portions: Iterable[Portion], has_
     layout = Layout(schema, has_target)
     held = ingest(folder, layout, portions, how.engine.chunk_rows, source=origin,
                   progress=how.progress)
-    return ChunkTable(folder, held, how.engine, _secret(source))
+    return ChunkTable(folder, held, how.engine, _secret(source), how.passes)
 
 
 def more_chunks(old: ChunkTable, portions: Iterable[Portion], source: NoiseSource) -> ChunkTable:

@@ -194,7 +194,8 @@ class Ledger(Teller):
         if engine is None and found is not None:
             engine = Local()
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
-                      target, None if engine is None else Chunking(engine, spool))
+                      target, None if engine is None else Chunking(
+                          engine, spool, self.on_rows, self.on_chunks))
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 

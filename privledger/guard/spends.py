@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted
+from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, SpoolError
 from privledger.graph import Context, IndividualFilter, from_json, to_json
 from privledger.graph.meter import filter_caps
 from privledger.guard.enrolling import Standing
@@ -194,13 +194,17 @@ class Spends:
         """Of each filter that somebody paid under: what the settlement names, the cap, and what
         is to be stored."""
         for scope, spend in self._taken.values():
+            try:
+                taken, rounds = spend.taken(), spend.rounds
+            except SpoolError:  # lost with a chunk: everybody is taken to have paid the worst
+                continue
             name = f"spend:{self.grant}:{scope.name}"
             if self.standing is None:
-                data = pack(spend.taken(), spend.rounds)
+                data = pack(taken, rounds)
                 yield vector_note(name, data), scope.node.cap, {name: data}
             else:
                 note, stored = spent_pieces(name, self._length(0), Spent(
-                    self.standing.places, spend.taken(), spend.rounds))
+                    self.standing.places, taken, rounds))
                 yield note, scope.node.cap, stored
 
 

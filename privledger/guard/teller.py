@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from privledger.accounting import promise
+from privledger.engines.driver import Done
 from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
@@ -28,6 +29,7 @@ from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
 from privledger.noise.source import NoiseSource
 from privledger.rounding import exact, non_negative, positive, probability, upward
+from privledger.spool.ingest import Progress
 
 _LONGEST_NAME = 1000
 
@@ -57,6 +59,8 @@ class Teller:
 
     Attributes:
         on_release: told the number of releases after each; None for nobody.
+        on_rows: told how many rows of a table went to chunks; None for nobody.
+        on_chunks: told how many chunks of a pass are done, and of how many; None for nobody.
         owner_labels: what every grant carries, by the owner's word; None: whoever asks says.
     """
 
@@ -65,6 +69,8 @@ class Teller:
         self._history = History(store, writable=writable) if history is None else history
         self._source = source
         self.on_release: Callable[[int], None] | None = None
+        self.on_rows: Progress | None = None
+        self.on_chunks: Done | None = None
         self.owner_labels: Mapping[str, str] | None = None
         if self._history.refresh().budget is None:
             raise LedgerCorrupt(f"{store.location}: the history is empty")

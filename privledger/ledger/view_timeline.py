@@ -179,7 +179,7 @@ def _(event: FilterFixed, rule: FilterRule | None) -> str:
 
 @_words.register
 def _(event: Protected, rule: FilterRule | None) -> str:
-    return f"table {event.data}"
+    return f"table {event.data}" + (f", answered by {event.engine}" if event.engine else "")
 
 
 @_words.register

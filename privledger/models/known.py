@@ -43,6 +43,12 @@ def _schema(found: Fields) -> Schema:
     return Schema.from_dict(json.loads(found["json"]))
 
 
+def _bins(value: Bins) -> Fields:
+    """Without cuts as it always was."""
+    names = ("schema", "numeric_bins", "cuts", "grid") if value.cuts else ("schema", "numeric_bins")
+    return {name: getattr(value, name) for name in names}
+
+
 def _boxes(found: Fields) -> int:
     """A level of a tree holds two bins per leaf and feature, and what is open per category."""
     bins, parent = found["bins"], found.get("parent")
@@ -54,7 +60,7 @@ def _boxes(found: Fields) -> int:
 KNOWN: dict[type, Known] = {
     Schema: Known(lambda value: {"json": canonical(value.to_dict())}, _schema),
     Receipt: Known(asdict, lambda found: Receipt(**found)),
-    Bins: _named(Bins, "schema", "numeric_bins"),
+    Bins: Known(_bins, lambda found: Bins(**found)),
     Test: _named(Test, "feature", "table"),
     TreeCells: _named(TreeCells, "bins", "tests", "count"),
     GrownCells: Known(lambda value: {name: getattr(value, name)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
 import privledger as pl
@@ -75,9 +76,28 @@ def test_s_gbdt_is_the_same_model(options):
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
 
 
-def remote(params, schema):
+def test_bins_that_a_confined_learner_buys_are_the_same():
+    """Declared rows say that the table is large: histograms are released, cuts come back."""
+    schema = evolve(pl.Schema.load(EXAMPLES / "pay.schema.json"), expected_rows=10**7,
+                    expected_rows_provenance="declared")
+    table = pl.read_table(EXAMPLES / "pay.csv", schema)
+    params, name = {"epsilon": 1.0, "random_state": 3}, "joint-tree-regressor"
+    found = []
+    for make in (lambda: find_learner(name).load()(**params, schema=schema),
+                 lambda: remote(params, schema, name)):
+        data = simulated().protect(*table, schema)
+        learner = make()
+        found.append(learner.fit(data).predict(table[0]))
+        if isinstance(learner, RemoteLearner):
+            learner.close()
+        else:
+            assert any(learner.forest_.trees[0].cells.bins.cuts)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
+def remote(params, schema, name="sgbdt-regressor"):
     try:
-        return RemoteLearner.start(find_learner("sgbdt-regressor"), params, schema, "add_remove")
+        return RemoteLearner.start(find_learner(name), params, schema, "add_remove")
     except pl.errors.IsolationUnavailable as error:
         assert BROKEN not in str(error)
         pytest.skip(str(error))

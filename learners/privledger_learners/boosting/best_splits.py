@@ -11,7 +11,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 import privledger as pl
 from privledger_learners.boosting.leaf_values import LeafRule
@@ -48,6 +48,9 @@ class DpboostRule:
         gaussian: Gaussian noise where sums are released, else Laplace.
         regression: which of the two start releases is used.
         relation: neighbouring relation.
+        wide: features whose quantiles may be bought; 0 where they never are.
+        bins_share: part of the budget for them, where they are bought.
+        bought: whether they are.
 
     Shares are of epsilon under Laplace noise, of squared mu under Gaussian noise: that is what
     adds up.
@@ -63,6 +66,9 @@ class DpboostRule:
     gaussian: bool
     regression: bool
     relation: Relation
+    wide: int = 0
+    bins_share: float = 0.0
+    bought: bool = False
 
     def epsilon_of(self, share: float, noise: float) -> float:
         """Pure epsilon, or mu, of a release with this share of a budget of 1 / noise."""
@@ -90,7 +96,13 @@ class DpboostRule:
 
     def tree_share(self, shape: Shape) -> float:
         """Part of the budget that one tree costs: trees on disjoint parts cost it together."""
-        return (1 - self.start_share) * self.parts / shape.trees
+        rest = 1 - self.start_share - (self.bins_share if self.bought else 0.0)
+        return rest * self.parts / shape.trees
+
+    def bins_node(self, noise: float) -> Noise:
+        """One feature's histogram: every record is in each of `wide` of them."""
+        twice = 1.0 if self.relation == "add_remove" else 2.0
+        return self.sums(self.bins_share / self.wide, noise, twice)
 
     def split_node(self, shape: Shape, noise: float) -> pl.Exponential:
         """The choice of one cut in every leaf of a level."""
@@ -125,7 +137,10 @@ class DpboostRule:
 
     def plan(self, noise: float) -> pl.Node:
         """The composition node of a fit."""
-        bodies = [self.body(shape, noise) for shape in self.shapes]
+        bodies: list[pl.Node] = [self.body(shape, noise) for shape in self.shapes]
+        if self.wide:
+            bins, buying = pl.Repeat(self.bins_node(noise), self.wide), evolve(self, bought=True)
+            bodies += [pl.Sequential([bins, buying.body(shape, noise)]) for shape in self.shapes]
         trees = bodies[0] if len(bodies) == 1 else pl.nodes.OneOf(bodies)
         return pl.Sequential([*self.start_nodes(noise), trees])
 

@@ -12,7 +12,7 @@ from privledger_learners.boosting.leaf_values import LeafRule
 from privledger_learners.boosting.sum_of_trees import Model, loss_of
 from privledger_learners.estimator import LabelClassifier, PrivateLearner, Relation, needs_classes
 from privledger_learners.guarding import note_features
-from privledger_learners.parameters import check_choice, check_count, check_number
+from privledger_learners.parameters import check_choice, check_number
 
 
 class Boosted(PrivateLearner):
@@ -29,7 +29,6 @@ class Boosted(PrivateLearner):
     start_share: float | None
     count_share: float
     regularization: float
-    numeric_bins: int
     relation: Relation
     model_: Model
 
@@ -38,7 +37,6 @@ class Boosted(PrivateLearner):
         check_choice("leaf", self.leaf, ("posterior", "ratio"))
         check_choice("mode", self.mode, ("private", "simulation"))
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
-        check_count("numeric_bins", self.numeric_bins, 2, 65534)
         for name in ("learning_rate", "gradient_clip", "leaf_width"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 0, 100)

@@ -9,8 +9,17 @@ from attrs import frozen
 
 import privledger as pl
 from privledger_learners.estimator import Relation
+from privledger_learners.trees.bin_rule import BinRule
 
 _SPARE = 1 - 1e-9  # so that rounding against ourselves never takes a plan over its budget
+
+
+@frozen(eq=False)
+class Grown:
+    """One form that a fit may take: how deep its trees are, and whether quantiles are bought."""
+
+    depth: int
+    buys: bool
 
 
 @frozen(eq=False)
@@ -21,8 +30,9 @@ class DepthRule:
         fixed: the depth, or None for the rule.
         rows: a number of rows that may be used: expected, or public under replace_one.
         most: the largest depth that the rule gives.
-        fair: depth for a number of rows, from 1 to `most`.
+        fair: depth for a number of rows, from 1 to `most`; it never falls as they rise.
         count: noise of the row count; None where it is not bought.
+        bins: for which numbers of rows quantiles are bought.
     """
 
     fixed: int | None
@@ -30,26 +40,38 @@ class DepthRule:
     most: int
     fair: Callable[[float], int]
     count: pl.Laplace | None
+    bins: BinRule
 
-    def nodes(self, before: Sequence[pl.Node], grown: Callable[[int], pl.Node]) -> list[pl.Node]:
-        """Row count, the nodes `before`, and what `grown` gives for the depth, or one of them."""
-        if self.fixed is not None:
-            depths = [self.fixed]
-        elif self.rows is not None:
-            depths = [self.fair(self.rows)]
-        else:
-            depths = list(range(1, self.most + 1))
+    def nodes(self, before: Sequence[pl.Node], grown: Callable[[Grown], pl.Node]) -> list[pl.Node]:
+        """Row count, the nodes `before`, and what `grown` gives for the one form that is
+        possible, or one of them."""
         counted = [] if self.count is None else [self.count]
-        return [*counted, *before, one_of([grown(depth) for depth in depths])]
+        return [*counted, *before, one_of([grown(form) for form in self._forms()])]
 
-    def chosen(self, session: pl.Session, data: pl.Dataset) -> int:
-        """The depth; buys the row count where that is what the plan says."""
+    def _forms(self) -> list[Grown]:
+        """All forms that `form` may give: one, unless a row count is bought."""
+        if self.fixed is not None or self.rows is not None:
+            return [self.form(self.rows)]
+        if self.bins.enough == math.inf:
+            return [Grown(depth, False) for depth in range(1, self.most + 1)]
+        # Below `enough` rows trees are at most as deep as there, from then on at least.
+        border = self.fair(self.bins.enough)
+        return [*(Grown(depth, False) for depth in range(1, border + 1)),
+                *(Grown(depth, True) for depth in range(border, self.most + 1))]
+
+    def form(self, rows: float | None) -> Grown:
+        """The form for so many rows, or where nobody knows them and the depth is fixed."""
         if self.fixed is not None:
-            return self.fixed
-        if self.rows is not None:
-            return self.fair(self.rows)
-        assert self.count is not None  # where neither is known, the plan holds the row count
-        return self.fair(float(session.release(self.count, data.count())))
+            return Grown(self.fixed, self.bins.buys(rows))
+        assert rows is not None  # where neither is known, the plan holds the row count
+        return Grown(self.fair(rows), self.bins.buys(rows))
+
+    def known_rows(self, session: pl.Session, data: pl.Dataset) -> float | None:
+        """The number of rows to go by; buys it where that is what the plan says."""
+        if self.fixed is not None or self.rows is not None:
+            return self.rows
+        assert self.count is not None  # as above
+        return float(session.release(self.count, data.count()))
 
 
 def one_of(nodes: list[pl.Node]) -> pl.Node:

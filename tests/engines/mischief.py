@@ -1,0 +1,81 @@
+"""An engine in this process that does what engines do at their worst, and keeps to its seed."""
+
+from __future__ import annotations
+
+import random
+
+from attrs import define, field
+
+from privledger.engines.chunks import Bench
+from privledger.spool.folder import Folder, key_in
+from privledger.spool.layout import CHUNK_ROWS
+
+
+class Killed(Exception):
+    """A worker that is gone in the middle of its work."""
+
+
+@define(eq=False, slots=False)
+class Mischief:
+    """Several workers that answer in any order, twice, late, or not at all.
+
+    Attributes:
+        seed: of all mischief; None for an engine that behaves.
+        workers: how many benches there are, each of which has seen other messages.
+        old: messages of earlier releases, some of which are run again at any time.
+    """
+
+    seed: int | None = None
+    workers: int = 3
+    chunk_rows: int = CHUNK_ROWS
+    old: list[tuple[str, bytes]] = field(factory=list)
+    _benches: dict[tuple[str, int], Bench] = field(factory=dict)
+    _random: random.Random = field(init=False)
+
+    def __attrs_post_init__(self):
+        self._random = random.Random(self.seed)
+
+    @property
+    def description(self):
+        return "mischief"
+
+    def bench(self, path, worker):
+        known = self._benches.get((path, worker))
+        if known is None:
+            folder = Folder.__new__(Folder)
+            from pathlib import Path
+            Folder.__init__(folder, Path(path), key_in(Path(path)), True)
+            known = self._benches[path, worker] = Bench(folder)
+        return known
+
+    def answered(self, message):
+        path, text = message
+        worker = self._random.randrange(self.workers)
+        if self.seed is not None and self._random.random() < 0.15:
+            self._benches.pop((path, worker), None)  # another process: it remembers nothing
+        return self.bench(path, worker).reply(text)
+
+    def run(self, messages):
+        if self.seed is None:
+            yield from (self.answered(message) for message in messages)
+            return
+        queue = list(messages)
+        self._random.shuffle(queue)
+        for message in queue:
+            chance = self._random.random()
+            if self.old and chance < 0.3:
+                yield self.answered(self._random.choice(self.old))  # late, of another release
+            if chance < 0.2:
+                continue  # lost before it was run
+            reply = self.answered(message)
+            if chance < 0.35:
+                continue  # run, and then lost
+            yield reply
+            if chance > 0.8:
+                yield self.answered(message)  # twice, by whoever
+            if chance > 0.95:
+                yield reply[: len(reply) // 2]
+        self.old = [*self.old[-20:], *messages]
+
+    def close(self):
+        self._benches.clear()
