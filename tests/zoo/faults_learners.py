@@ -72,11 +72,11 @@ FAULTS: tuple[Fault, ...] = (
         "The guarantee in words ends with the number of rows."),
     Fault(
         "depth-by-the-exact-count", "leak of a count", DEPTH,
-        "        return self.fair(float(session.release(self.count, data.count())))\n",
+        "        return float(session.release(self.count, data.count()))\n",
         "        held: list[float] = []\n"
         "        session.release(self.count, data.custom(lambda c: [held.append(float(len(v))) or "
         "0.0 for v in [c[\"target\"]]] * len(c[\"target\"]), 1.0, \"zeros\"))\n"
-        "        return self.fair(held[0])\n",
+        "        return held[0]\n",
         "joint-by-rows", (LOCK, KIT),
         "A function of the rows keeps their number, and the depth follows from it."),
     Fault(
