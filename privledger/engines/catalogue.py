@@ -51,6 +51,7 @@ class Catalogue:
     _dead: list[tuple[str, str]] = field(init=False, factory=list)
     _next: int = field(init=False, default=1)
     _lines: int = field(init=False, default=0)
+    _size: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         self.folder.write(self.name, [])
@@ -65,9 +66,9 @@ class Catalogue:
         known = self._numbers.get(what)
         if known is None:
             text = _dumped(self, what, top=True)
-            known = self._numbers[what] = self._next
-            self._next += 1
+            known = self._next
             self._write(("define", known, text))
+            self._numbers[what], self._next = known, known + 1  # once it is written down
             self._watch(what, known)
         if type(what) is Score:
             self._follow(what, known)
@@ -97,18 +98,20 @@ class Catalogue:
         return found
 
     def _follow(self, score: Score, number: int) -> None:
-        for cells, values in score.updates(self._told.get(score, 0)):
+        told = self._told.get(score, 0)
+        for cells, values in score.updates(told):
             self._write(("update", number, _dumped(self, (cells, values), top=False)))
-        self._told[score] = len(score.updates())
+            told = self._told[score] = told + 1  # one by one: the next may fail
 
     def _write(self, line: tuple[str, int, bytes]) -> None:
         sealed = seal(self.folder.key, f"{self.name} {self._lines}", pickle.dumps(line))
         try:
-            with open(self.folder.file(self.name), "ab") as file:
+            with open(self.folder.file(self.name), "r+b") as file:
+                file.seek(self._size)  # over half a line, if the last one failed
                 file.write(len(sealed).to_bytes(_LENGTH, "little") + sealed)
         except OSError:
             raise SpoolError("the spool cannot be written") from None
-        self._lines += 1
+        self._lines, self._size = self._lines + 1, self._size + _LENGTH + len(sealed)
 
 
 @define(eq=False, repr=False)
@@ -187,7 +190,10 @@ class _Dumper(pickle.Pickler):
         return self._catalogue.number(what) if type(what) in _KINDS else None
 
     def reducer_override(self, what: object) -> Any:
-        """A score without its updates: those are lines of their own."""
+        """A score without its updates: those are lines of their own. Nothing of the script that
+        runs: a worker's `__main__` is another one."""
+        if getattr(what, "__module__", None) == "__main__" and callable(what):
+            raise pickle.PicklingError
         if type(what) is Score:
             return Score, (what.loss, what.start, what.center, what.scale)
         return NotImplemented

@@ -95,7 +95,7 @@ class Bench:
         merged: Sketch = None
         fresh: set[str] = set()
         for note in asked.notes:
-            pocket = Pocket(self.folder, note.number, note.rows, asked.secret, _naming(read),
+            pocket = Pocket(self.folder, note.number, note.sha256, asked.secret, _naming(read),
                             asked.held, asked.release, self._seen)
             purse = ChunkPurse(pocket, asked.spending)
             found = answer(asked.task, self._rows(asked.layout, note, pocket),

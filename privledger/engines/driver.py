@@ -43,6 +43,8 @@ from privledger.tables.chunk import Rows
 
 ATTEMPTS: Final = 4
 BLOCKS_PER_WORKER: Final = 3
+OTHER = ("a reply of chunks of another layout or size; nothing was released and the charge "
+         "stands")
 FAILED_THERE = "the query failed inside the guard; its charge stands"
 
 Done = Callable[[int, int], None]
@@ -125,11 +127,12 @@ class ChunkTable:
         Raises:
             UnsupportedNode: a function that nobody else can load.
         """
-        self._catalogue.described(task)
+        with self._lock:  # numbers are given one after another
+            self._catalogue.described(task)
 
     def pocket(self, note: ChunkNote) -> Pocket:
         """What a chunk kept."""
-        return Pocket(self.folder, note.number, note.rows, self.secret, str)
+        return Pocket(self.folder, note.number, note.sha256, self.secret, str)
 
     def ask(self, task: Task, members: Members, purse: Purse) -> Sketch:
         """As `Chunks.ask`.
@@ -261,8 +264,11 @@ class _Asking:
         _check(said, block, self.table.ingested.layout.digest)
         del self._open[said.chunks]
         self.fresh.update(said.fresh)
-        self._sketch = (said.sketch if self._sketch is None
-                        else self.task.question.merge(self._sketch, said.sketch))
+        try:
+            self._sketch = (said.sketch if self._sketch is None
+                            else self.task.question.merge(self._sketch, said.sketch))
+        except (ValueError, TypeError, AttributeError, IndexError):
+            raise EngineError(OTHER) from None
         if self.table.on_progress is not None:
             done = len(self.table.notes) - sum(map(len, self._open.values()))
             self.table.on_progress(done, len(self.table.notes))
@@ -271,8 +277,7 @@ class _Asking:
 def _check(said: Said, block: tuple[ChunkNote, ...], layout: str) -> None:
     """Raise `EngineError` unless a reply is of the chunks as the driver knows them."""
     if said.layout != layout or said.rows != sum(note.rows for note in block):
-        raise EngineError("a reply of chunks of another layout or size; nothing was released and "
-                          "the charge stands")
+        raise EngineError(OTHER)
 
 
 def blocks(notes: tuple[ChunkNote, ...], most: int) -> list[tuple[ChunkNote, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -19,6 +20,7 @@ from privledger.spool.layout import Piece
 
 _PREFIX = "privledger-spool-"
 _KEY, _OWNER = "spool.key", "owner"
+_SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{12}")
 
 
 @define(eq=False, repr=False)
@@ -35,6 +37,7 @@ class Folder:
     key: bytes
     lasting: bool
     _end: object = field(init=False, default=None)
+    _pid: int = field(init=False, factory=os.getpid)
 
     def __attrs_post_init__(self) -> None:
         if not self.lasting:
@@ -64,7 +67,7 @@ class Folder:
         try:
             place.mkdir(mode=0o700, parents=False, exist_ok=True)
             mode = place.stat().st_mode & 0o077
-            found = sorted(one.name for one in place.iterdir())
+            found = [one for one in place.iterdir() if _unfinished(one) != _KEY]
         except OSError as error:
             raise SpoolError(f"the spool folder cannot be used: {_why(error)}") from None
         if mode:
@@ -73,7 +76,11 @@ class Folder:
             folder = cls(place, secrets.token_bytes(32), lasting=True)
             folder.write(_KEY, [folder.key])
             return folder
-        return cls(place, key_in(place), lasting=True)
+        folder = cls(place, key_in(place), lasting=True)
+        for one in found:  # what a killed process was writing: rows, maybe
+            if _unfinished(one):
+                one.unlink(missing_ok=True)
+        return folder
 
     def file(self, name: str) -> Path:
         """Where a file of that name lies."""
@@ -117,7 +124,7 @@ class Folder:
 
     def remove(self) -> None:
         """Delete it, and every row in it."""
-        _remove(str(self.path), os.getpid())
+        _remove(str(self.path), self._pid)
 
 
 def marks_of(path: Path) -> tuple[int, ...]:
@@ -140,6 +147,12 @@ def key_in(path: Path) -> bytes:
         raise SpoolError("the spool folder has no key: it is not a spool, or its key was lost. "
                             "Nothing was read")
     return key
+
+
+def _unfinished(path: Path) -> str:
+    """What a file was going to be; "" if it is whole."""
+    found = _SCRATCH.fullmatch(path.name)
+    return "" if found is None else found[1]
 
 
 def _why(error: OSError) -> str:

@@ -69,7 +69,7 @@ def ingest(folder: Folder, layout: Layout, portions: Iterable[Portion], rows: in
     """
     known = _resumed(folder, layout, rows, source) if not before else ()
     notes, first = list(before), sum(note.rows for note in before)
-    lines = [_line(folder, _head(layout, rows, source))]
+    lines = [_line(folder, _head(layout, rows, source)), *(_noted(folder, one) for one in before)]
     for number, arrays in enumerate(_pieces(layout, portions, rows), start=len(before)):
         pieces = packed(layout, (number, first), arrays)
         if number < len(known) and folder.file(name_of(number)).exists():
@@ -78,7 +78,7 @@ def ingest(folder: Folder, layout: Layout, portions: Iterable[Portion], rows: in
             digest = folder.write(name_of(number), pieces)
         note = ChunkNote(number, first, len(arrays[0]), digest)
         notes.append(note)
-        lines.append(_line(folder, [note.number, note.first, note.rows, note.sha256]))
+        lines.append(_noted(folder, note))
         if folder.lasting:  # nobody goes on with one that goes with its process
             folder.write(_MANIFEST, lines)
         first += note.rows
@@ -140,6 +140,10 @@ def _arrays(layout: Layout, portion: Portion) -> list[Array]:
 
 def _head(layout: Layout, rows: int, source: str) -> list[object]:
     return ["privledger spool 1", layout.digest, rows, source]
+
+
+def _noted(folder: Folder, note: ChunkNote) -> bytes:
+    return _line(folder, [note.number, note.first, note.rows, note.sha256])
 
 
 def _line(folder: Folder, what: list[object]) -> bytes:

@@ -64,7 +64,8 @@ class Layout:
 def narrow(array: Array) -> Array:
     """The same numbers in the smallest type that holds each of them exactly."""
     if array.dtype.kind == "f":
-        small = array.astype(np.float32)
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            small = array.astype(np.float32)
         # Missing cells alone are worth a second look.
         same = bool(((small == array) | np.isnan(array)).all())
         return small if same else array
@@ -114,9 +115,16 @@ class Opened:
     places: tuple[tuple[str, int], ...]
 
     def column(self, place: int) -> Array:
-        """One column as float64 or int32, shape (rows,)."""
+        """One column as float64 or int32, shape (rows,).
+
+        Raises:
+            SpoolError: the file was cut short since it was opened.
+        """
         kind, at = self.places[place]
-        return widened(np.fromfile(self.path, dtype=kind, count=self.rows, offset=at))
+        held = np.fromfile(self.path, dtype=kind, count=self.rows, offset=at)
+        if len(held) != self.rows:
+            raise SpoolError("a chunk of the spool was changed")
+        return widened(held)
 
 
 def opened(path: str, head: bytes, layout: Layout, note: ChunkNote) -> Opened:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from attrs import define, field
@@ -45,7 +46,8 @@ class Pocket:
     """As `Keep`, for one chunk.
 
     Attributes:
-        folder: of the spool. chunk: number of the chunk. rows: how many it has.
+        folder: of the spool. chunk: number of the chunk. content: what its file hashes to: what
+            was kept of other rows under its number is none of its own.
         secret: of all coins of the table. name: a lasting name for what coins and versions
             belong to.
         held: which release fixed what, by label: it must be there.
@@ -56,7 +58,7 @@ class Pocket:
 
     folder: Folder
     chunk: int
-    rows: int
+    content: str
     secret: bytes
     name: Callable[[object], str]
     held: Mapping[str, str] = field(factory=dict)
@@ -142,7 +144,8 @@ class Pocket:
         """
         found = self.found(slot, label)
         if found is None:
-            raise SpoolError(f"what chunk {self.chunk} kept is lost: it cannot be computed again")
+            # Without its number: how many chunks there are may be private.
+            raise SpoolError("what a chunk kept is lost: it cannot be computed again")
         return found
 
     def _mapped(self, slot: str, label: str) -> Array | None:
@@ -164,25 +167,42 @@ class Pocket:
 
     def _write(self, name: str, slot: str, label: str, version: int, array: Array) -> None:
         held = np.ascontiguousarray(array)
-        said = json.dumps([slot, label, self.chunk, version, held.dtype.str, held.shape,
-                           _sum(held)])
-        self.folder.overwrite(name, [said.encode().ljust(_HEAD), held.data])
+        said = [slot, label, self.chunk, self.content, version, held.dtype.str, list(held.shape),
+                _sum(held)]
+        head = json.dumps([*said, _mark(said)]).encode()
+        self.folder.overwrite(name, [head.ljust(_HEAD), held.data])
 
     def _version(self, name: str) -> int:
         with contextlib.suppress(OSError, ValueError), open(self.folder.file(name), "rb") as file:
-            return int(json.loads(file.read(_HEAD))[3])
+            return int(str(_headed(file.read(_HEAD))[4]))
         return -1
 
     def _read(self, name: str, slot: str, label: str) -> tuple[int, Array] | None:
         try:
             with open(self.folder.file(name), "rb") as file:
-                *said, version, kind, shape, check = json.loads(file.read(_HEAD))
+                *said, version, kind, shape, check = _headed(file.read(_HEAD))
+                if said != [slot, label, self.chunk, self.content]:
+                    return None
                 array = np.fromfile(file, dtype=kind).reshape(shape)
         except (OSError, ValueError):
             return None
-        if said != [slot, label, self.chunk] or _sum(array) != check:
-            return None
-        return int(version), array
+        return None if _sum(array) != check else (int(version), array)
+
+
+def _headed(head: bytes) -> list[Any]:
+    """What a file says of itself.
+
+    Raises:
+        ValueError: it is not as it was written.
+    """
+    said = json.loads(head)
+    if not isinstance(said, list) or not said or said[-1] != _mark(said[:-1]):
+        raise ValueError
+    return said[:-1]
+
+
+def _mark(said: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
 
 def _sum(array: Array) -> int:

@@ -203,7 +203,8 @@ def test_classes_of_leaves_that_no_message_carries_are_not_counted(tiny):
     assert server.answer({"ask": "request", "plan": plan, "data": 0, "delta": 0.0,
                           "define": []})["session"] == 0
     trees = [{"id": 1, "is": "Bins", "features": [tiny[1].schema.features[0].name],
-              "numeric_bins": 4}, {"id": 2, "is": "GrownCells", "bins": 1}]
+              "numeric_bins": 4, "grid": 1024, "cuts": []},
+             {"id": 2, "is": "GrownCells", "bins": 1}]
     for depth in range(9):
         nothing = array_out(np.full(2 ** depth, -1))
         trees.append({"id": 3 + depth, "is": "GrownCells", "parent": 2 + depth,
