@@ -24,8 +24,7 @@ from privledger_learners.boosting.best_splits import (
 )
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start
-from privledger_learners.estimator import Relation
-from privledger_learners.parameters import check_choice, check_count, check_number
+from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.published import dpboost_claims
 from privledger_learners.trees.bin_rule import (
     bought_bins,

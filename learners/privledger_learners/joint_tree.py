@@ -12,8 +12,8 @@ import numpy as np
 from attrs import frozen
 
 import privledger as pl
-from privledger_learners.estimator import Relation
-from privledger_learners.parameters import (
+from privledger_learners.estimator import (
+    Relation,
     check_choice,
     check_common,
     check_count,

@@ -18,6 +18,9 @@ from privledger_learners.estimator import (
     LabelClassifier,
     PrivateLearner,
     Relation,
+    check_choice,
+    check_count,
+    check_number,
     needs_classes,
 )
 from privledger_learners.guarding import (
@@ -27,7 +30,6 @@ from privledger_learners.guarding import (
     note_features,
     with_unlabelled,
 )
-from privledger_learners.parameters import check_choice, check_count, check_number
 from privledger_learners.soft_forest import Boughs, SoftForest, numbers, positive_shares
 
 RELATION: Relation = "replace_label"

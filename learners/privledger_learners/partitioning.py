@@ -17,15 +17,16 @@ from privledger_learners.ensembles.median_trees import (
     SETTINGS,
     Choices,
 )
-from privledger_learners.estimator import Relation, needs_classes
-from privledger_learners.guarding import with_unlabelled
-from privledger_learners.parameters import (
+from privledger_learners.estimator import (
+    Relation,
     check_choice,
     check_common,
     check_count,
     check_depth,
     check_number,
+    needs_classes,
 )
+from privledger_learners.guarding import with_unlabelled
 from privledger_learners.trees.forest import TreeClassifier
 
 NO_SETTING_ONE = (

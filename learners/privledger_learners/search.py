@@ -20,9 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.accounted import Accounted
-from privledger_learners.estimator import Relation
+from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.guarding import forget_guarded, guard
-from privledger_learners.parameters import check_choice, check_count, check_number
 
 SCORINGS = {"classification": ("accuracy",),
             "regression": ("neg_mean_squared_error", "neg_mean_absolute_error")}

@@ -20,9 +20,8 @@ from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, LeafRule
 from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
 from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start, tree_depth
-from privledger_learners.estimator import Relation
+from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.guarding import guard, made_for
-from privledger_learners.parameters import check_choice, check_count, check_number
 from privledger_learners.published import published_epsilon, sgbdt_claims
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"

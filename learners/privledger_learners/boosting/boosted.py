@@ -10,9 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 import privledger as pl
 from privledger_learners.boosting.leaf_values import LeafRule
 from privledger_learners.boosting.sum_of_trees import Model, loss_of
-from privledger_learners.estimator import LabelClassifier, PrivateLearner, Relation, needs_classes
+from privledger_learners.estimator import (
+    LabelClassifier,
+    PrivateLearner,
+    Relation,
+    check_choice,
+    check_number,
+    needs_classes,
+)
 from privledger_learners.guarding import note_features
-from privledger_learners.parameters import check_choice, check_number
 
 
 class Boosted(PrivateLearner):
