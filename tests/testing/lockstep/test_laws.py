@@ -41,7 +41,11 @@ def drawn_set(scores, k, noise, rate=1.0, gamma=0.5):
 
 
 def flips_exactly(scores, rate):
-    """Permute-and-flip as a polynomial in t, in 60 digits."""
+    """Logs of permute-and-flip's chances, by a polynomial in t, in 60 digits.
+
+    The logs are taken in these digits, too: at fewer than its argument has, the library's log of
+    a number just above 1/4 is that of a number just above 1.
+    """
     with mpmath.workdps(60):
         heads = [mpmath.exp(mpmath.mpf(rate) * (mpmath.mpf(s) - max(scores))) for s in scores]
         found = []
@@ -51,7 +55,7 @@ def flips_exactly(scores, rate):
                 if j != i:
                     product = [a - other * b for a, b in
                                zip([*product, 0], [0, *product], strict=True)]
-            found.append(own * sum(c / (power + 1) for power, c in enumerate(product)))
+            found.append(mpmath.log(own * sum(c / (power + 1) for power, c in enumerate(product))))
         return found
 
 
@@ -64,7 +68,7 @@ def sets_exactly(scores, k, noise, rate, gamma):
     utilities = [-loss_of(y, scores, gamma)
                  for y in itertools.combinations(range(len(scores)), k)]
     if noise == "exponential":
-        return [float(mpmath.log(p)) for p in flips_exactly(utilities, rate)]
+        return [float(p) for p in flips_exactly(utilities, rate)]
     values = rate * (np.array(utilities) - max(utilities))
     return values - np.log(np.exp(values).sum())
 
@@ -139,10 +143,17 @@ def test_permute_and_flip_is_exact(scores, data, rate):
     other = data.draw(st.lists(st.floats(-20, 20), min_size=len(scores), max_size=len(scores)))
     found = selection_loss(chosen("permute_and_flip", scores, rate),
                            chosen("permute_and_flip", other, rate))
-    logs = [[mpmath.log(p) for p in flips_exactly(side, rate)] for side in (scores, other)]
+    logs = [flips_exactly(side, rate) for side in (scores, other)]
     up, down = gaps(*logs)
     assert up - 1e-10 <= found.up[0] <= max(up, 0) and down - 1e-10 <= found.down[0] <= max(
         down, 0)
+
+
+def test_permute_and_flip_tells_apart_no_scores_that_are_next_to_equal():
+    one, other = [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.1754943508222875e-38]
+    found = selection_loss(chosen("permute_and_flip", one), chosen("permute_and_flip", other))
+    up, down = gaps(flips_exactly(one, 1.0), flips_exactly(other, 1.0))
+    assert 0 <= up < 1e-37 and 0 <= down < 1e-37 and found.pure < 1e-10
 
 
 def test_permute_and_flip_of_two_equal_candidates_is_a_fraction():
@@ -166,8 +177,7 @@ def test_many_candidates_still_sum_to_one(n, spread):
 
 def test_long_products_are_right_to_the_stated_error():
     scores = [-0.07 * i for i in range(120)]
-    with mpmath.workdps(120):
-        exact = [float(mpmath.log(p)) for p in flips_exactly(scores, 1.0)]
+    exact = [float(p) for p in flips_exactly(scores, 1.0)]
     assert np.abs(log_flips(np.array(scores), np.zeros(120)) - exact).max() < 1e-11
 
 
