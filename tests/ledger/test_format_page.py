@@ -1,0 +1,29 @@
+"""docs/ledger-format.md names every field that an entry may have, where it speaks of that entry."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from privledger.ledger.codec_shapes import SHAPES
+
+PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
+OVER = {"aborted": "settled"}  # "as in `settled`"
+
+
+def section(kind: str) -> str:
+    """What the page says from the bold name of a kind to the next one."""
+    parts = re.split(r"^(?=\*\*`)", PAGE.read_text(encoding="utf-8"), flags=re.M)
+    own = [part for part in parts if f"`{kind}`" in part.split("\n", 1)[0].split(":")[0]]
+    assert own, f"the page says nothing of {kind}"
+    return "".join(own)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_every_field_of_an_entry_is_explained(kind: str) -> None:
+    said = section(kind) + (section(OVER[kind]) if kind in OVER else "")
+    missing = [field for field in SHAPES[kind]
+               if not re.search(rf"`{field}`|\b{field}\b(?=[,}} ][^\n]*`)", said)]
+    assert not missing, f"{kind}: {', '.join(missing)}"
