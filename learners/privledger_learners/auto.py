@@ -150,7 +150,7 @@ class _Auto(PrivateLearner):
         made._learn(data, schema)
         for name in self._learned():  # of an earlier fit, perhaps of another learner
             delattr(self, name)
-        vars(self).update({name: value for name, value in vars(made).items()
+        self.__dict__.update({name: value for name, value in vars(made).items()
                            if name.endswith("_")})
         self.schema_, self.chosen_, self.why_ = schema, chosen.name, chosen.why
 
@@ -163,7 +163,7 @@ class _Auto(PrivateLearner):
         """The chosen learner with what was learned."""
         check_is_fitted(self, "chosen_")
         made = self._made(self.chosen_)
-        vars(made).update({name: value for name, value in vars(self).items()
+        made.__dict__.update({name: value for name, value in vars(self).items()
                            if name.endswith("_") or name in self.model_attributes})
         return cast(_Predicts, made)
 

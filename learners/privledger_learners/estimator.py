@@ -18,7 +18,8 @@ Relation = Literal["add_remove", "replace_one", "replace_label"]
 Learned = TypeVar("Learned")
 
 
-def check_number(name: str, value: object, low: float, high: float, *, open_low: bool = True) -> None:
+def check_number(name: str, value: object, low: float, high: float, *,
+                 open_low: bool = True) -> None:
     """Raise `InvalidValue` unless `value` is a finite number in (low, high] or [low, high]."""
     fits = (isinstance(value, numbers.Real) and not isinstance(value, bool)
             and math.isfinite(value) and (low < float(value) if open_low else low <= float(value))
