@@ -1,5 +1,6 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
+from privledger_learners.auto import AutoClassifier, AutoRegressor
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
@@ -12,6 +13,8 @@ from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 
 __all__ = [
     "DPSIS",
+    "AutoClassifier",
+    "AutoRegressor",
     "DPBoostClassifier",
     "DPBoostRegressor",
     "DPSISTwoStage",

@@ -18,7 +18,8 @@ Relation = Literal["add_remove", "replace_one", "replace_label"]
 Learned = TypeVar("Learned")
 
 
-def check_number(name: str, value: Any, low: float, high: float, *, open_low: bool = True) -> None:
+def check_number(name: str, value: object, low: float, high: float, *,
+                 open_low: bool = True) -> None:
     """Raise `InvalidValue` unless `value` is a finite number in (low, high] or [low, high]."""
     fits = (isinstance(value, numbers.Real) and not isinstance(value, bool)
             and math.isfinite(value) and (low < float(value) if open_low else low <= float(value))
@@ -27,14 +28,14 @@ def check_number(name: str, value: Any, low: float, high: float, *, open_low: bo
         raise pl.InvalidValue(name, value, f"a number in {'(' if open_low else '['}{low}, {high}]")
 
 
-def check_count(name: str, value: Any, least: int, most: int = 10**6) -> None:
+def check_count(name: str, value: object, least: int, most: int = 10**6) -> None:
     """Raise `InvalidValue` unless `value` is a whole number from `least` to `most`."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not (
             least <= int(value) <= most):
         raise pl.InvalidValue(name, value, f"a whole number from {least} to {most}")
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise `InvalidValue` unless `value` is one of `choices`."""
     if value not in choices:
         raise pl.InvalidValue(name, value, f"one of {choices}")
@@ -53,7 +54,7 @@ def check_common(learner: Any) -> None:
         check_count("numeric_bins", learner.numeric_bins, 1, 65534)
 
 
-def check_depth(depth: Any, deepest: int = 14, name: str = "depth") -> None:
+def check_depth(depth: object, deepest: int = 14, name: str = "depth") -> None:
     """Raise `InvalidValue` unless a depth is None, for the rule, or from 1 to `deepest`."""
     if depth is not None:
         check_count(name, depth, 1, deepest)

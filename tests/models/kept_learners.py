@@ -17,6 +17,8 @@ CLASSES = pl.Schema("classes", (*FEATURES, pl.Column("y", "categorical", "target
 TWO = pl.Schema("two", (*FEATURES, pl.Column("y", "categorical", "target",
                                              categories=("yes", "no"))))
 LEARNERS = {
+    "auto-classifier": (CLASSES, {}),
+    "auto-regressor": (NUMBER, {}),
     "joint-tree-classifier": (CLASSES, {}),
     "joint-tree-regressor": (NUMBER, {}),
     "dpsis": (TWO, {"k": 2}),

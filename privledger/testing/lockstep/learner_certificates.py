@@ -22,6 +22,7 @@ from privledger.testing.lockstep.worst_tables import climbing
 
 NAME = "learners.json"
 SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "auto-classifier": {"epsilon": 1.0}, "auto-regressor": {"epsilon": 1.0},
     "diprime-forest-classifier": {"epsilon": 1.0}, "diprime-forest-regressor": {"epsilon": 1.0},
     "dpboost-classifier": {"epsilon": 1.0}, "dpboost-regressor": {"epsilon": 1.0},
     "dpsis": {"epsilon": 1.0, "k": 2}, "dpsis-two-stage": {"epsilon": 1.0, "k": 2},

@@ -1,0 +1,213 @@
+"""One name to recommend: which learner fits is chosen by public facts, never by a look at rows.
+
+The rule and its evidence, learner by set by epsilon: docs/which-learner.md.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import numpy as np
+from attrs import evolve, frozen
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+import privledger as pl
+from privledger_learners.boosting.sum_of_trees import Model, Shape, Start
+from privledger_learners.estimator import (
+    LabelClassifier,
+    Planned,
+    PrivateLearner,
+    Relation,
+    check_choice,
+    check_number,
+)
+from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
+from privledger_learners.trees.forest import Forest, Tree
+
+KINDS: dict[str, type[PrivateLearner]] = {kind.info.name: kind for kind in (
+    SGBDTClassifier, SGBDTRegressor, JointTreeClassifier, JointTreeRegressor)}
+
+
+@frozen
+class PublicFacts:
+    """All that a choice may rest on; none of it says anything of a record.
+
+    Attributes:
+        task: `classification` or `regression`.
+        features, numeric: how many there are, and how many of them are numbers.
+        classes: of the target; 0 for a number.
+        rows: declared, or public under replace_one; None where nobody said.
+        epsilon, delta: of one fit.
+    """
+
+    task: str
+    features: int
+    numeric: int
+    classes: int
+    rows: int | None
+    epsilon: float
+    delta: float
+    relation: Relation
+
+    @classmethod
+    def of(cls, schema: pl.Schema, epsilon: float, delta: float,
+           relation: Relation) -> PublicFacts:
+        """Those of a schema and of what one fit may cost."""
+        return cls(schema.task, len(schema.features),
+                   sum(column.kind == "numeric" for column in schema.features),
+                   len(schema.target.categories), schema.rows_for(relation), epsilon, delta,
+                   relation)
+
+
+@frozen
+class Choice:
+    """A learner's registered name, and a sentence why."""
+
+    name: str
+    why: str
+
+
+def choose(facts: PublicFacts) -> Choice:
+    """The rule: boosting by Gaussian noise where there is a delta for it, else one tree.
+
+    How many rows are declared changes nothing: below 100 rows times epsilon, too, boosting is
+    the better of the two on average (the page has the figures).
+    """
+    suffix = "regressor" if facts.task == "regression" else "classifier"
+    if facts.delta == 0:
+        return Choice(f"joint-tree-{suffix}", "delta is 0, and boosting by Gaussian noise needs "
+                      "one above 0: of the learners of pure epsilon this one leads on average")
+    return Choice(f"sgbdt-{suffix}", f"delta is {facts.delta:g}, above 0: boosting leads on "
+                  "average, on small tables and on large ones")
+
+
+class _Predicts(Protocol):
+    """A fitted learner; classifiers have shares."""
+
+    def predict(self, X: object) -> np.ndarray: ...
+
+    def _shares(self, X: object) -> np.ndarray: ...
+
+
+class _Auto(PrivateLearner):
+    """Shared by classifier and regressor; see their docstrings."""
+
+    model_records = (Model, Shape, Start, Forest, Tree)
+    chosen_: str
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        schema: pl.Schema | None = None,
+        *,
+        relation: Relation = "add_remove",
+        mode: str = "private",
+        random_state: int | None = None,
+        unaccounted: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.relation = relation
+        self.mode = mode
+        self.random_state = random_state
+        self.unaccounted = unaccounted
+
+    def choice(self, schema: pl.Schema | None = None) -> Choice:
+        """Which learner a fit takes, and why; from public facts, before data exist."""
+        check_number("epsilon", self.epsilon, 0.0, 1e6)
+        check_number("delta", self.delta, 0.0, 1.0, open_low=False)
+        check_choice("mode", self.mode, ("private", "simulation"))
+        check_choice("relation", self.relation, ("add_remove", "replace_one"))
+        return choose(PublicFacts.of(self._known(schema), float(self.epsilon),
+                                     float(self.delta), self.relation))
+
+    def _made(self, name: str) -> PrivateLearner:
+        """The learner of that name with its defaults.
+
+        It asks under this one's name, which is what the ledger's policy was asked about.
+        """
+        made = KINDS[name](**self.get_params(deep=False))
+        made.info = evolve(made.info, name=self.info.name)
+        return made
+
+    def _recipe(self, schema: pl.Schema) -> Planned:
+        return self._made(self.choice(schema).name)._recipe(schema)
+
+    def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
+        """The choice and why, which costs nothing; then what the chosen learner claims."""
+        chosen = self.choice(schema)
+        first = pl.ClaimStep(f"learner: {chosen.name}", "docs/which-learner.md", None, 0.0,
+                             float(self.delta), f"chosen by public facts. {chosen.why}")
+        return (first, *self._made(chosen.name).claimed(schema))
+
+    def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        chosen = self.choice(schema)
+        made = self._made(chosen.name)
+        made._learn(data, schema)
+        for name in self._learned():  # of an earlier fit, perhaps of another learner
+            delattr(self, name)
+        self.__dict__.update({name: value for name, value in vars(made).items()
+                           if name.endswith("_")})
+        self.schema_, self.chosen_, self.why_ = schema, chosen.name, chosen.why
+
+    def _learned(self) -> list[str]:
+        """Names of what a fit leaves behind, beside what is said of features and classes."""
+        kept = ("n_features_in_", "feature_names_in_", "classes_")
+        return [name for name in vars(self) if name.endswith("_") and name not in kept]
+
+    def _fitted(self) -> _Predicts:
+        """The chosen learner with what was learned."""
+        check_is_fitted(self, "chosen_")
+        made = self._made(self.chosen_)
+        made.__dict__.update({name: value for name, value in vars(self).items()
+                           if name.endswith("_") or name in self.model_attributes})
+        return cast(_Predicts, made)
+
+    def predict(self, X: object) -> np.ndarray:
+        """What the chosen learner predicts, shape (n,). Post-processing: costs nothing."""
+        return np.asarray(self._fitted().predict(X))
+
+
+class AutoClassifier(LabelClassifier, _Auto):
+    """The learner that public facts recommend, for two or more classes.
+
+    The choice follows from public facts alone; no record is looked at and nothing is tried out, so
+    it costs nothing. The rule: docs/which-learner.md.
+
+    Args:
+        epsilon, delta: what one `fit` may cost, in nats and as a probability.
+        schema: public facts of the table; required unless a guarded Dataset is given.
+        relation: "add_remove" or "replace_one".
+        mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
+        random_state: public choices only; never noise.
+        unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
+
+    Attributes:
+        chosen_, why_: name of the learner that was fitted, and the reason.
+        receipt_: the ledger's head after the fit. ledger_, data_: not pickled.
+        All other fitted attributes are those of the chosen learner.
+    """
+
+    info = pl.LearnerInfo("auto-classifier", "the learner that public facts recommend, for "
+                          "classes", "", ("add_remove", "replace_one"), ("classification",))
+
+    def _shares(self, X: object) -> np.ndarray:
+        return np.asarray(self._fitted()._shares(X))
+
+    def predict(self, X: object) -> np.ndarray:
+        """Labels as in the schema's category list, shape (n,). Costs nothing."""
+        return np.asarray(self._fitted().predict(X))
+
+
+class AutoRegressor(RegressorMixin, _Auto):
+    """The same for a number. Parameters and attributes as in `AutoClassifier`."""
+
+    info = pl.LearnerInfo("auto-regressor", "the learner that public facts recommend, for a "
+                          "number", "", ("add_remove", "replace_one"), ("regression",))
+
+
+__all__ = ["AutoClassifier", "AutoRegressor", "Choice", "PublicFacts", "choose"]
