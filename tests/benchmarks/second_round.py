@@ -4,7 +4,8 @@
         --against gradient_clip=0.4 falling_clip=False
 
 Scores are normalised: 0 is the mean or the largest class, 1 is histogram gradient boosting without
-privacy, on the same split (the gap between them counts as .02 at least). A line a set and epsilon, and the mean of the differences over sets.
+privacy, on the same split (the gap between them counts as .02 at least). A line a set and epsilon,
+and the mean of the differences over sets.
 """
 
 from __future__ import annotations
