@@ -17,7 +17,7 @@ from sklearn.base import RegressorMixin
 import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
-from privledger_learners.boosting.leaf_values import Beliefs, LeafRule
+from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
 from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
 from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start, tree_depth
 from privledger_learners.estimator import Relation, check_choice, check_count, check_number
@@ -26,6 +26,13 @@ from privledger_learners.published import published_epsilon, sgbdt_claims
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 DEPTH_OFFSET = 1.0
+
+
+def default_clip(schema: pl.Schema) -> float:
+    """Gradient clip where none is given and none is bought; public facts only."""
+    if schema.task == "regression":
+        return 0.2
+    return 0.28 if len(schema.target.categories) == 2 else 0.4
 
 
 class _SGBDT(Boosted):
@@ -43,6 +50,7 @@ class _SGBDT(Boosted):
         learning_rate: float | None = None,
         depth: int | None = None,
         gradient_clip: float | None = None,
+        falling_clip: bool | None = None,
         start_share: float | None = None,
         count_share: float = 0.12,
         leaf_width: float | None = None,
@@ -70,6 +78,7 @@ class _SGBDT(Boosted):
         self.learning_rate = learning_rate
         self.depth = depth
         self.gradient_clip = gradient_clip
+        self.falling_clip = falling_clip
         self.start_share = start_share
         self.count_share = count_share
         self.leaf_width = leaf_width
@@ -177,8 +186,10 @@ class _SGBDT(Boosted):
         if share is None:
             share = 0.12 if regression else 0.03
         clip = self.gradient_clip
+        if self.falling_clip and not regression:
+            raise pl.InvalidValue("falling_clip", True, "False or None for classes")
         if clip is None and not regression:
-            clip = 0.4
+            clip = default_clip(schema)
         return SgbdtRule(
             trees=int(self.n_trees), start_share=float(share),
             count_share=float(self.count_share), clip=clip, regression=regression,
@@ -205,7 +216,7 @@ class _SGBDT(Boosted):
             begun = model
             if begun is None:
                 start = begin(session, paying if scope is not None else data, priced,
-                              0.2 if rule.regression else 0.4)
+                              default_clip(data.schema))
                 begun = Model.begun(data.schema, bins, start, memory=FeatureMemory.blank(
                     bins, np.random.default_rng(self.random_state)))
             return self._grow(session, paying, priced, begun, self.rollover or covers_start)
@@ -220,10 +231,11 @@ class _SGBDT(Boosted):
         assert memory is not None  # a model from a file has none, and no data to go on with
         leaves = self._leaves(paying.schema, start.n_hat / priced.noise)
         curved = leaves.loss != "squared"
+        clip = Clip(start.clip, start.n_hat * start.square, self._falls(not curved), model.left)
         rounds = Rounds(
             session, paying, priced, leaves, model, memory, model.guarded_scores(paying),
             Beliefs(curved, start.total, start.total_variance, start.variance),
-            self.splits == "adaptive")
+            self.splits == "adaptive", clip)
         return rounds.grow(self._schedule(memory, start, priced), rollover)
 
     def _leaves(self, schema: pl.Schema, signal: float) -> LeafRule:
@@ -232,6 +244,12 @@ class _SGBDT(Boosted):
             return self._leaf_rule(schema, 0.60, 0.20)
         plenty = min(max(math.log2(max(signal, 1.0)) - 9, 0.0), 2.0)
         return self._leaf_rule(schema, 0.45, 1.00 * (1 - 0.1 * plenty))
+
+    def _falls(self, regression: bool) -> bool:
+        """Whether the clip falls: by default where it is bought and leaves are posterior means."""
+        if self.falling_clip is not None:
+            return self.falling_clip
+        return regression and self.gradient_clip is None and self.leaf == "posterior"
 
     def _schedule(self, memory: FeatureMemory, start: Start,
                   priced: Priced[SgbdtRule]) -> Iterable[Tests]:
@@ -255,6 +273,10 @@ class _SGBDT(Boosted):
         check_number("stream_share", self.stream_share, 0, 1)
         check_number("regularization", self.regularization, 0, 1e12)
         check_number("numeric_weight", self.numeric_weight, 0, 1e6)
+        if self.falling_clip is not None and type(self.falling_clip) is not bool:
+            raise pl.InvalidValue("falling_clip", self.falling_clip, "True, False or None")
+        if self.falling_clip and self.leaf == "ratio":
+            raise pl.InvalidValue("falling_clip", True, "False or None with leaf='ratio'")
         filtered = self.individual_filter is not None or self.scope is not None
         if (self.extra_rounds or self.rollover) and not filtered:
             raise pl.InvalidValue("individual_filter", None,
@@ -277,6 +299,8 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         n_trees: trees the noise is calibrated for.
         learning_rate, leaf_width, depth: None for the rule.
         gradient_clip: bound on the scaled residual; None buys it with the initial score.
+        falling_clip: whether the bound falls with what the released trees leave to explain, down
+            to .32 of the first (free: the noise falls with it); None: where the bound is bought.
         start_share: part of mu squared for the initial score; None for the rule, 0 for none.
         count_share: part of a tree's mu squared for leaf counts (the paper's r1).
         sampling_rate: Poisson rate per tree; 1 is full batch, with an exact closed form.
@@ -308,7 +332,8 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
     """Differentially private gradient boosting for two or more classes.
 
     The classes are the schema's category list, never those that occur. Parameters as in
-    `SGBDTRegressor`; `gradient_clip` bounds |y - p|, or the L2 norm of the softmax gradient.
+    `SGBDTRegressor`; `gradient_clip` bounds |y - p| (.28), or the L2 norm of the softmax
+    gradient (.4). `falling_clip` is for squared residuals: it has no use here.
     """
 
     info = pl.LearnerInfo("sgbdt-classifier", "gradient boosting on noisy leaf sums, for classes",

@@ -108,6 +108,20 @@ def test_a_sampled_round_costs_its_amplified_price(open_ledger, rate):
     assert spent[3] == 0 and rounds.tolist() == [1, 1, 1, 1]
 
 
+def test_under_a_filter_a_sample_serves_one_release(open_ledger):
+    """Its price is that of a fresh draw: a second look at the same draw is refused, uncharged."""
+    ledger = open_ledger(filter="rdp", order=6.0)
+    data = ledger.protect({"x": np.ones(50)}, ONE)
+    node = pl.IndividualFilter("renyi", 0.5, 6.0)
+    with ledger.request(node, data) as session:
+        once = session.filtered(node).poisson(0.5)
+        session.release(NOISE, once.sum("x"))
+        with pytest.raises(pl.NotGranted, match="serves one release"):
+            session.release(NOISE, once.count())
+        session.release(NOISE, session.filtered(node).poisson(0.5).sum("x"))
+    assert set(vector(ledger, session)[1].tolist()) == {2}
+
+
 def test_membership_is_drawn_after_the_filter(open_ledger):
     """Every record that can pay is charged, in the sample or not: the charge tells nothing."""
     ledger = open_ledger(filter="rdp", order=6.0)

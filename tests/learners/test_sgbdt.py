@@ -121,6 +121,7 @@ def test_a_second_fit_is_refused_and_reads_nothing():
     {"individual_filter": "gdp", "extra_rounds": 10, "rollover": True},
     {"individual_filter": "gdp", "extra_rounds": 10}, {"relation": "replace_one"},
     {"individual_filter": "renyi", "sampling_rate": 0.3, "extra_rounds": 10},
+    {"falling_clip": True, "individual_filter": "gdp"}, {"falling_clip": False},
     {"start_share": 0.0, "gradient_clip": 0.3}, {"depth": 1}, {"n_trees": 1},
 ])
 def test_every_option_stays_inside_its_budget(options):
@@ -139,6 +140,7 @@ def test_every_option_stays_inside_its_budget(options):
     ("count_share", 0.0), ("count_share", 1.0), ("sampling_rate", 0.0), ("sampling_rate", 1.1),
     ("gradient_clip", float("nan")), ("learning_rate", -0.1), ("depth", 0), ("splits", "best"),
     ("individual_filter", "rdp"), ("extra_rounds", 3), ("relation", "swap"), ("mode", "debug"),
+    ("falling_clip", 1), ("falling_clip", "yes"),
 ])
 def test_impossible_parameters_are_refused_before_anything_is_read(name, value):
     X, y = table()

@@ -268,5 +268,5 @@ class Rounds:
         held = np.maximum(expected + weight * (H - expected), 0.02 * expected)
         unsure = np.full(len(held), (1 - weight) * expected**2)
         values = leaves.posterior(leaves.most_mass * held, leaves.most_mass**2 * unsure, S,
-                                  clip=clip, sd_s=deviation(nodes[1], clip))
+                                  clip=clip, sd_s=deviation(nodes[1], clip)).values
         return np.asarray(np.clip(values, -bound, bound))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
 from attrs import define, frozen
 
 DRIFT = 0.03  # of the total mass, from tree to tree, as a share of it
+LEAST_LEFT = 0.1  # of the squared residuals, for the clip
 UNCLIPPED = 0.80  # share of records whose gradient is within the clip
+
 
 @lru_cache(maxsize=256)
 def _correlation(size: int, correlation: float) -> tuple[np.ndarray, np.ndarray]:
@@ -51,22 +54,39 @@ class LeafRule:
         return 0.25 * clip * clip if self.loss == "squared" else 1.0
 
     def posterior(self, mass: np.ndarray, unsure: np.ndarray, S: np.ndarray, *, clip: float,
-                  sd_s: float, correlation: float = 0.0) -> np.ndarray:
+                  sd_s: float, correlation: float = 0.0, scale: float | None = None) -> Posterior:
         """Posterior means of leaf values; see `posterior_values`.
 
         Args:
             mass, unsure: hessian mass of each leaf and its variance, shape (leaves,).
             correlation: of neighbouring leaves, where they have an order.
+            scale: what the prior's width is a share of, under squared loss; None for the clip.
         """
-        tau = self.width * clip if self.loss == "squared" else self.width
+        tau = self.width
+        if self.loss == "squared":
+            tau *= clip if scale is None else scale
         return posterior_values(mass, unsure, S, sd_s=sd_s, tau=tau, rate=self.rate,
                                 extra=self.spread(clip), correlation=correlation)
+
+
+@frozen(eq=False)
+class Posterior:
+    """What a tree's noisy sums say of its leaves.
+
+    Attributes:
+        values: leaf values, shape as S.
+        trace: sum over the leaves of how much a value moves with its own sum. Times the noise's
+            variance it is what noise alone adds, on average, to the sum of value times S.
+    """
+
+    values: np.ndarray
+    trace: float
 
 
 def posterior_values(
     mass: np.ndarray, unsure: np.ndarray, S: np.ndarray, *, sd_s: float, tau: float,
     rate: float, extra: float, correlation: float,
-) -> np.ndarray:
+) -> Posterior:
     """Posterior mean of leaf values v, times the learning rate.
 
     Model: S = a v + noise, a of mean `mass` and variance `unsure`, noise variance
@@ -77,7 +97,7 @@ def posterior_values(
         mass, unsure: shape (leaves,). S: shape (leaves,) or (leaves, classes).
 
     Returns:
-        Same shape as S, clipped to twice rate * tau.
+        Values clipped to twice rate * tau; the trace is that of values that are not.
     """
     a = mass
     ridge = (sd_s**2 + extra * a) / tau**2 + unsure
@@ -85,12 +105,14 @@ def posterior_values(
         R, places = _correlation(len(a), correlation)
         system = a[:, None] * R * a
         system[places, places] += ridge
-        solved = np.linalg.solve(system, S)
-        values = R @ (a[:, None] * solved if S.ndim == 2 else a * solved)
+        inverse = a[:, None] * np.linalg.inv(system)
+        values, trace = R @ (inverse @ S), float((R * inverse).sum())
     else:
         weight = a / (a * a + ridge)
         values = weight[:, None] * S if S.ndim == 2 else weight * S
-    return np.asarray(np.clip(rate * values, -2 * rate * tau, 2 * rate * tau))
+        trace = float(weight.sum())
+    most = 2 * rate * tau
+    return Posterior(np.clip(rate * values, -most, most), rate * trace)
 
 
 def ratio_values(H: np.ndarray, S: np.ndarray, *, rate: float, regularization: float,
@@ -99,6 +121,43 @@ def ratio_values(H: np.ndarray, S: np.ndarray, *, rate: float, regularization: f
     weight = rate / np.maximum(regularization, H)
     values = weight[:, None] * S if S.ndim == 2 else weight * S
     return np.asarray(np.clip(values, -rate * clip, rate * clip))
+
+
+@define
+class Clip:
+    """The gradient clip: it falls as what is left to explain falls. Public before each round.
+
+    Every bound follows from values released before its round, and the noise is scaled to it, so
+    a round costs what it costs with a fixed one (docs/proofs/gaussian.md).
+
+    Attributes:
+        first: of the first tree. left: share of the squared residuals that is not explained yet.
+        squares: sum of squared residuals at the start, estimated. falls: else it stays.
+    """
+
+    first: float
+    squares: float
+    falls: bool
+    left: float = 1.0
+
+    @property
+    def now(self) -> float:
+        """Bound of the coming round: at least `LEAST_LEFT` ** .5 of the first, at most all."""
+        if not self.falls:
+            return self.first
+        return self.first * math.sqrt(min(max(self.left, LEAST_LEFT), 1.0))
+
+    def follow(self, mass: np.ndarray, S: np.ndarray, found: Posterior, sd_s: float) -> None:
+        """What a tree explains: 2 sum v S - sum mass v^2, less what its noise explains.
+
+        Args:
+            mass: shape (leaves,). S: shape (leaves,), of standard deviation `sd_s` each.
+        """
+        if not self.falls:
+            return
+        v = found.values
+        gain = 2 * (float(v @ S) - sd_s**2 * found.trace) - float(mass @ (v * v))
+        self.left = min(self.left - gain / self.squares, 1.0)
 
 
 @define

@@ -16,7 +16,7 @@ from attrs import define, frozen
 
 import privledger as pl
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
-from privledger_learners.boosting.leaf_values import Beliefs, LeafRule
+from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
 from privledger_learners.boosting.sum_of_trees import (
     RESIDUAL_EDGES,
     Model,
@@ -25,6 +25,7 @@ from privledger_learners.boosting.sum_of_trees import (
     class_prior,
     class_scores,
     mean_estimate,
+    mean_square,
     regression_clip,
     scaling,
     score_width,
@@ -156,7 +157,7 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced[Sgbd
     unit = nodes[0].noise_multiplier
     n_hat, mean, variance = mean_estimate(float(count), float(total), unit * math.sqrt(3),
                                           unit * math.sqrt(1.5))
-    clip = priced.rule.clip
+    clip, square = priced.rule.clip, 0.1
     if clip is None:
         score = data.score("squared", [mean], center=center, scale=scale)
         cells = pl.questions.ResidualCells(score, RESIDUAL_EDGES)
@@ -164,7 +165,8 @@ def _begin_regression(session: pl.Session, data: pl.Dataset, priced: Priced[Sgbd
                                                          "residuals"))
         clip = regression_clip(histogram, nodes[1].noise_multiplier, n_hat, 1 / priced.noise,
                                CLIP_FACTOR)
-    return Start(np.array([mean]), max(n_hat, 20.0), clip, variance, n_hat, 3 * unit**2)
+        square = mean_square(histogram)
+    return Start(np.array([mean]), max(n_hat, 20.0), clip, variance, n_hat, 3 * unit**2, square)
 
 
 @define(eq=False)
@@ -175,6 +177,7 @@ class Rounds:
         data: the handle that pays, filtered or not. memory: which tests come next.
         score: of the guarded rows under the model so far.
         adaptive: tests follow from what was released, else uniform as in the paper.
+        clip: bound of each round's gradients.
     """
 
     session: pl.Session
@@ -186,6 +189,7 @@ class Rounds:
     score: pl.questions.Score
     beliefs: Beliefs
     adaptive: bool
+    clip: Clip
 
     def grow(self, schedule: Iterable[Tests], rollover: bool) -> Model:
         """All trees of the schedule, one after another: the tests of one may follow from the last.
@@ -196,6 +200,7 @@ class Rounds:
         rounds = self.priced.rule.trees + self.priced.rule.extra_rounds
         for number, (tests, leaves) in enumerate(schedule):
             self.one(tests, leaves, rounds - number if rollover else 0)
+        self.model.left = self.clip.left
         return self.model
 
     def one(self, tests: list[pl.questions.Test], leaves: int, rollover: int) -> None:
@@ -208,7 +213,7 @@ class Rounds:
         H, S, sd_h, sd_s = self._ask(cells, rollover)
         alone = len(tests) == 1 and self.adaptive
         if self.leaves.ratio:
-            values = self.leaves.divided(H, S, self.model.start.clip)
+            values = self.leaves.divided(H, S, self.clip.now)
         else:
             values, S = self._posterior(tests, H, S, sd_h, sd_s, alone)
         self.score.add(cells, values)
@@ -222,7 +227,7 @@ class Rounds:
         rule = self.priced.rule
         node = rule.tree_node(self.priced.noise)
         handle = self.data if rule.sampling_rate == 1 else self.data.poisson(rule.sampling_rate)
-        clip, rate = self.model.start.clip, rule.sampling_rate
+        clip, rate = self.clip.now, rule.sampling_rate
         gradient = self.score.gradient(clip)
         unit = node.noise_multiplier / rate
         if rule.static_noise:
@@ -242,7 +247,7 @@ class Rounds:
     def _posterior(self, tests: list[pl.questions.Test], H: np.ndarray, S: np.ndarray, sd_h: float,
                    sd_s: float, alone: bool) -> tuple[np.ndarray, np.ndarray]:
         """Leaf values, and S without the shift of the intercept."""
-        leaves, beliefs, clip = self.leaves, self.beliefs, self.model.start.clip
+        leaves, beliefs, clip = self.leaves, self.beliefs, self.clip.now
         beliefs.follow_total(H, sd_h)
         mass, unsure = self.memory.mass(tests, H, beliefs.total, sd_h, alone=alone)
         mass, unsure = leaves.most_mass * mass, leaves.most_mass**2 * unsure
@@ -251,6 +256,7 @@ class Rounds:
             shift = beliefs.follow_intercept(mass, unsure, S, sd_s, leaves.spread(clip))
             S = S - mass * shift
         ordered = alone and not self.memory.features[tests[0].feature].categorical
-        values = leaves.posterior(mass, unsure, S, clip=clip, sd_s=sd_s,
-                                  correlation=NEIGHBOUR if ordered else 0.0)
-        return values + shift, S
+        found = leaves.posterior(mass, unsure, S, clip=clip, sd_s=sd_s, scale=self.clip.first,
+                                 correlation=NEIGHBOUR if ordered else 0.0)
+        self.clip.follow(mass, S, found, sd_s)
+        return found.values + shift, S

@@ -53,6 +53,7 @@ class Start:
         clip: gradient clip.
         variance: of the starting mean (regression), on the scaled target.
         total: estimated hessian mass of all records at the start, and its variance.
+        square: estimated mean square of the residuals (regression), on the scaled target.
     """
 
     score: np.ndarray
@@ -61,6 +62,7 @@ class Start:
     variance: float = 0.0
     total: float = 0.0
     total_variance: float = 0.0
+    square: float = 0.1
 
 
 @define(eq=False)
@@ -74,6 +76,7 @@ class Model:
         shape: trees and depth that ran, where released values decided; else None.
         memory: what released answers taught about the features, for more trees; None in a
             model that was read from a file.
+        left: share of the squared residuals that the trees leave, as far as is known, for more.
     """
 
     loss: str
@@ -84,6 +87,7 @@ class Model:
     trees: list[tuple[Cells, np.ndarray]] = field(factory=list)
     shape: Shape | None = None
     memory: FeatureMemory | None = field(default=None, metadata={"model": False})
+    left: float = field(default=1.0, metadata={"model": False})
 
     @classmethod
     def begun(cls, schema: pl.Schema, bins: pl.questions.Bins, start: Start, **held: Any) -> Model:
@@ -176,6 +180,14 @@ def regression_clip(histogram: np.ndarray, sd: float, n_hat: float, mu: float,
     weight = min(max((math.log2(max(n_hat * mu, 1.0)) - 8) / 5, 0.0), 1.0)
     clip = factor * quantile ** (1 - weight) * max(spread, quantile) ** weight
     return min(max(float(clip), 0.01), 1.0)
+
+
+def mean_square(histogram: np.ndarray) -> float:
+    """Mean of (y - f0)^2 by the noisy histogram of |y - f0|, each at the middle of its bin."""
+    edges = np.array([0.0, *RESIDUAL_EDGES, 2.0])
+    positive = np.maximum(histogram, 0)
+    middles = (edges[:-1] + edges[1:]) / 2
+    return max(float(positive @ middles**2) / max(float(positive.sum()), 1e-9), 1e-4)
 
 
 def class_prior(histogram: np.ndarray, sd: float) -> np.ndarray:
