@@ -46,10 +46,19 @@ def test_epsilon_holds_with_other_parameters(learner):
     CHECKS["epsilon-holds"](learner)
 
 
-@parametrize_with_sklearn_checks([
-    kind(epsilon=1000.0, depth=7, mode="simulation", random_state=0)
-    for kind in FORESTS + NUMBERS])
+def simulated(*kinds):
+    return [kind(epsilon=100.0, n_trees=2, depth=2, mode="simulation", random_state=0)
+            for kind in kinds]
+
+
+@parametrize_with_sklearn_checks(simulated(RDTClassifier, DPERTRegressor))
 def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_sklearn_checks(simulated(*FORESTS, *NUMBERS))
+def test_scikit_learns_own_checks_of_all(estimator, check):
     check(estimator)
 
 
@@ -131,7 +140,7 @@ def test_a_tree_of_coins_tests_inside_its_boxes_and_every_box_holds_a_value():
         assert tree.open.any(axis=1).all()
 
 
-@pytest.mark.parametrize("kind", FORESTS + NUMBERS)
+@pytest.mark.parametrize("kind", [RDTClassifier, DPERTRegressor])
 @pytest.mark.parametrize("name", ["epsilon", "delta", "n_trees", "depth", "max_depth",
                                   "numeric_bins"])
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, math.nan, math.inf, True, "1", [1.0], 10**400])

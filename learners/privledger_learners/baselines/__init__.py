@@ -1,1 +1,1 @@
-"""The private systems that the papers compare themselves with, repaired where print is not sound."""
+"""Systems that the papers compare themselves with, repaired where print is not sound."""

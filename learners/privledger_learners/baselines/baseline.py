@@ -1,9 +1,10 @@
-"""The frame of a baseline that grows a forest: parameters, checks, and what print is refused for."""
+"""The frame of a baseline that grows a forest: parameters, checks, what print is refused for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from attrs import evolve
 
@@ -95,6 +96,13 @@ class Baseline(TreeLearner):
             lambda sound: self._printed(schema, sound))
         return evolve(recipe, factor=scale_within(recipe.plan_at, float(self.epsilon),
                                                   float(self.delta), self.relation))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for own in (tags.classifier_tags, tags.regressor_tags):
+            if own is not None:
+                own.poor_score = True  # tests by chance, or on five bins: no fault of the noise
+        return tags
 
     def _check(self) -> None:
         check_common(self)
