@@ -72,7 +72,7 @@ def impurity_fall(impurity: Callable[[Floats], Floats]) -> Callable[[Sums, Sums]
 
 
 def _shares(counts: Sums, sizes: Sums) -> Floats:
-    return counts / np.maximum(sizes, 1)  # type: ignore[no-any-return]
+    return counts / np.maximum(sizes, 1)
 
 
 def gini(shares: Floats) -> Floats:
@@ -89,7 +89,7 @@ def entropy(shares: Floats) -> Floats:
 
 def across(table: NDArray[Any]) -> NDArray[Any]:
     """Sums over the first axis, one row after another: quicker than `sum` for a few rows."""
-    found = table[0].copy()
+    found: NDArray[Any] = table[0].copy()
     for row in table[1:]:
         found += row
     return found

@@ -228,7 +228,7 @@ def sorted_together(features: list[int], node: Ints, values: Ints,
     upto = statistics.totals(order % max(len(node), 1), np.append(starts, len(order)))
     sums = np.diff(upto, axis=0)
     edges = np.searchsorted(keys, np.arange(len(features) + 1, dtype=np.int64) << 48)
-    keys &= (1 << 48) - 1
+    keys = np.bitwise_and(keys, (1 << 48) - 1)
     for place, feature in enumerate(features):
         own = slice(edges[place], edges[place + 1])
         yield Tally(feature, keys[own], sums[own])
