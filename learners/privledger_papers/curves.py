@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from attrs import frozen
 
@@ -36,7 +35,7 @@ class Figure:
     systems: tuple[str, ...]
     metrics: tuple[str, ...]
     epsilon: float | None = None
-    options: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, float], ...] = ()
 
     def cells(self) -> tuple[Cell, ...]:
         """A cell without a printed number for every point."""

@@ -29,7 +29,8 @@ class Protocol:
 
 PROTOCOLS = {
     "000": Protocol(10), "001": Protocol(50), "001.T2": Protocol(50, labelled=0.2),
-    "002": Protocol(100, folds=0), "002.T1": Protocol(1, folds=0), "003": Protocol(100, folds=5, delta=5e-8),
+    "002": Protocol(100, folds=0), "002.T1": Protocol(1, folds=0),
+    "003": Protocol(100, folds=5, delta=5e-8),
     "004": Protocol(100, folds=10),
 }
 """By table, else by paper."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from attrs import field, frozen
 
@@ -55,7 +54,7 @@ class Cell:
     value: float | None
     spread: float | None
     kind: str
-    options: dict[str, Any] = field(factory=dict, hash=False)
+    options: dict[str, float] = field(factory=dict, hash=False)
 
     @property
     def table(self) -> str:

@@ -7,6 +7,7 @@ no price holds for is refused, with the finding that says why.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,12 @@ from privledger_papers.published_cells import Cell
 from privledger_papers.scores import RANKED
 from privledger_papers.tasks import Features, Table
 
-SGBDT_LITERAL: dict[str, Any] = {
+Options = Mapping[str, Any]
+EMPTY: Options = {}
+SGBDT_LITERAL: Options = {
     "n_trees": 100, "sampling_rate": 0.1, "splits": "random", "leaf": "ratio", "count_share": 0.1,
     "gradient_clip": 0.3, "depth": 3, "regularization": 20.0, "learning_rate": 0.05}
-DPBOOST_LITERAL: dict[str, Any] = {
+DPBOOST_LITERAL: Options = {
     "parts": 10, "n_trees": 10, "depth": 3, "gradient_filtering": True, "geometric": "leaves",
     "leaf": "ratio", "regularization": 10.0}
 MOST = 1e6  # an infinite budget, as far as a ledger has one
@@ -87,20 +90,20 @@ def _ensemble(setting: str) -> Maker:
     return make
 
 
-def _sgbdt(note: str = "", arriving: bool = False, **options: Any) -> Maker:
+def _sgbdt(options: Options = EMPTY, note: str = "", *, arriving: bool = False) -> Maker:
     def make(cell: Cell, table: Table) -> Form:
         kind = SGBDTRegressor if table.regression else SGBDTClassifier
         return Form(kind(cell.budget, protocol_of(cell).delta, table.schema, unaccounted=True,
-                         **(SGBDT_LITERAL | options)), True, note, arriving=arriving)
+                         **{**SGBDT_LITERAL, **options}), True, note, arriving=arriving)
     return make
 
 
-def _dpboost(arriving: bool = False, **options: Any) -> Maker:
+def _dpboost(options: Options = EMPTY, *, arriving: bool = False) -> Maker:
     def make(cell: Cell, table: Table) -> Form:
         kind = DPBoostRegressor if table.regression else DPBoostClassifier
         note = "late records are left out: it cannot take them" if arriving else ""
         return Form(kind(cell.budget, protocol_of(cell).delta, table.schema, unaccounted=True,
-                         **(DPBOOST_LITERAL | options)), True, note)
+                         **{**DPBOOST_LITERAL, **options}), True, note)
     return make
 
 
@@ -115,7 +118,7 @@ def _multinomial(trees: int) -> Maker:
     """B1 and B2 for every split, B3 for the leaves of a tree; all trees add up."""
     def make(cell: Cell, table: Table) -> Form:
         depth, b1, b2 = 10, float(cell.options["B1"]), float(cell.options["B2"])
-        infinite = cell.options["B3"] == "infinite"
+        infinite = "B3" not in cell.options
         b3 = 0.99 * MOST / trees - depth * (b1 + b2) if infinite else float(cell.options["B3"])
         total = trees * (depth * (b1 + b2) + b3)
         return Form(MultinomialForestClassifier(
@@ -155,20 +158,20 @@ def _not_here(cell: Cell, table: Table) -> Refused:
     return Refused("not built")
 
 
-IRF: dict[str, Any] = {"individual_filter": "renyi", "extra_rounds": 100}
+IRF: Options = {"individual_filter": "renyi", "extra_rounds": 100}
 SYSTEMS: dict[tuple[str, str], Maker] = {
     ("000", "DiPriMe"): _diprime("base"), ("000", "DiPriMeExp"): _diprime("exp"),
     ("000", "DiPriMeFlip"): _diprime("flip"),
     ("001", "SPE"): _ensemble("spe"), ("001", "SSPE-1"): _ensemble("sspe1"),
     ("001", "SSPE-2"): _ensemble("sspe2"), ("001", "PTE"): _ensemble("pte"),
     ("002", "DP-SIS"): _chosen(DPSIS), ("002", "two-stage"): _chosen(DPSISTwoStage),
-    ("003", "DPBoost no GDF"): _dpboost(gradient_filtering=False),
+    ("003", "DPBoost no GDF"): _dpboost({"gradient_filtering": False}),
     ("003", "S-GBDT"): _sgbdt(), ("003", "S-GBDT DLNS"): _sgbdt(),
-    ("003", "S-GBDT SLN"): _sgbdt("static noise needs posterior leaves", static_noise=True,
-                                  leaf="posterior"),
-    ("003", "S-GBDT IRF"): _sgbdt(**IRF), ("003", "S-GBDT no IRF"): _sgbdt(),
-    ("003", "S-GBDT IRF, late records"): _sgbdt(arriving=True, sampling_rate=1.0),
-    ("003", "S-GBDT no IRF, late records"): _sgbdt("late records are left out"),
+    ("003", "S-GBDT SLN"): _sgbdt({"static_noise": True, "leaf": "posterior"},
+                                  "static noise needs posterior leaves"),
+    ("003", "S-GBDT IRF"): _sgbdt(IRF), ("003", "S-GBDT no IRF"): _sgbdt(),
+    ("003", "S-GBDT IRF, late records"): _sgbdt({"sampling_rate": 1.0}, arriving=True),
+    ("003", "S-GBDT no IRF, late records"): _sgbdt(note="late records are left out"),
     ("003", "DPBoost"): _dpboost(), ("003", "DPBoost, late records"): _dpboost(arriving=True),
     ("004", "MRF"): _multinomial(100), ("004", "MRF, single tree"): _multinomial(1),
 }
