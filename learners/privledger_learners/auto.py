@@ -86,9 +86,11 @@ def choose(facts: PublicFacts) -> Choice:
 class _Predicts(Protocol):
     """A fitted learner; classifiers have shares."""
 
-    def predict(self, X: object) -> np.ndarray: ...
+    def predict(self, X: object) -> np.ndarray:
+        """Labels or numbers of every row, shape (n,)."""
 
-    def _shares(self, X: object) -> np.ndarray: ...
+    def _shares(self, X: object) -> np.ndarray:
+        """Class shares of every row, shape (n, classes)."""
 
 
 class _Auto(PrivateLearner):

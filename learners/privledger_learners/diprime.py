@@ -58,6 +58,7 @@ class DiprimeRecipe:
         depth: fixed, or None: from the number of rows.
         rows: a number of rows that may be used: expected, or public under replace_one.
         bins: how finely features are cut.
+        published: whether a paper's arithmetic stands beside the sound one.
     """
 
     schema: pl.Schema
@@ -79,6 +80,7 @@ class DiprimeRecipe:
     rows: int | None
     bins: BinRule
     smoothing: float
+    published: bool = True
     factor: float = 1.0
 
     @property
@@ -184,6 +186,11 @@ class DiprimeRecipe:
     def claimed(self) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the cost of its own steps and of what runs here."""
         features = len(self.schema.features)
+        if not self.published:
+            return (pl.ClaimStep(
+                "everything", "not from a paper", None,
+                pl.epsilon(self.plan, self.delta, self.relation), self.delta,
+                "levels and leaves add up; leaves of one level are disjoint"),)
         return diprime_claims(
             structure=self.factor * self.structure, leaves=self.factor * self.leaves,
             trees=self.trees, partitioned=self.partitioned, variant=self.variant,
@@ -194,7 +201,13 @@ class DiprimeRecipe:
 
 
 class _DiPriMe:
-    """Shared by classifier and regressor; see their docstrings."""
+    """Shared by classifier and regressor; see their docstrings.
+
+    Attributes:
+        share_name: what the parameter `split_share` is called. published: as of the recipe.
+    """
+
+    share_name, published = "split_share", True
 
     def __init__(
         self,
@@ -263,7 +276,7 @@ class _DiPriMe:
             self.candidates, self.level_ratio, self.depth, self.max_depth, per_leaf,
             rows, bin_rule(schema, self.numeric_bins, self.bins_share,
                            float(self.epsilon) * (1.0 - count - quantiles), self.relation),
-            self.smoothing)
+            self.smoothing, self.published)
         factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
                               self.relation)
         return evolve(recipe, factor=factor)
@@ -279,7 +292,7 @@ class _DiPriMe:
         check_depth(self.depth)
         check_count("max_depth", self.max_depth, 1, 14)
         if self.split_share is not None:
-            check_number("split_share", self.split_share, 0.0, 0.99)
+            check_number(self.share_name, self.split_share, 0.0, 0.99)
         check_number("attribute_share", self.attribute_share, 0.0, 0.99)
         check_number("level_ratio", self.level_ratio, 0.5, 2.0)
         check_number("count_share", self.count_share, 0.0, 0.4)

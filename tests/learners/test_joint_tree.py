@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from privledger_learners import JointTreeClassifier, JointTreeRegressor
+from privledger_learners import DiPriMeForestClassifier, JointTreeClassifier, JointTreeRegressor
 from privledger_learners.trees.grow import levels_of, quantile_edges, smoothed_shares
 
 import privledger as pl
@@ -79,9 +79,31 @@ def test_the_plan_costs_epsilon(rings, rows, relation):
     learner = JointTreeClassifier(epsilon=0.7, schema=schema, relation=relation)
     cost = pl.epsilon(learner.plan(), 0.0, relation)
     assert 0.7 * (1 - 1e-6) <= cost <= 0.7
-    assert isinstance(learner.plan().nodes[-2], pl.nodes.OneOf) == (rows is None)
+    # Levels and leaves are one member: DiPriMe's plan, whose trees may be many.
+    assert isinstance(learner.plan().nodes[-1], pl.nodes.OneOf) == (rows is None)
     (claim,) = learner.claimed()
     assert claim.sound == cost
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("rows", [None, 4000, 10**6])
+def test_it_is_the_joint_form_of_diprime(rings, rows, relation):
+    """One implementation: the same plan, and of the same noise the same model."""
+    schema = pl.Schema("rings", rings[0].columns, expected_rows=rows,
+                       expected_rows_provenance=None if rows is None else "declared")
+    options = {"epsilon": 0.7, "schema": schema, "relation": relation, "mode": "simulation",
+               "random_state": 2}
+    one, other = JointTreeClassifier(**options), DiPriMeForestClassifier(**options)
+    assert one.plan() == other.plan()
+    X, y = rings[1], rings[2]
+    np.testing.assert_array_equal(one.fit(X, y).predict_proba(X), other.fit(X, y).predict_proba(X))
+    assert one.claimed() != other.claimed() and one.claimed()[-1].sound == other.claimed()[-1].sound
+
+
+@pytest.mark.parametrize("kind", [JointTreeRegressor, JointTreeClassifier])
+def test_a_wrong_share_is_named_as_it_is_called(kind, rings):
+    with pytest.raises(pl.InvalidValue, match="structure_share"):
+        kind(structure_share=1.0, schema=rings[0])._check()
 
 
 def test_ledger_of_one_fit_refuses_the_second(rings):
