@@ -14,8 +14,7 @@ import privledger
 
 TESTS = Path(__file__).parent
 # Where they are imported from, installed or not.
-ROOTS = tuple(Path(package.__file__).parent for package in
-              (privledger, privledger_learners, privledger_papers)) + (TESTS,)
+ROOTS = (*tuple(Path(package.__file__).parent for package in (privledger, privledger_learners, privledger_papers)), TESTS)
 
 
 def _module(root: Path, path: Path) -> str:
