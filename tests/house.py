@@ -14,7 +14,8 @@ import privledger
 
 TESTS = Path(__file__).parent
 # Where they are imported from, installed or not.
-ROOTS = (*tuple(Path(package.__file__).parent for package in (privledger, privledger_learners, privledger_papers)), TESTS)
+PACKAGES = (privledger, privledger_learners, privledger_papers)
+ROOTS = (*(Path(package.__file__).parent for package in PACKAGES), TESTS)
 
 
 def _module(root: Path, path: Path) -> str:

@@ -38,10 +38,11 @@ class Figure:
     options: tuple[tuple[str, float], ...] = ()
 
     def cells(self) -> tuple[Cell, ...]:
-        """A cell without a printed number for every point."""
+        """A cell without a printed number for every point; what has no budget is one along it."""
         paper, _, where = self.name.partition(".")
-        return tuple(self._cell(paper, where, system, metric, x)
-                     for metric in self.metrics for system in self.systems for x in self.at)
+        found = (self._cell(paper, where, system, metric, x)
+                 for metric in self.metrics for system in self.systems for x in self.at)
+        return tuple({cell.key: cell for cell in found}.values())
 
     def _cell(self, paper: str, where: str, system: str, metric: str, x: float) -> Cell:
         private = system not in NOT_PRIVATE
