@@ -131,7 +131,7 @@ def test_a_form_is_something_to_fit_or_says_why_not(folder, cell):
         plan = found.learner.plan(table.schema)
         import privledger as pl
 
-        relation = "replace_label" if isinstance(plan, pl.LabelOnly) else "add_remove"
+        relation = "replace_label" if isinstance(plan, pl.nodes.LabelOnly) else "add_remove"
         assert pl.epsilon(plan, 0.0, relation=relation) <= cell.epsilon * (1 + 1e-9)
     usual = default(cell, table)
     assert (usual is None) == (cell.epsilon is None)
