@@ -8,7 +8,7 @@ from privledger_learners.baselines.max_tree import MaxTreeClassifier
 from privledger_learners.baselines.rdt import RDTClassifier
 from privledger_learners.baselines.srt import SRTClassifier
 from privledger_learners.baselines.ssrdt import SSRDTClassifier
-from privledger_learners.baselines.top import TOPClassifier
+from privledger_learners.baselines.neighbour_line import TOPClassifier
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
