@@ -5,10 +5,10 @@ from privledger_learners.baselines.dp_df import DPDFClassifier
 from privledger_learners.baselines.dp_ert import DPERTClassifier, DPERTRegressor
 from privledger_learners.baselines.dp_rf import DPRFClassifier, DPRFRegressor
 from privledger_learners.baselines.max_tree import MaxTreeClassifier
+from privledger_learners.baselines.neighbour_line import TOPClassifier
 from privledger_learners.baselines.rdt import RDTClassifier
 from privledger_learners.baselines.srt import SRTClassifier
 from privledger_learners.baselines.ssrdt import SSRDTClassifier
-from privledger_learners.baselines.neighbour_line import TOPClassifier
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
