@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
         recipe = self._recipe(self._known(schema))
         return self._printed(pl.epsilon(recipe.plan, 0.0, RELATION))
 
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> Self:
+    def fit(self, X: object, y: object = None, X_unlabelled: object = None) -> Self:
         """Train under a grant.
 
         Args:

@@ -6,8 +6,6 @@ docs/papers/baselines.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from attrs import frozen
 from sklearn.linear_model import LogisticRegression
@@ -107,7 +105,7 @@ class TOPClassifier(LabelBaseline):
         rows, codes = np.nonzero(soft > LEAST_SHARE)
         self.line_ = _line(table[rows], codes, soft[rows, codes], soft.shape[1])
 
-    def _shares(self, X: Any) -> np.ndarray:
+    def _shares(self, X: object) -> np.ndarray:
         check_is_fitted(self, "line_")
         note_features(self, X, fitting=False)
         return self.line_.shares(numbers(pl.encode_features(X, self.schema_, strict=False),

@@ -5,8 +5,6 @@ Jagannathan, Monteleoni, Pillaipakkamnatt 2013; recalled, not re-read: docs/pape
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -104,7 +102,7 @@ class SSRDTClassifier(LabelBaseline):
         half = max(len(data.schema.features) // 2, 1)
         return min(half, fair_depth(float(rows), 1.0, PER_LEAF, DEEPEST))
 
-    def _shares(self, X: Any) -> np.ndarray:
+    def _shares(self, X: object) -> np.ndarray:
         check_is_fitted(self, "forest_")
         note_features(self, X, fitting=False)
         return self.forest_.values(pl.encode_features(X, self.schema_, strict=False))
