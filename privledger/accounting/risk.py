@@ -136,7 +136,7 @@ def pure_tradeoff(epsilon: float, delta: float = 0.0) -> Tradeoff:
     """Of (epsilon, delta)-DP, with nothing else known.
 
     >>> round(pure_tradeoff(1.0).hits(0.01), 4), round(pure_tradeoff(1.0).advantage, 4)
-    (0.0272, 0.4622)
+    (0.0272, 0.4621)
     """
     pure, lost = non_negative("epsilon", epsilon), probability("delta", delta, zero=True, one=True)
     words = f"epsilon {pure:.4g}" + (f", delta {lost:.4g}" if lost else "")

@@ -102,7 +102,7 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
     value = found.as_dict() | {"node": label(node), "words": words, "vouched": _vouched(node),
                                "risk": told.as_dict()}
     emit(format_, value if receipt is None else value | {"receipt": receipt},
-         lambda out: render(out, found, [*told.sentences, *words, *_vouched(node)]))
+         lambda out: render(out, found, [told.sentences[0], *words, *_vouched(node)]))
 
 
 def _granted(state: State, name: str) -> tuple[Node, list[str]]:

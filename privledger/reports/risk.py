@@ -7,7 +7,6 @@ Every bound is rounded up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +17,7 @@ from privledger.errors import InvalidValue
 from privledger.graph import Node, cost_of
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
-from privledger.numerals import many
+from privledger.numerals import in_100, many
 from privledger.reports.outline import leaves
 from privledger.rounding import exact, probability, up
 
@@ -123,21 +122,6 @@ class Risk:
                        for one in self.priors],
             "words": list(self.sentences),
         }
-
-
-def in_100(share: float, digits: int = 2) -> str:
-    """A share as so many of 100, rounded up; two digits beside the leading ones.
-
-    >>> in_100(0.01832), in_100(0.5471), in_100(0.9991), in_100(1.0)
-    ('1.9', '55', '99.91', '100')
-    """
-    if share >= 1:
-        return "100"
-    value = Decimal(share) * 100
-    near = value > 99  # towards certainty the distance to 100 is what counts
-    more = max(0, 1 - (100 - value).adjusted()) if near else 0
-    context = Context(prec=digits + more, rounding=ROUND_CEILING)
-    return f"{value.normalize(context):f}"
 
 
 def _first(one: Odds, relation: str, about: str) -> str:

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli.app import main
 from privledger.ledger.view import view_of
-from privledger.numerals import upward
-from privledger.reports.risk import SIMULATED, VOID, in_100, ledger_risk, plan_risk
+from privledger.numerals import in_100, upward
+from privledger.reports.risk import SIMULATED, VOID, ledger_risk, plan_risk
 from tests.doctored import doctor
 
 PLANS = (pl.Gaussian(20.0),)
