@@ -4,6 +4,7 @@ from privledger_learners.auto import AutoClassifier, AutoRegressor
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
+from privledger_learners.estimator import NoiseFloorWarning
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
 from privledger_learners.label_private import LabelPrivateClassifier
 from privledger_learners.mrf import MultinomialForestClassifier
@@ -24,6 +25,7 @@ __all__ = [
     "JointTreeRegressor",
     "LabelPrivateClassifier",
     "MultinomialForestClassifier",
+    "NoiseFloorWarning",
     "PrivateEnsembleClassifier",
     "PrivateSearchCV",
     "SGBDTClassifier",

@@ -44,8 +44,6 @@ many trees cost little more than few."""
 class _DPBoost(Boosted):
     """Shared by regressor and classifier; see their docstrings."""
 
-    model_records = (Model, Shape, Start)
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -99,7 +97,10 @@ class _DPBoost(Boosted):
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic for this plan's mechanisms, beside the sound one."""
-        priced = self._recipe(self._known(schema))
+        known = self._known(schema)
+        priced, floor = self._recipe(known), self._floor(known)
+        if floor is not None:
+            return floor.claimed(self.delta)
         rule, noise, shape = priced.rule, priced.noise, priced.rule.shapes[-1]
         split, start = rule.split_node(shape, noise), rule.start_nodes(noise)
         leaves = pl.Sequential(rule.leaf_nodes(shape, noise, 0))
@@ -134,6 +135,9 @@ class _DPBoost(Boosted):
 
         def ask(session: pl.Session) -> Model:
             start = begin(session, data, priced)
+            self.fell_back_ = self._hopeless(schema, start.n_hat) if priced.rule.start_share else ""
+            if self.fell_back_:
+                return Model.begun(schema, data.bins(2), start)
             shape = choose_shape(priced.rule.shapes, start.n_hat, priced.noise,
                                  gaussian=priced.rule.gaussian)
             rule, bins = self._bins(session, data, priced, start)
