@@ -135,9 +135,6 @@ class _DPBoost(Boosted):
 
         def ask(session: pl.Session) -> Model:
             start = begin(session, data, priced)
-            self.fell_back_ = self._hopeless(schema, start.n_hat) if priced.rule.start_share else ""
-            if self.fell_back_:
-                return Model.begun(schema, data.bins(2), start)
             shape = choose_shape(priced.rule.shapes, start.n_hat, priced.noise,
                                  gaussian=priced.rule.gaussian)
             rule, bins = self._bins(session, data, priced, start)
@@ -147,7 +144,10 @@ class _DPBoost(Boosted):
                 model.guarded_scores(data), self.gradient_filtering, self.penalty,
                 1.0 if self.geometric == "none" else max(1 - leaves.rate, 0.5)).grow(data)
 
-        self._grown(self._granted(data, priced.plan, ask, claimed=self._published(priced)))
+        grown = self._granted(data, priced.plan, ask, claimed=self._published(priced))
+        self.fell_back_ = (self._hopeless(schema, grown.start.n_hat) if priced.rule.start_share
+                           else "")
+        self._grown(grown)
 
     def _bins(self, session: pl.Session, data: pl.Dataset, priced: Priced[DpboostRule],
               start: Start) -> tuple[DpboostRule, pl.questions.Bins]:

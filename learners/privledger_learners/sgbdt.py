@@ -224,14 +224,12 @@ class _SGBDT(Boosted):
                               default_clip(data.schema))
                 begun = Model.begun(data.schema, bins, start, memory=FeatureMemory.blank(
                     bins, np.random.default_rng(self.random_state)))
-                self.fell_back_ = "" if covers_start else self._hopeless(data.schema, start.n_hat)
-                if self.fell_back_:
-                    return begun
             return self._grow(session, paying, priced, begun, self.rollover or covers_start)
 
-        self._grown(self._granted(
-            data, priced.plan, ask, scope=scope,
-            claimed=self._published(priced) if scope is None else None))
+        grown = self._granted(data, priced.plan, ask, scope=scope,
+                              claimed=self._published(priced) if scope is None else None)
+        self.fell_back_ = "" if covers_start else self._hopeless(data.schema, grown.start.n_hat)
+        self._grown(grown)
 
     def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
         """A filter or a scope of somebody's own is for the trees that it was made for."""

@@ -86,6 +86,9 @@ class Boosted(PrivateLearner):
         self._grown(Model.begun(data.schema, data.bins(2), Start(score, 0.0)))
 
     def _grown(self, model: Model) -> None:
+        """Keep the model; where it fell back without the trees, which are paid for and noise."""
+        if getattr(self, "fell_back_", ""):
+            model.trees.clear()
         self.model_ = model
         self.n_trees_ = len(model.trees)
 
