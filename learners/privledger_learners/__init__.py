@@ -1,6 +1,9 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
 from privledger_learners.auto import AutoClassifier, AutoRegressor
+from privledger_learners.baselines.dp_ert import DPERTClassifier, DPERTRegressor
+from privledger_learners.baselines.dp_rf import DPRFClassifier, DPRFRegressor
+from privledger_learners.baselines.rdt import RDTClassifier
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
@@ -18,6 +21,10 @@ __all__ = [
     "AutoRegressor",
     "DPBoostClassifier",
     "DPBoostRegressor",
+    "DPERTClassifier",
+    "DPERTRegressor",
+    "DPRFClassifier",
+    "DPRFRegressor",
     "DPSISTwoStage",
     "DiPriMeForestClassifier",
     "DiPriMeForestRegressor",
@@ -28,6 +35,7 @@ __all__ = [
     "NoiseFloorWarning",
     "PrivateEnsembleClassifier",
     "PrivateSearchCV",
+    "RDTClassifier",
     "SGBDTClassifier",
     "SGBDTRegressor",
 ]

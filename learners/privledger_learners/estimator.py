@@ -23,10 +23,13 @@ Learned = TypeVar("Learned")
 def check_number(name: str, value: object, low: float, high: float, *,
                  open_low: bool = True) -> None:
     """Raise `InvalidValue` unless `value` is a finite number in (low, high] or [low, high]."""
-    fits = (isinstance(value, numbers.Real) and not isinstance(value, bool)
-            and math.isfinite(value) and (low < float(value) if open_low else low <= float(value))
-            and float(value) <= high)
-    if not fits:
+    held = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            held = float(value)
+        except OverflowError:  # a whole number may be too long
+            held = math.inf
+    if not (math.isfinite(held) and (low < held if open_low else low <= held) and held <= high):
         raise pl.InvalidValue(name, value, f"a number in {'(' if open_low else '['}{low}, {high}]")
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, SchemaError
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.columns import MISSING, Columns
+from privledger.facts.plain import fixed
 from privledger.facts.schema import Column, Schema
 from privledger.facts.values import Json, items
 from privledger.rounding import count
@@ -54,6 +55,8 @@ class Bins:
     stack: object = field(factory=Stack, init=False, repr=False)
     orders: object = field(factory=Stack, init=False, repr=False)
     _sizes: tuple[int, ...] = field(init=False, repr=False, default=())
+    _unordered: NDArray[np.bool_] = field(init=False, repr=False)
+    _starts: NDArray[np.int64] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if count("numeric_bins", self.numeric_bins) > 65534:
@@ -62,6 +65,14 @@ class Bins:
         object.__setattr__(self, "_sizes", tuple(
             (len(self.edges(place)) - 1 if column.kind == "numeric" else len(column.categories)) + 1
             for place, column in enumerate(self.schema.features)))
+        # Looked up at every level of every tree.
+        unordered = [column.kind == "categorical" and not column.ordered
+                     for column in self.schema.features]
+        sizes = [len(column.categories) if held else 0
+                 for column, held in zip(self.schema.features, unordered, strict=True)]
+        object.__setattr__(self, "_unordered", fixed(np.array(unordered, dtype=np.bool_)))
+        object.__setattr__(self, "_starts", fixed(
+            np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])))
 
     def _check_cuts(self) -> None:
         if count("grid", self.grid, least=2) > 65534:
@@ -105,6 +116,15 @@ class Bins:
     def sizes(self) -> tuple[int, ...]:
         """Bins of each feature, the missing bin included as the last."""
         return self._sizes
+
+    def unordered(self) -> NDArray[np.bool_]:
+        """Which features have categories without an order, shape (features,)."""
+        return self._unordered
+
+    def category_starts(self) -> NDArray[np.int64]:
+        """Where each feature's unordered categories begin among all of them,
+        shape (features + 1,)."""
+        return self._starts
 
     def edges(self, feature: int) -> NDArray[np.float64]:
         """Borders of a numeric feature's bins, shape (bins + 1,)."""

@@ -12,7 +12,6 @@ from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import fixed, refuse
-from privledger.facts.schema import Column
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out
 from privledger.questions.cells import by_predicate
@@ -74,7 +73,7 @@ class GrownCells:
             put(self, "count", 1)
             put(self, "low", fixed(np.zeros((1, len(sizes)), dtype=np.int32)))
             put(self, "high", fixed(sizes[None, :]))
-            put(self, "open", fixed(np.ones((1, int(category_starts(self.bins)[-1])), dtype=bool)))
+            put(self, "open", fixed(np.ones((1, int(self.bins.category_starts()[-1])), dtype=bool)))
             return
         if type(parent) is not GrownCells or parent.bins is not self.bins:
             raise InvalidValue("parent", type(parent).__name__, "a tree on the same bins")
@@ -94,13 +93,13 @@ class GrownCells:
         sizes = np.array(self.bins.sizes())
         tested, cuts = self.feature[self.feature >= 0], self.cut[self.feature >= 0]
         if ((self.feature < NO_TEST).any() or (tested >= len(sizes)).any() or (cuts < 0).any()
-                or (cuts >= sizes[tested] - categorical(self.bins)[tested]).any()):
+                or (cuts >= sizes[tested] - self.bins.unordered()[tested]).any()):
             raise InvalidValue("tests of a level", "given", "features and cuts of the bins")
 
     def _boxes(self, parent: GrownCells) -> tuple[Ints, Ints, NDArray[np.bool_]]:
         low, high = (np.repeat(side, 2, axis=0) for side in (parent.low, parent.high))
         possible = np.repeat(parent.open, 2, axis=0)
-        kinds, starts = categorical(self.bins), category_starts(self.bins)
+        kinds, starts = self.bins.unordered(), self.bins.category_starts()
         nodes = np.flatnonzero(self.feature >= 0)
         features, cuts = self.feature[nodes], self.cut[nodes]
         numeric = ~kinds[features]
@@ -178,7 +177,7 @@ class GrownCells:
 
     def _step(self, cells: Ints, matrix: Codes) -> Ints:
         """Right where least <= bin < least + many, in one comparison of unsigned numbers."""
-        kinds, asked = categorical(self.bins)[self.feature], self.feature >= 0
+        kinds, asked = self.bins.unordered()[self.feature], self.feature >= 0
         least = np.where(asked, self.cut, 0).astype(np.int64)
         many = np.where(asked, np.where(kinds, 1, (1 << 16) - least), 0)
         feature = np.where(asked, self.feature, 0)
@@ -202,22 +201,6 @@ class GrownCells:
 
     def __repr__(self) -> str:
         return f"GrownCells(depth={self.depth})"
-
-
-def categorical(bins: Bins) -> NDArray[np.bool_]:
-    """Which features have categories without an order, shape (features,)."""
-    return np.array([_unordered(column) for column in bins.schema.features])
-
-
-def _unordered(column: Column) -> bool:
-    return column.kind == "categorical" and not column.ordered
-
-
-def category_starts(bins: Bins) -> NDArray[np.int64]:
-    """Where each feature's categories begin in `open`, shape (features + 1,)."""
-    sizes = [len(column.categories) if _unordered(column) else 0
-             for column in bins.schema.features]
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def stacked(codes: tuple[NDArray[Any], ...]) -> Codes:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.questions import split_scores
-from privledger.questions.grown import NO_TEST, GrownCells, categorical
-from privledger.questions.tallies import Tabled, Tally, possible_categories
+from privledger.questions.grown import NO_TEST, GrownCells
+from privledger.questions.tallies import Tabled, Tally, possible_categories, side_by_side
 
+_TOGETHER = 1 << 17  # runs and leaves of several features that are scored in one go
 _UNIT = 2.0**40  # measure of a whole feature, when features compete
 
 Ints = NDArray[Any]
@@ -103,10 +104,10 @@ def options_of(choice: Any, tallies: Sequence[Tally | Tabled], one: int = 1) -> 
         one: steps in which tallies count whoever is protected, as `Noise.one`.
     """
     rule, tree = _rule(choice), choice.cells
-    parts = [gaps.scored(rule(_whole(choice, gaps.left, one), _whole(choice, gaps.total, one)))
-             for gaps in _gaps(tree, choice.features, choice.allowed, tallies)]
-    if choice.among == "features":
-        parts = [_best(part) for part in parts]
+    parts = []
+    for gaps in _gaps(tree, choice.features, choice.allowed, tallies):
+        part = gaps.scored(rule(_whole(choice, gaps.left, one), _whole(choice, gaps.total, one)))
+        parts.append(_leaves(_best(part) if choice.among == "features" else part, tree.count))
     gaps = joined(parts)
     score, weight = gaps.score, gaps.length.astype(np.int64)
     if choice.score in ("gini", "entropy"):
@@ -150,6 +151,11 @@ def _best(part: Gaps) -> Gaps:
                 heads.total, np.maximum.reduceat(part.score, starts))
 
 
+def _leaves(part: Gaps, leaves: int) -> Gaps:
+    """With the leaf for what counts leaves and features."""
+    return evolve(part, node=part.node % leaves)
+
+
 def _measure(tree: GrownCells) -> NDArray[np.int64]:
     """Weight of one cut of each feature, so that every feature weighs the same.
 
@@ -162,26 +168,49 @@ def _measure(tree: GrownCells) -> NDArray[np.int64]:
 
 def _gaps(tree: GrownCells, features: Ints | None, allowed: Ints | None,
           tallies: Sequence[Tally | Tabled]) -> Iterator[Gaps]:
-    """Candidates from every tally, in the leaves that ask about its feature."""
-    kinds, places = categorical(tree.bins), np.arange(tree.count)
-    for held in tallies:
-        tally = held.listed()
+    """Candidates from every tally, in the leaves that ask about its feature.
+
+    `node` is a leaf of the k-th of several features plus k times the leaves.
+    """
+    kinds, places = tree.bins.unordered(), np.arange(tree.count)
+    for group in _grouped(tree, kinds, [held.listed() for held in tallies]):
+        tally = group[0]
         if tally.feature == NO_TEST:
             assert features is not None
             numeric = (features != NO_TEST) & ~kinds[features]
             yield numeric_gaps(tally, tree.low[places, features].astype(np.int64),
                                np.where(numeric, tree.high[places, features], 0).astype(np.int64),
                                features)
-            continue
-        named = np.full(tree.count, tally.feature)
-        asked = _asked(tree, features, allowed, tally.feature)
-        if kinds[tally.feature]:
+        elif kinds[tally.feature]:
+            asked = _asked(tree, features, allowed, tally.feature)
             possible = possible_categories(tree, tally.feature) & asked[:, None]
-            yield category_gaps(tally, possible, named)
+            yield category_gaps(tally, possible, np.full(tree.count, tally.feature))
         else:
-            yield numeric_gaps(tally, tree.low[:, tally.feature].astype(np.int64),
-                               np.where(asked, tree.high[:, tally.feature], 0).astype(np.int64),
-                               named)
+            named = np.array([one.feature for one in group])
+            asked = np.stack([_asked(tree, features, allowed, one) for one in named.tolist()])
+            high = np.where(asked, tree.high[:, named].T, 0)
+            yield numeric_gaps(side_by_side(group, tree.count), tree.low[:, named].T.ravel(),
+                               high.ravel(), np.repeat(named, tree.count))
+
+
+def _grouped(tree: GrownCells, kinds: NDArray[np.bool_],
+             tallies: list[Tally]) -> Iterator[list[Tally]]:
+    """Numeric features that follow each other, as many as make arrays of moderate length."""
+    group: list[Tally] = []
+    length = 0
+    for tally in tallies:
+        alone = tally.feature == NO_TEST or bool(kinds[tally.feature])
+        more = tree.count + len(tally.keys)
+        if group and (alone or length + more > _TOGETHER):
+            yield group
+            group, length = [], 0
+        if alone:
+            yield [tally]
+        else:
+            group.append(tally)
+            length += more
+    if group:
+        yield group
 
 
 def _asked(tree: GrownCells, features: Ints | None, allowed: Ints | None,
@@ -202,23 +231,25 @@ def numeric_gaps(tally: Tally, low: Ints, high: Ints, feature: Ints) -> Gaps:
     """
     leaves = np.arange(len(low), dtype=np.int32)
     runs = tally.running()
-    head = np.searchsorted(runs.node, np.arange(len(low) + 1))
+    head = np.zeros(len(low) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(runs.node, minlength=len(low)), out=head[1:])
     # Before each run of records lies a gap, and one more behind the last run of a leaf.
     gap_node = np.repeat(leaves, np.diff(head) + 1)
     before = np.arange(len(runs.node)) + runs.node
     last = head[1:] + leaves
     upper = np.empty(len(gap_node), dtype=np.int32)
     lower = np.empty_like(upper)
-    upper[before], upper[last] = runs.value, 1 << 20
-    lower[before + 1] = runs.value
+    value = runs.value.astype(np.int32)
+    upper[before], upper[last] = value, 1 << 20
+    lower[before + 1] = value
     lower[head[:-1] + leaves] = -1
     first = np.maximum(lower, low.astype(np.int32)[gap_node]) + np.int32(1)
     length = np.minimum(upper, high.astype(np.int32)[gap_node] - 1) - first + np.int32(1)
     kept = np.flatnonzero(length > 0)
     gap_node, first, length = gap_node[kept], first[kept], length[kept]
     borders = runs.upto[head]
-    below = runs.upto[kept - gap_node] - borders[gap_node]
-    total = (borders[1:] - borders[:-1])[gap_node]
+    below = runs.upto.take(kept - gap_node, axis=0) - borders.take(gap_node, axis=0)
+    total = np.diff(borders, axis=0).take(gap_node, axis=0)
     return Gaps(gap_node, feature.astype(np.int32)[gap_node], first, length, below, total)
 
 
@@ -242,8 +273,6 @@ def category_gaps(tally: Tally, possible: Ints, feature: Ints) -> Gaps:
 
 def joined(parts: list[Gaps]) -> Gaps:
     """All scored runs, ordered by leaf; within a leaf in the order of the parts."""
-    if len(parts) == 1:
-        return parts[0]
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
         return Gaps(nothing, nothing, nothing, nothing, _NONE, _NONE)

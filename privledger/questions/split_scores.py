@@ -60,30 +60,39 @@ def impurity_fall(impurity: Callable[[Floats], Floats]) -> Callable[[Sums, Sums]
     """How much the cut lowers the leaf's impurity, before it is normalised."""
 
     def fall(left: Sums, total: Sums) -> Floats:
-        size = np.maximum(total.sum(axis=1), 1)
+        left, total = left.T, total.T
         right = total - left
-        parts = (left.sum(axis=1) * impurity(_shares(left))
-                 + right.sum(axis=1) * impurity(_shares(right)))
-        result: Floats = impurity(_shares(total)) - parts / size
+        below, above = across(left), across(right)
+        parts = below * impurity(_shares(left, below)) + above * impurity(_shares(right, above))
+        size = below + above
+        result: Floats = impurity(_shares(total, size)) - parts / np.maximum(size, 1)
         return result
 
     return fall
 
 
-def _shares(counts: Sums) -> Floats:
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # type: ignore[no-any-return]
+def _shares(counts: Sums, sizes: Sums) -> Floats:
+    return counts / np.maximum(sizes, 1)
 
 
 def gini(shares: Floats) -> Floats:
-    """1 - sum of squared shares."""
-    result: Floats = 1.0 - np.square(shares).sum(axis=1)
+    """1 - sum of squared shares; shape (classes, m), result (m,)."""
+    result: Floats = 1.0 - across(np.square(shares))
     return result
 
 
 def entropy(shares: Floats) -> Floats:
-    """-sum of share * log2(share), bits."""
-    result: Floats = -(shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    """-sum of share * log2(share), bits; shape (classes, m), result (m,)."""
+    result: Floats = -across(shares * np.log2(np.where(shares > 0, shares, 1.0)))
     return result
+
+
+def across(table: NDArray[Any]) -> NDArray[Any]:
+    """Sums over the first axis, one row after another: quicker than `sum` for a few rows."""
+    found: NDArray[Any] = table[0].copy()
+    for row in table[1:]:
+        found += row
+    return found
 
 
 def normalised(values: Floats, groups: Sums) -> Floats:

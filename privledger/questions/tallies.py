@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privledger.questions.grown import (
     NO_TEST,
     GrownCells,
-    categorical,
-    category_starts,
     matrix_of,
     order_of,
     values_of,
@@ -26,6 +24,7 @@ from privledger.questions.statistics import Statistics, summed
 from privledger.tables.chunk import Rows
 
 _TABLE = 4  # a table of leaves times bins is made where it has so many entries per record
+_TOGETHER = 1 << 17  # features are sorted in one go up to so many records times features
 _EMPTY = np.zeros(0, dtype=np.int64)
 
 Ints = NDArray[Any]
@@ -119,6 +118,15 @@ class Tabled:
         return Tally(self.feature, node << 16 | value, self.table[node, :, value])
 
 
+def side_by_side(group: list[Tally], leaves: int) -> Tally:
+    """Several features as one, whose k-th has its leaves after those of the features before."""
+    if len(group) == 1:
+        return group[0]
+    shift = leaves << 16
+    keys = np.concatenate([one.keys + place * shift for place, one in enumerate(group)])
+    return Tally(group[0].feature, keys, np.concatenate([one.sums for one in group]))
+
+
 def sorted_tally(feature: int, node: Ints, value: Ints, statistics: Statistics,
                  order: Ints | None) -> Tally:
     """By sorting. `order` sorts the records by bin, where that is known already."""
@@ -190,14 +198,50 @@ def tallies_of(tree: GrownCells, features: Ints | None, allowed: Ints | None, ro
     if features is not None:
         yield from _own(tree, features, rows, counter)
         return
-    for feature in range(len(tree.bins.schema.features)):
-        if allowed is None or allowed[:, feature].any():
-            yield _one(tree, feature, rows, counter)
+    asked = [feature for feature in range(len(tree.bins.schema.features))
+             if allowed is None or allowed[:, feature].any()]
+    small = tree.count * np.array(tree.bins.sizes()) <= _TABLE * rows.n
+    in_table = (small | tree.bins.unordered()).tolist()
+    by_sorting = [feature for feature in asked if not in_table[feature]]
+    together: dict[int, Tally] = {}
+    if len(by_sorting) > 1 and len(by_sorting) * rows.n <= _TOGETHER:
+        values = matrix_of(tree.bins, rows)[by_sorting]
+        together = dict(zip(by_sorting, sorted_together(by_sorting, node, values, statistics),
+                            strict=True))
+    for feature in asked:
+        yield together[feature] if feature in together else _one(tree, feature, rows, counter)
+
+
+def sorted_together(features: list[int], node: Ints, values: Ints,
+                    statistics: Statistics) -> Iterator[Tally]:
+    """What `sorted_tally` gives for each of some features, by sorting once.
+
+    Args:
+        values: bins, shape (features, n).
+    """
+    places = np.arange(len(features), dtype=np.int64)[:, None] << 48
+    keys = (places + (node.astype(np.int64) << 16) | values).ravel()
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys = keys[starts]
+    upto = statistics.totals(order % max(len(node), 1), np.append(starts, len(order)))
+    sums = np.diff(upto, axis=0)
+    edges = np.searchsorted(keys, np.arange(len(features) + 1, dtype=np.int64) << 48)
+    keys = np.bitwise_and(keys, (1 << 48) - 1)
+    for place, feature in enumerate(features):
+        own = slice(edges[place], edges[place + 1])
+        yield Tally(feature, keys[own], sums[own])
+
+
+def _in_table(tree: GrownCells, feature: int, rows: Rows) -> bool:
+    size = tree.bins.sizes()[feature]
+    return tree.count * size <= _TABLE * rows.n or bool(tree.bins.unordered()[feature])
 
 
 def _one(tree: GrownCells, feature: int, rows: Rows, counter: _Counter) -> Tally | Tabled:
     value, size = matrix_of(tree.bins, rows)[feature], tree.bins.sizes()[feature]
-    if tree.count * size <= _TABLE * rows.n or categorical(tree.bins)[feature]:
+    if _in_table(tree, feature, rows):
         return counter.tally(feature, value, size)
     return sorted_tally(feature, counter.node, value, counter.statistics,
                         order_of(tree.bins, rows, feature))
@@ -205,7 +249,7 @@ def _one(tree: GrownCells, feature: int, rows: Rows, counter: _Counter) -> Tally
 
 def _own(tree: GrownCells, features: Ints, rows: Rows,
          counter: _Counter) -> Iterator[Tally | Tabled]:
-    kinds = categorical(tree.bins)
+    kinds = tree.bins.unordered()
     asked = features != NO_TEST
     numeric = np.unique(features[asked & ~kinds[features]])
     if len(numeric):
@@ -221,5 +265,5 @@ def _own(tree: GrownCells, features: Ints, rows: Rows,
 
 def possible_categories(tree: GrownCells, feature: int) -> NDArray[np.bool_]:
     """Categories of a feature that every leaf's box leaves open, shape (leaves, categories)."""
-    starts = category_starts(tree.bins)
+    starts = tree.bins.category_starts()
     return tree.open[:, starts[feature] : starts[feature + 1]]

@@ -1,0 +1,152 @@
+"""Baselines of the papers: conform, cost what they say, refuse what print cannot pay for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from privledger_learners import (
+    DPERTClassifier,
+    DPERTRegressor,
+    DPRFClassifier,
+    DPRFRegressor,
+    RDTClassifier,
+)
+from privledger_learners.baselines.coin_trees import coin_tree
+
+import privledger as pl
+from privledger.testing import (
+    CHECKS,
+    parametrize_with_learner_checks,
+    parametrize_with_sklearn_checks,
+)
+
+FORESTS = [DPRFClassifier, DPERTClassifier, RDTClassifier]
+NUMBERS = [DPRFRegressor, DPERTRegressor]
+SMALL = {"epsilon": 1.0, "n_trees": 2, "max_depth": 2}
+OTHERS = [kind(**SMALL, depth=2, relation="replace_one") for kind in FORESTS + NUMBERS] + [
+    kind(epsilon=1.0, delta=1e-6, n_trees=2, depth=1) for kind in FORESTS + NUMBERS]
+
+
+@parametrize_with_learner_checks([kind(**SMALL) for kind in FORESTS + NUMBERS])
+def test_learner_conforms(learner, check):
+    check(learner)
+
+
+@pytest.mark.slow
+@parametrize_with_learner_checks(OTHERS, without=("epsilon-holds",))
+def test_learner_conforms_with_other_parameters(learner, check):
+    check(learner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", OTHERS, ids=str)
+def test_epsilon_holds_with_other_parameters(learner):
+    CHECKS["epsilon-holds"](learner)
+
+
+def simulated(*kinds):
+    return [kind(epsilon=100.0, n_trees=2, depth=2, mode="simulation", random_state=0)
+            for kind in kinds]
+
+
+@parametrize_with_sklearn_checks(simulated(RDTClassifier, DPERTRegressor))
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_sklearn_checks(simulated(*FORESTS, *NUMBERS))
+def test_scikit_learns_own_checks_of_all(estimator, check):
+    check(estimator)
+
+
+def table(rows=2000, seed=0, task="classification"):
+    """Three features, one of them without order and with a category that never occurs."""
+    rng = np.random.default_rng(seed)
+    X = {"a": rng.uniform(0, 1, rows), "b": rng.uniform(0, 1, rows),
+         "colour": rng.choice(["red", "green"], rows)}
+    target = (pl.Column("t", "numeric", "target", 0.0, 2.0) if task == "regression" else
+              pl.Column("t", "categorical", "target", categories=("out", "in", "never")))
+    schema = pl.Schema("facts", (
+        pl.Column("a", "numeric", "feature", 0.0, 1.0, missing=True),
+        pl.Column("b", "numeric", "feature", 0.0, 1.0),
+        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
+        target))
+    y = X["a"] + X["b"] if task == "regression" else np.where(X["a"] > 0.4, "in", "out")
+    return schema, X, y
+
+
+@pytest.mark.parametrize("kind", FORESTS + NUMBERS)
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("depth", "delta"), [(None, 0.0), (2, 0.0), (1, 1e-6)])
+def test_the_plan_costs_epsilon(kind, relation, depth, delta):
+    schema = table(10, task=kind.info.tasks[0])[0]
+    learner = kind(epsilon=0.7, delta=delta, schema=schema, relation=relation, depth=depth)
+    cost = pl.epsilon(learner.plan(), delta, relation)
+    assert 0.7 * (1 - 1e-4) <= cost <= 0.7
+    assert learner.claimed()[-1].sound == cost
+
+
+@pytest.mark.parametrize("kind", FORESTS)
+def test_classes_are_learned(kind):
+    """Far beyond what noise does at epsilon 200; not a privacy test."""
+    schema, X, y = table()
+    model = kind(epsilon=200.0, schema=schema, depth=5, n_trees=5, random_state=1).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    assert model.ledger_.verify() == []
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_are_learned(kind):
+    schema, X, y = table(task="regression")
+    model = kind(epsilon=200.0, schema=schema, depth=6, random_state=1).fit(X, y)
+    assert model.score(X, y) > 0.3
+
+
+REFUSED = [(DPRFClassifier, "ranges"), (DPRFRegressor, "ranges"), (DPERTClassifier, "ranges"),
+           (DPERTRegressor, "ranges"), (RDTClassifier, "height")]
+
+
+@pytest.mark.parametrize(("kind", "why"), REFUSED)
+def test_print_without_a_price_is_refused_and_nothing_is_read(kind, why):
+    schema, X, y = table(100, task=kind.info.tasks[0])
+    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0, 0.0))
+    data = ledger.protect(X, y, schema)
+    before = ledger.receipt
+    with pytest.raises(pl.InvalidValue, match=f"no finite epsilon. {why}.*Nothing was read"):
+        kind(epsilon=1.0, schema=schema, variant="paper").fit(data)
+    assert ledger.receipt == before
+    printed = kind(epsilon=1.0, schema=schema).claimed()
+    assert any(step.sound == math.inf and step.note for step in printed)
+    assert printed[-1].sound <= 1.0
+
+
+def test_random_decision_trees_of_a_public_height_are_sound_as_printed():
+    schema, X, y = table(500)
+    model = RDTClassifier(epsilon=1.0, schema=schema, variant="paper", depth=2).fit(X, y)
+    assert model.ledger_.spent <= 1.0
+    assert all(step.sound <= 1.0 for step in model.claimed())
+
+
+def test_a_tree_of_coins_tests_inside_its_boxes_and_every_box_holds_a_value():
+    schema, X, y = table(5)
+    data = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0)).protect(X, y, schema)
+    for seed in range(20):
+        tree = coin_tree(data.root(data.bins(4)), 6, np.random.default_rng(seed))
+        assert (tree.high > tree.low).all()
+        assert tree.open.any(axis=1).all()
+
+
+@pytest.mark.parametrize("kind", [RDTClassifier, DPERTRegressor])
+@pytest.mark.parametrize("name", ["epsilon", "delta", "n_trees", "depth", "max_depth",
+                                  "numeric_bins"])
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, math.nan, math.inf, True, "1", [1.0], 10**400])
+def test_numbers_that_are_none_are_refused(kind, name, wrong):
+    if name in ("epsilon", "delta") and wrong in (1.5, 0):
+        wrong = 1.5 if name == "delta" else 0
+    schema = table(5, task=kind.info.tasks[0])[0]
+    with pytest.raises(pl.PrivledgerError):
+        kind(**{"epsilon": 1.0, "schema": schema, name: wrong}).plan()
