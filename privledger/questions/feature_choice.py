@@ -76,6 +76,7 @@ class FeatureChoice:
     key: ScoreName = field(factory=ScoreName, repr=False)
     weights: tuple[int, ...] = field(default=(), converter=_weights)
     by_person: ClassVar[bool] = True
+    whole: ClassVar[int] = WHOLE_WEIGHT
 
     def __attrs_post_init__(self) -> None:
         if self.score not in FEATURE_SCORES:

@@ -5,6 +5,8 @@ Which of the two it is follows from the records alone, not from how they were di
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
@@ -114,10 +116,7 @@ def order_scores(score: str, merged: Ordered | Tallied, grid: Grid,
 def _in_order(score: str, keys: Keys, grid: Grid, gaps: NDArray[np.bool_],
               weights: tuple[int, ...]) -> Floats:
     """Agreement, or |rises - falls|, of every row."""
-    def ask(rows: Keys, grid: Grid) -> Ints:
-        return (sorted_agreement(rows, grid, weights) if score == "agreement"
-                else sorted_pairs(rows, grid))
-
+    ask = (partial(sorted_agreement, weights=weights) if score == "agreement" else sorted_pairs)
     found = np.zeros(len(keys))
     width = max(1, _CELLS // max(keys.shape[1], 1))
     for first in range(0, len(keys), width):

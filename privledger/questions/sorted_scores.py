@@ -14,6 +14,7 @@ from privledger.questions.order_keys import Grid, Keys
 Ints = NDArray[np.int64]
 Labels = NDArray[np.int8]
 Walk = NDArray[np.int32]
+Weights = NDArray[np.int32] | NDArray[np.int8]
 
 _SHORT = 8  # numbers in a tie that are compared one distance at a time
 
@@ -30,7 +31,7 @@ def sorted_agreement(keys: Keys, grid: Grid, weights: tuple[int, ...] = ()) -> I
         weights: what a record of each class counts; empty for one.
     """
     top = grid.targets - 1
-    each = np.array(weights or (1,) * grid.targets, dtype=np.int32 if weights else np.int8)
+    each = _weights(weights, grid.targets)
     if top == 0 or not keys.shape[1]:
         return np.full(len(keys), keys.shape[1] * int(each[0]), dtype=np.int64)
     # Inside of a tie, and who has any.
@@ -42,6 +43,12 @@ def sorted_agreement(keys: Keys, grid: Grid, weights: tuple[int, ...] = ()) -> I
         return _two_classes(labels, tied, inner)
     return np.maximum(_climb(labels, top, tied, inner, each),
                       _climb(top - labels, top, tied, inner, each[::-1]))
+
+
+def _weights(weights: tuple[int, ...], targets: int) -> Weights:
+    if weights:
+        return np.array(weights, dtype=np.int32)
+    return np.ones(targets, dtype=np.int8)
 
 
 def _without(walk: Walk, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> None:
@@ -68,7 +75,7 @@ def _two_classes(labels: Labels, tied: NDArray[np.bool_], inner: NDArray[np.bool
 
 
 def _climb(labels: Labels, top: int, tied: NDArray[np.bool_], inner: NDArray[np.bool_],
-           each: NDArray[np.signedinteger]) -> Ints:
+           each: Weights) -> Ints:
     best: Walk | None = None
     for c in range(top):
         step = each[c] * (labels == c) - each[c + 1] * (labels == c + 1)
