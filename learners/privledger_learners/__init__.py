@@ -1,9 +1,14 @@
 """Learners that use privledger's public API only, exactly as a stranger's plugin would."""
 
 from privledger_learners.auto import AutoClassifier, AutoRegressor
+from privledger_learners.baselines.dp_df import DPDFClassifier
 from privledger_learners.baselines.dp_ert import DPERTClassifier, DPERTRegressor
 from privledger_learners.baselines.dp_rf import DPRFClassifier, DPRFRegressor
+from privledger_learners.baselines.max_tree import MaxTreeClassifier
+from privledger_learners.baselines.neighbour_line import TOPClassifier
 from privledger_learners.baselines.rdt import RDTClassifier
+from privledger_learners.baselines.srt import SRTClassifier
+from privledger_learners.baselines.ssrdt import SSRDTClassifier
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
@@ -21,6 +26,7 @@ __all__ = [
     "AutoRegressor",
     "DPBoostClassifier",
     "DPBoostRegressor",
+    "DPDFClassifier",
     "DPERTClassifier",
     "DPERTRegressor",
     "DPRFClassifier",
@@ -31,6 +37,7 @@ __all__ = [
     "JointTreeClassifier",
     "JointTreeRegressor",
     "LabelPrivateClassifier",
+    "MaxTreeClassifier",
     "MultinomialForestClassifier",
     "NoiseFloorWarning",
     "PrivateEnsembleClassifier",
@@ -38,4 +45,7 @@ __all__ = [
     "RDTClassifier",
     "SGBDTClassifier",
     "SGBDTRegressor",
+    "SRTClassifier",
+    "SSRDTClassifier",
+    "TOPClassifier",
 ]
