@@ -12,6 +12,7 @@ from privledger_learners.baselines.ssrdt import SSRDTClassifier
 from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
 from privledger_learners.dpsis import DPSIS, DPSISTwoStage
+from privledger_learners.estimator import NoiseFloorWarning
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
 from privledger_learners.label_private import LabelPrivateClassifier
 from privledger_learners.mrf import MultinomialForestClassifier
@@ -38,6 +39,7 @@ __all__ = [
     "LabelPrivateClassifier",
     "MaxTreeClassifier",
     "MultinomialForestClassifier",
+    "NoiseFloorWarning",
     "PrivateEnsembleClassifier",
     "PrivateSearchCV",
     "RDTClassifier",
