@@ -44,7 +44,12 @@ from privledger.accounting.renyi import (
     pure_rdp,
     zcdp_rdp,
 )
-from privledger.accounting.risk import (
+from privledger.accounting.subsample import (
+    poisson_gaussian_rdp,
+    poisson_generic_rdp,
+    poisson_pure_epsilon,
+)
+from privledger.accounting.tradeoff import (
     Tradeoff,
     cost_tradeoff,
     gaussian_tradeoff,
@@ -52,11 +57,6 @@ from privledger.accounting.risk import (
     pure_tradeoff,
     renyi_tradeoff,
     zcdp_tradeoff,
-)
-from privledger.accounting.subsample import (
-    poisson_gaussian_rdp,
-    poisson_generic_rdp,
-    poisson_pure_epsilon,
 )
 
 __all__ = [
