@@ -33,7 +33,7 @@ GENERATOR = "noise/seeded.py"
 # A name for two files says that they are about the same thing.
 SAME_THING = {
     # A command, and what it prints.
-    "correct", "explain", "forks", "log", "overlap", "receipt", "whatif",
+    "correct", "explain", "forks", "log", "overlap", "receipt", "risk", "whatif",
     # The stand-alone verifier's reading of what the package does: it shares no code with it.
     "caps", "convert", "meter", "nodes", "reading", "vectors",
 }

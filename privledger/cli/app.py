@@ -26,6 +26,7 @@ COMMANDS = {
     "run": ("run:run", "Price a run, reserve its budget, train and score."),
     "predict": ("predict:predict", "Predict a table with a model that was kept."),
     "show": ("show:show", "Totals, what is left, what was granted and released."),
+    "risk": ("risk:risk", "What somebody could find out, at most, in words."),
     "record": ("record:record", "What one record, or one person, spent, and on what."),
     "log": ("log:log", "The entries in order, one line each."),
     "top": ("top:top", "Who spent most: learners, mechanisms, tables, grants."),
