@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from privledger_learners import (
     DPDFClassifier,
@@ -32,7 +31,7 @@ def _forest(classifier: Kind, regressor: Kind | None = None, note: str = "") -> 
         kind = regressor if table.regression else classifier
         if kind is None:
             return Refused("its paper has it for classes only")
-        options: dict[str, Any] = {"n_trees": int(cell.options.get("trees", TREES))}
+        options: dict[str, int] = {"n_trees": int(cell.options.get("trees", TREES))}
         if "depth" in cell.options:
             options |= {"depth": int(cell.options["depth"])}
         return Form(kind(cell.budget, 0.0, table.schema, unaccounted=True, **options), True, note)
