@@ -20,6 +20,7 @@ LEAST_DELTA = 1e-10
 MOST_PAIRS = 12
 MOST_ROWS = 64
 CELLS = 4000
+PIECES = 4
 Cdf = Callable[[float], float]
 
 
@@ -228,22 +229,26 @@ def solved(tail: list[tuple[float, float]], delta: float) -> float:
 
 
 def grid(pair: Pair, step: float) -> list[complex]:
-    """Masses at whole steps, around a circle; an atom is shared by its two neighbours."""
+    """Masses at whole steps, around a circle; an atom is shared by three of them so that mean
+    and variance stay what they are."""
     found = [0j] * POINTS
-    for loss, mass in pair.atoms:
-        below = math.floor(loss / step)
-        share = loss / step - below
-        found[below % POINTS] += mass * (1 - share)
-        found[(below + 1) % POINTS] += mass * share
+    atoms = list(pair.atoms)
     if pair.cdf is not None:
         first, last = math.floor(pair.low / step) - 1, math.ceil(pair.high / step) + 1
         if last - first > 4 * POINTS:
             raise NoPrice("a loss that is very wide")
         before = pair.cdf((first - 0.5) * step)
-        for place in range(first, last + 1):
-            after = pair.cdf((place + 0.5) * step)
-            found[place % POINTS] += after - before
+        for place in range(PIECES * (last - first + 1)):
+            edge = first - 0.5 + (place + 1) / PIECES
+            after = pair.cdf(edge * step)
+            atoms.append(((edge - 0.5 / PIECES) * step, after - before))
             before = after
+    for loss, mass in atoms:
+        near = round(loss / step)
+        off = loss / step - near
+        for place, share in ((-1, (off - 1) * off / 2), (0, 1 - off * off),
+                             (1, (off + 1) * off / 2)):
+            found[(near + place) % POINTS] += mass * share
     return found
 
 
