@@ -18,25 +18,23 @@ from privledger.accounting.pld.bands import NO_ATOMS, UNIT, Atoms, Bands
 from privledger.accounting.pld.pairs import bounded_tail, normal_masses
 
 MOST_ROWS = 64
+_LEAST = -640.0  # log of a chance
 _TABLE = 4096
 _STEPS = 4  # of Newton's method, from a table
 
 
+def held(rate: float, rows: int) -> bool:
+    """Whether floats hold every chance of `binomial`, and so few rows are listed here."""
+    return rows <= MOST_ROWS and min(rate, 1 - rate) > 0 and (
+        rows * math.log(min(rate, 1 - rate)) > _LEAST)
+
+
 @cache
 def binomial(rate: float, rows: int) -> tuple[float, ...]:
-    """Chances that 0, 1, ... of `rows` are in a sample, each to half a unit in its last place.
-
-    Those below 1e-290 are put on the next larger number, so that nothing is lost.
-    """
+    """Chances that 0, 1, ... of `rows` are in a sample, each to half a unit in its last place."""
     share = Fraction(rate)
-    exact = [math.comb(rows, j) * share**j * (1 - share) ** (rows - j) for j in range(rows + 1)]
-    for j in range(rows):
-        if exact[j] < 1e-290:
-            exact[j + 1] += exact[j]
-            exact[j] = Fraction(0)
-    while len(exact) > 1 and exact[-1] < 1e-290:
-        exact[-2:] = [sum(exact[-2:], Fraction(0))]
-    return tuple(float(one) for one in exact)
+    return tuple(float(math.comb(rows, j) * share**j * (1 - share) ** (rows - j))
+                 for j in range(rows + 1))
 
 
 @frozen(cache_hash=True)

@@ -17,7 +17,7 @@ from privledger.accounting.pld.losses import (
     Together,
     both_ways,
 )
-from privledger.accounting.pld.mixtures import MOST_ROWS
+from privledger.accounting.pld.mixtures import held
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -64,15 +64,13 @@ def _exchange(lane: Lane) -> Lane | None:
     """A sample drawn row by row meets the row that goes and the one that comes alike."""
     if not isinstance(lane, Sampled):
         return _rows(lane, 2)
-    if lane.kind == "fixed" or not _gaussian(lane.inner):
-        return None
-    return evolve(lane, kind="replace")
+    return evolve(lane, kind="replace") if _listed(lane, lane.rows) else None
 
 
 def _rows(lane: Lane, rows: int) -> Lane | None:
     if isinstance(lane, Sampled):
-        fits = lane.rows * rows <= MOST_ROWS and _gaussian(lane.inner)
-        return evolve(lane, rows=lane.rows * rows) if fits and lane.kind != "fixed" else None
+        several = lane.rows * rows
+        return evolve(lane, rows=several) if _listed(lane, several) else None
     if isinstance(lane, GaussianPair):
         mu = multiply_up(lane.mu, float(rows))
         return GaussianPair(mu) if mu <= _HIGHEST_MU else None
@@ -83,6 +81,10 @@ def _rows(lane: Lane, rows: int) -> Lane | None:
         eta = multiply_up(lane.eta, float(rows))
         return BoundedRangePair(eta) if eta <= _HIGHEST_PURE else None
     return _pure_rows(lane, rows) if isinstance(lane, AtomPair) else None
+
+
+def _listed(lane: Sampled, rows: int) -> bool:
+    return lane.kind != "fixed" and held(lane.rate, rows) and _gaussian(lane.inner)
 
 
 def _pure_rows(lane: AtomPair, rows: int) -> AtomPair | None:
