@@ -7,7 +7,7 @@ deviations and reasons: docs/papers/s-gbdt.md, proofs: docs/proofs/.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +19,9 @@ from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
 from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
-from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start, tree_depth
+from privledger_learners.boosting.sum_of_trees import Model, Priced, Start, tree_depth
 from privledger_learners.estimator import Relation, check_choice, check_count, check_number
+from privledger_learners.floor import Floor
 from privledger_learners.guarding import guard, made_for
 from privledger_learners.published import published_epsilon, sgbdt_claims
 
@@ -38,7 +39,8 @@ def default_clip(schema: pl.Schema) -> float:
 class _SGBDT(Boosted):
     """Shared by regressor and classifier; see their docstrings."""
 
-    model_records = (Model, Shape, Start)
+    # Leaves are posterior means: where there is little signal, they say little by themselves.
+    floors: Mapping[str, float] = {"classification": 20.0, "regression": 50.0}
 
     def __init__(
         self,
@@ -101,7 +103,10 @@ class _SGBDT(Boosted):
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic at this plan's noise, beside the sound one. Never charged."""
-        priced = self._recipe(self._known(schema))
+        known = self._known(schema)
+        priced, floor = self._recipe(known), self._floor(known)
+        if floor is not None:
+            return floor.claimed(self.delta)
         rule, start = priced.rule, priced.rule.start_nodes(priced.noise)
         trees = pl.Repeat(rule.round_node(priced.noise), rule.trees)
 
@@ -221,9 +226,18 @@ class _SGBDT(Boosted):
                     bins, np.random.default_rng(self.random_state)))
             return self._grow(session, paying, priced, begun, self.rollover or covers_start)
 
-        self._grown(self._granted(
-            data, priced.plan, ask, scope=scope,
-            claimed=self._published(priced) if scope is None else None))
+        grown = self._granted(data, priced.plan, ask, scope=scope,
+                              claimed=self._published(priced) if scope is None else None)
+        self.fell_back_ = "" if covers_start else self._hopeless(data.schema, grown.start.n_hat)
+        self._grown(grown)
+
+    def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
+        """A filter or a scope of somebody's own is for the trees that it was made for."""
+        plain = self.scope is None and self.individual_filter is None and self.start_share != 0
+        return super()._hopeless(schema, rows) if plain else ""
+
+    def _floor_of(self, schema: pl.Schema, why: str) -> Floor:
+        return Floor.gaussian(schema, self.relation, float(self.epsilon), float(self.delta), why)
 
     def _grow(self, session: pl.Session, paying: pl.Dataset, priced: Priced[SgbdtRule],
               model: Model, rollover: bool) -> Model:
