@@ -1,8 +1,8 @@
 """Privacy-loss distributions: certified bounds on epsilon and delta of fixed compositions.
 
-    pairs, sampled, mixtures, grid    dominating pairs
+    pairs, sampled, mixtures, grid  dominating pairs
     losses                  how a node is built of pairs, one lane for each direction
-    steps                   the same for several rows, and for a row that is exchanged
+    several_rows            the same for several rows, and for a row that is exchanged
     probe, lattice          where to compute: tilt, window, mesh
     moments                 Renyi bounds of a pair
     masses                  a pair on a lattice, above it or below it
@@ -41,7 +41,7 @@ from privledger.accounting.pld.pairs import (
     response_loss,
     response_pair,
 )
-from privledger.accounting.pld.steps import grouped, replaced
+from privledger.accounting.pld.several_rows import grouped, replaced
 
 __all__ = [
     "LEAST_RATE",
