@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from privledger.errors import BudgetExceeded, InvalidValue
-from privledger.guard.foreign import ForeignGrant
+from privledger.guard.elsewhere import ForeignGrant
 from privledger.guard.ledger import Ledger
 from privledger.mechanisms import Asserted
 from privledger.mutex import Mutex

@@ -20,8 +20,8 @@ from privledger.graph.nodes import Sequential, check_node
 from privledger.guard.chunking import Chunking
 from privledger.guard.creating import creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
+from privledger.guard.elsewhere import Elsewhere, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
-from privledger.guard.foreign import Elsewhere, ForeignGrant, foreign
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities
 from privledger.guard.policing import keep

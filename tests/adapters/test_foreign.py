@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.guard.foreign import Steps
+from privledger.guard.elsewhere import Steps
 from privledger.people.keys import make_people_key
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
