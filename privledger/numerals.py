@@ -53,6 +53,21 @@ def downward(value: float, digits: int = 6) -> str:
     return _numeral(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
+def in_100(share: float, digits: int = 2) -> str:
+    """A share as so many of 100, rounded up: two digits, and near certainty two of what is missing.
+
+    >>> in_100(0.01832), in_100(0.5471), in_100(0.9991), in_100(1.0)
+    ('1.9', '55', '99.91', '100')
+    """
+    if share >= 1:
+        return "100"
+    value = Decimal(share) * 100
+    near = value > 99  # towards certainty the distance to 100 is what counts
+    more = max(0, 1 - (100 - value).adjusted()) if near else 0
+    context = Context(prec=digits + more, rounding=ROUND_CEILING)
+    return f"{value.normalize(context):f}"
+
+
 def exact(value: float) -> str:
     """A number that somebody chose, as it was chosen: the shortest numeral that is this float.
 

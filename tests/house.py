@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 
 import privledger_learners
+import privledger_papers
 
 import privledger
 
 TESTS = Path(__file__).parent
 # Where they are imported from, installed or not.
-ROOTS = (Path(privledger.__file__).parent, Path(privledger_learners.__file__).parent, TESTS)
+PACKAGES = (privledger, privledger_learners, privledger_papers)
+ROOTS = (*(Path(package.__file__).parent for package in PACKAGES), TESTS)
 
 
 def _module(root: Path, path: Path) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import privledger_learners
+import privledger_papers
 import pytest
 
 import privledger
@@ -17,6 +18,7 @@ from tests import house
 ROOT = Path(privledger.__file__).parent
 # Where they are imported from, installed or not: beside the package they are in a clone only.
 LEARNERS = Path(privledger_learners.__file__).parent
+PAPERS = Path(privledger_papers.__file__).parent
 LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
     "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "spool", "questions",
@@ -26,12 +28,12 @@ LAYERS = (
 )
 ALONE = "standalone"
 MODULES = sorted(ROOT.rglob("*.py"))
-PLUGIN_MODULES = sorted(LEARNERS.rglob("*.py"))
+PLUGIN_MODULES = sorted((*LEARNERS.rglob("*.py"), *PAPERS.rglob("*.py")))
 GENERATOR = "noise/seeded.py"
 # A name for two files says that they are about the same thing.
 SAME_THING = {
     # A command, and what it prints.
-    "correct", "explain", "forks", "log", "overlap", "receipt", "whatif",
+    "correct", "explain", "forks", "log", "overlap", "receipt", "risk", "whatif",
     # The stand-alone verifier's reading of what the package does: it shares no code with it.
     "caps", "convert", "meter", "nodes", "reading", "vectors",
 }
@@ -90,7 +92,20 @@ def test_what_stands_alone_imports_nothing_of_ours_and_nobody_imports_it(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_the_core_never_imports_a_learner(path):
-    assert not [m for m, _ in imports(path) if m.split(".")[0] == "privledger_learners"]
+    assert not [m for m, _ in imports(path)
+                if m.split(".")[0] in ("privledger_learners", "privledger_papers")]
+
+
+@pytest.mark.parametrize("path", sorted(LEARNERS.rglob("*.py")),
+                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
+def test_learners_know_nothing_of_the_papers_package(path):
+    assert not [m for m, _ in imports(path) if m.split(".")[0] == "privledger_papers"]
+
+
+@pytest.mark.parametrize("path", sorted(PAPERS.rglob("*.py")),
+                         ids=lambda path: path.relative_to(PAPERS).as_posix())
+def test_the_papers_package_uses_learners_as_anybody_does(path):
+    assert not [m for m, _ in imports(path) if m.startswith("privledger_learners.")]
 
 
 def _random_uses(path: Path) -> list[str]:
@@ -112,7 +127,7 @@ def test_a_seeded_generator_lives_in_one_module_only(path):
 
 
 @pytest.mark.parametrize("path", PLUGIN_MODULES,
-                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
+                         ids=lambda path: path.relative_to(LEARNERS.parent).as_posix())
 def test_learners_seed_every_generator(path):
     """They draw public structure, from `random_state`. What must not be guessed comes from the
     ledger's source, or from the operating system's."""
@@ -131,14 +146,14 @@ def test_there_are_modules_to_look_at():
 
 
 @pytest.mark.parametrize("path", PLUGIN_MODULES,
-                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
+                         ids=lambda path: path.relative_to(LEARNERS.parent).as_posix())
 def test_learners_use_public_names_only(path):
     """The conformance kit's own rule, on every file, whether or not a learner reaches it."""
     assert not list(inside_names(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 @pytest.mark.parametrize("path", PLUGIN_MODULES,
-                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
+                         ids=lambda path: path.relative_to(LEARNERS.parent).as_posix())
 def test_learners_never_reach_behind_the_guard(path):
     """`_vault`, `_history` and their like are for the core; a learner has no business there."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -5,6 +5,7 @@ The rule and its evidence, learner by set by epsilon: docs/which-learner.md.
 
 from __future__ import annotations
 
+import warnings
 from typing import Protocol, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ import privledger as pl
 from privledger_learners.boosting.sum_of_trees import Model, Shape, Start
 from privledger_learners.estimator import (
     LabelClassifier,
+    NoiseFloorWarning,
     Planned,
     PrivateLearner,
     Relation,
@@ -136,6 +138,10 @@ class _Auto(PrivateLearner):
         made.info = evolve(made.info, name=self.info.name)
         return made
 
+    def plan(self, schema: pl.Schema | None = None) -> pl.Node:
+        """The chosen learner's: the composition node of `fit`, from public facts only."""
+        return self._made(self.choice(schema).name).plan(schema)
+
     def _recipe(self, schema: pl.Schema) -> Planned:
         return self._made(self.choice(schema).name)._recipe(schema)
 
@@ -149,7 +155,9 @@ class _Auto(PrivateLearner):
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         chosen = self.choice(schema)
         made = self._made(chosen.name)
-        made._learn(data, schema)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoiseFloorWarning)  # said once, by this one
+            made._train_on(data, schema)
         for name in self._learned():  # of an earlier fit, perhaps of another learner
             delattr(self, name)
         self.__dict__.update({name: value for name, value in vars(made).items()

@@ -29,7 +29,14 @@ from privledger_learners.trees.depth_rule import (
     scale_within,
     scales_per_leaf,
 )
-from privledger_learners.trees.forest import Forest, Tree, TreeClassifier, TreeRegressor
+from privledger_learners.trees.forest import (
+    FLAT,
+    Forest,
+    Tree,
+    TreeClassifier,
+    TreeLearner,
+    TreeRegressor,
+)
 from privledger_learners.trees.grow import (
     geometric,
     laplace,
@@ -58,6 +65,7 @@ class DiprimeRecipe:
         depth: fixed, or None: from the number of rows.
         rows: a number of rows that may be used: expected, or public under replace_one.
         bins: how finely features are cut.
+        least: rows, where a row count is bought, below which leaves say what their root says.
         published: whether a paper's arithmetic stands beside the sound one.
     """
 
@@ -80,6 +88,7 @@ class DiprimeRecipe:
     rows: int | None
     bins: BinRule
     smoothing: float
+    least: float = 0.0
     published: bool = True
     factor: float = 1.0
 
@@ -146,8 +155,9 @@ class DiprimeRecipe:
         handles: Any = [data] * self.trees
         if self.partitioned and self.trees > 1:
             handles = data.partition(self.trees)
-        return Forest(tuple(self._tree(session, handles[place], bins, form, labels, rng)
-                            for place in range(self.trees)))
+        smoothing = FLAT if rows is not None and rows < self.least else self.smoothing
+        return Forest(tuple(self._tree(session, handles[place], bins, form, labels, rng, smoothing)
+                            for place in range(self.trees)), rows=rows)
 
     def _labels(self, session: pl.Session, data: pl.Dataset) -> Any:
         """What squared errors are of: classes, quantile classes, or None for the number."""
@@ -159,13 +169,12 @@ class DiprimeRecipe:
                                                        self.relation, cells=True))
 
     def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins, form: Grown,
-              labels: Any, rng: np.random.Generator) -> Tree:
+              labels: Any, rng: np.random.Generator, smoothing: float) -> Tree:
         tree, left = data.root(bins), self._left(form, self.factor)
         for mechanisms in self._levels(form.depth, left):
             picked = self._pick(session, data, tree, mechanisms, labels, rng)
             tree = tree.grow(picked.feature, picked.cut)
-        return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(left),
-                                      self.smoothing))
+        return Tree(tree, leaf_values(session, data, tree, self._leaf_noise(left), smoothing))
 
     def _pick(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
               mechanisms: tuple[Any, ...], labels: Any, rng: np.random.Generator) -> Any:
@@ -200,7 +209,7 @@ class DiprimeRecipe:
             sound=pl.epsilon(self.plan, self.delta, self.relation))
 
 
-class _DiPriMe:
+class _DiPriMe(TreeLearner):
     """Shared by classifier and regressor; see their docstrings.
 
     Attributes:
@@ -276,7 +285,7 @@ class _DiPriMe:
             self.candidates, self.level_ratio, self.depth, self.max_depth, per_leaf,
             rows, bin_rule(schema, self.numeric_bins, self.bins_share,
                            float(self.epsilon) * (1.0 - count - quantiles), self.relation),
-            self.smoothing, self.published)
+            self.smoothing, self._least(schema), self.published)
         factor = scale_within(recipe.plan_at, float(self.epsilon), float(self.delta),
                               self.relation)
         return evolve(recipe, factor=factor)

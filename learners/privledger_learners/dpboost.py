@@ -44,8 +44,6 @@ many trees cost little more than few."""
 class _DPBoost(Boosted):
     """Shared by regressor and classifier; see their docstrings."""
 
-    model_records = (Model, Shape, Start)
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -99,7 +97,10 @@ class _DPBoost(Boosted):
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic for this plan's mechanisms, beside the sound one."""
-        priced = self._recipe(self._known(schema))
+        known = self._known(schema)
+        priced, floor = self._recipe(known), self._floor(known)
+        if floor is not None:
+            return floor.claimed(self.delta)
         rule, noise, shape = priced.rule, priced.noise, priced.rule.shapes[-1]
         split, start = rule.split_node(shape, noise), rule.start_nodes(noise)
         leaves = pl.Sequential(rule.leaf_nodes(shape, noise, 0))
@@ -143,7 +144,10 @@ class _DPBoost(Boosted):
                 model.guarded_scores(data), self.gradient_filtering, self.penalty,
                 1.0 if self.geometric == "none" else max(1 - leaves.rate, 0.5)).grow(data)
 
-        self._grown(self._granted(data, priced.plan, ask, claimed=self._published(priced)))
+        grown = self._granted(data, priced.plan, ask, claimed=self._published(priced))
+        self.fell_back_ = (self._hopeless(schema, grown.start.n_hat) if priced.rule.start_share
+                           else "")
+        self._grown(grown)
 
     def _bins(self, session: pl.Session, data: pl.Dataset, priced: Priced[DpboostRule],
               start: Start) -> tuple[DpboostRule, pl.questions.Bins]:

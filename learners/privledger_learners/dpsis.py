@@ -9,6 +9,7 @@ docs/proofs/feature-scores.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,18 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
-from privledger_learners.estimator import PrivateLearner, Relation
+from privledger_learners.estimator import PrivateLearner, Relation, check_number
 from privledger_learners.guarding import note_features
+from privledger_learners.trees.grow import laplace
 
 PAPER = "Swope et al., Feature Selection from Differentially Private Correlations"
 METHODS = ("auto", "gumbel", "canonical")
 GUMBEL_UP_TO = 5.0
 """Epsilon up to which one draw after the other did as well or better with scores that only
 rise; with others it did at every epsilon tried (docs/papers/dp-sis.md)."""
+
+COUNTED = 0.1
+"""Part of epsilon for class sizes, where weights follow from them."""
 
 _BELOW = 1 - 2.0**-40  # sums of k rounded costs stay within epsilon
 
@@ -35,10 +40,12 @@ class Selection:
 
     Attributes:
         draw: a `TopK` for all k at once, else the mechanism of one of k draws.
+        counts: buys how large the classes are, before any draw; None where nobody asks.
     """
 
     plan: pl.Node
     draw: pl.Node
+    counts: pl.Laplace | None = None
 
     def features(self, session: pl.Session, choice: pl.questions.FeatureChoice,
                  k: int) -> list[int]:
@@ -69,10 +76,24 @@ class _Selector(SelectorMixin, PrivateLearner):
         """Proved bounds on how one record moves a score."""
         raise NotImplementedError
 
+    def _weights(self, schema: pl.Schema, counts: np.ndarray | None) -> tuple[int, ...]:
+        """What a record of each class counts, in 1024ths; empty where each counts one."""
+        return ()
+
+    def _counted(self, schema: pl.Schema) -> float:
+        """Part of epsilon that buys class sizes; 0 where nobody asks for them."""
+        return 0.0
+
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         selection = self._recipe(schema)
-        chosen = self._granted(data, selection.plan, lambda session: selection.features(
-            session, data.features_by(self._score(schema)), self.k), claimed=float(self.epsilon))
+
+        def ask(session: pl.Session) -> list[int]:
+            counts = None if selection.counts is None else session.release(
+                selection.counts, data.histogram(schema.target.name))
+            return selection.features(session, data.features_by(
+                self._score(schema), weights=self._weights(schema, counts)), self.k)
+
+        chosen = self._granted(data, selection.plan, ask, claimed=float(self.epsilon))
         self.schema_ = schema
         self.selected_ = np.array(chosen, dtype=np.int64)
         self.support_ = np.zeros(len(schema.features), dtype=bool)
@@ -117,19 +138,26 @@ class _Selector(SelectorMixin, PrivateLearner):
         if method == "auto":
             at_once = low >= 0 and self.epsilon > GUMBEL_UP_TO and self.delta == 0
             method = "canonical" if at_once and self.k < features else "gumbel"
+        share = self._counted(schema)
+        counts = laplace(share * self.epsilon, self.relation, cells=True) if share else None
+        before = [] if counts is None else [counts]
+        left = self.epsilon * (1 - share) * (_BELOW if share else 1.0)
         if method == "canonical":
-            top = pl.TopK(int(self.k), self.epsilon, "exponential")
-            return Selection(top, top)
+            top = pl.TopK(int(self.k), left, "exponential")
+            return Selection(pl.Sequential([*before, top]) if before else top, top, counts)
 
         def one(noise: float) -> pl.Exponential:
             # Its bounded range is 1/noise.
             return pl.Exponential(2 / ((high - low) * noise), (low, high))
 
-        noise = self.k / (self.epsilon * _BELOW)
+        def whole(noise: float) -> pl.Node:
+            draws = pl.Repeat(one(noise), int(self.k))
+            return pl.Sequential([*before, draws]) if before else draws
+
+        noise = self.k / (left * _BELOW)
         if self.delta > 0:
-            noise = min(noise, pl.calibrate(lambda z: pl.Repeat(one(z), int(self.k)),
-                                            self.epsilon, self.delta, self.relation))
-        return Selection(pl.Repeat(one(noise), int(self.k)), one(noise))
+            noise = min(noise, pl.calibrate(whole, self.epsilon, self.delta, self.relation))
+        return Selection(whole(noise), one(noise), counts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,6 +177,10 @@ class DPSIS(_Selector):
             "correlation", or a `privledger.questions.CustomScores`, which is recorded as asserted.
         method: "gumbel" draws one feature after the other, "canonical" a set at once (the
             paper's), "auto" the second for agreement above epsilon 5.
+        class_weight: None: in `agreement` each record counts one, so that a large class may
+            outvote what tells a small one. "balanced": in inverse proportion to the class's
+            size, which a tenth of epsilon buys. Or public numbers, one for each class in the
+            schema's order; the largest counts one.
         relation: "add_remove" or "replace_one".
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of a simulation; never of private noise.
@@ -173,6 +205,7 @@ class DPSIS(_Selector):
         k: int = 5,
         scores: str | pl.questions.CustomScores = "auto",
         method: str = "auto",
+        class_weight: str | Sequence[float] | None = None,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -184,6 +217,7 @@ class DPSIS(_Selector):
         self.k = k
         self.scores = scores
         self.method = method
+        self.class_weight = class_weight
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -213,6 +247,42 @@ class DPSIS(_Selector):
             return self.scores
         fits = schema.target.kind == "categorical" and len(schema.target.categories) <= 64
         return "agreement" if fits else "rank"
+
+    def _recipe(self, schema: pl.Schema) -> Selection:
+        self._public_weights(schema)
+        return super()._recipe(schema)
+
+    def _counted(self, schema: pl.Schema) -> float:
+        return COUNTED if isinstance(self.class_weight, str) else 0.0
+
+    def _public_weights(self, schema: pl.Schema) -> np.ndarray | None:
+        """Numbers somebody gave, shape (classes,); refuses what cannot weigh a class."""
+        given = self.class_weight
+        if given is None:
+            return None
+        if self._score(schema) != "agreement":
+            raise pl.InvalidValue("class_weight", given, "None, unless features are scored by "
+                                  "agreement")
+        if isinstance(given, str):
+            if given != "balanced":
+                raise pl.InvalidValue("class_weight", given, "None, balanced, or a number for "
+                                      "each class")
+            return None
+        for one in given:
+            check_number("class_weight", one, 0.0, 1e9)
+        if len(given) != len(schema.target.categories):
+            raise pl.InvalidValue("class_weight", len(given), "one number for each class")
+        return np.array([float(one) for one in given])
+
+    def _weights(self, schema: pl.Schema, counts: np.ndarray | None) -> tuple[int, ...]:
+        weights = self._public_weights(schema)
+        if counts is not None:
+            sizes = np.maximum(np.asarray(counts, dtype=float), 1.0)
+            weights = 1.0 / sizes
+        if weights is None:
+            return ()
+        parts = np.floor(pl.questions.FeatureChoice.whole * weights / weights.max())
+        return tuple(max(int(part), 1) for part in parts)
 
     def _change(self, schema: pl.Schema) -> tuple[float, float]:
         score = self._score(schema)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, Self, TypeVar
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import privledger as pl
 from privledger_learners.accounted import Accounted
+from privledger_learners.floor import Floor
+from privledger_learners.floor import Relation as Relation
 from privledger_learners.guarding import forget_guarded, guard
 
-Relation = Literal["add_remove", "replace_one", "replace_label"]
 Learned = TypeVar("Learned")
 
 
@@ -63,6 +65,10 @@ def check_depth(depth: object, deepest: int = 14, name: str = "depth") -> None:
         check_count(name, depth, 1, deepest)
 
 
+class NoiseFloorWarning(UserWarning):
+    """Too few records for this epsilon: the prior, or the mean, is predicted for every row."""
+
+
 class Planned(Protocol):
     """What a learner's parameters and a schema come to, before data exist."""
 
@@ -79,9 +85,14 @@ class PrivateLearner(Accounted, BaseEstimator):
     Attributes:
         receipt_: the ledger's head after the fit. private_: False for simulated noise.
         ledger_, data_: what was asked of which ledger; not pickled.
+        fell_back_: why every row gets the prior or the mean; "" for a model of its features.
+        floors: rows times epsilon below which that is so, by task; none where it is not done.
     """
 
     info: pl.LearnerInfo
+    floors: Mapping[str, float] = {}
+    fell_back_: str
+    relation: Relation
     epsilon: float
     delta: float
     schema: pl.Schema | None
@@ -113,7 +124,47 @@ class PrivateLearner(Accounted, BaseEstimator):
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The composition node of `fit`, from public facts only."""
-        return self._recipe(self._known(schema)).plan
+        known = self._known(schema)
+        recipe, floor = self._recipe(known), self._floor(known)
+        return recipe.plan if floor is None else floor.plan
+
+    def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
+        """Why so many rows, declared or bought, are too few for a model; "" if they are not."""
+        floor = self.floors.get(schema.task, 0.0)
+        if rows is None or not rows * self.epsilon < floor:
+            return ""
+        told = "the largest class" if schema.task == "classification" else "the mean"
+        return (f"about {max(rows, 0.0):.0f} rows times epsilon {self.epsilon:g} are below "
+                f"{floor:g}: a model of the features would be noise, and {told} is predicted")
+
+    def _floor(self, schema: pl.Schema) -> Floor | None:
+        """What is asked in place of a model where public facts say that one would be noise."""
+        if not self.floors:
+            return None
+        why = self._hopeless(schema, schema.rows_for(self.relation))
+        return self._floor_of(schema, why) if why else None
+
+    def _floor_of(self, schema: pl.Schema, why: str) -> Floor:
+        """In a currency in which the learner's own plan is priced."""
+        return Floor.pure(schema, self.relation, float(self.epsilon), why)
+
+    def _settle_for(self, shares: np.ndarray, data: pl.Dataset) -> None:
+        """Make a model of class shares, or of the scaled mean, that predicts nothing else."""
+        raise NotImplementedError
+
+    def _train_on(self, data: pl.Dataset, schema: pl.Schema) -> None:
+        """`_learn`, or the floor where public facts say so; says so aloud where it fell back."""
+        self.fell_back_ = ""
+        self._recipe(self._known(schema))  # refuses first what can never be right
+        floor = self._floor(schema)
+        if floor is None:
+            self._learn(data, schema)
+        else:
+            shares = self._granted(data, floor.plan, lambda session: floor.shares(session, data))
+            self._settle_for(shares, data)
+            self.fell_back_ = floor.why
+        if self.fell_back_:
+            warnings.warn(self.fell_back_, NoiseFloorWarning, stacklevel=3)
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic at this plan's noise, beside the sound one. Never charged.
@@ -134,7 +185,7 @@ class PrivateLearner(Accounted, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was read.
         """
         data, schema = guard(self, X, y)
-        self._learn(data, schema)
+        self._train_on(data, schema)
         self._note_classes(schema)
         return self
 

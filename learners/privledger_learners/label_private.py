@@ -113,18 +113,10 @@ class LabelRecipe:
             table: public features of all records. forest: unfitted; models the first answers.
         """
         known = np.flatnonzero(data.public_labelled)
-        if not len(known):
-            raise pl.errors.DataError("no record has a label: there is nothing to learn from")
+        if not self._staged or len(known) < 4:
+            return self.ask_all(session, data)
         found = np.ones((data.public_rows, self.classes))
         everything = response(self.epsilon, self.classes)
-        if not self._staged or len(known) < 4:
-            part = labelled(data)
-            if self._staged:
-                first = np.zeros(len(found), dtype=np.int64)
-                part = part.partition(pl.questions.IndexCells(first, 2))[0]
-            answers = session.release(everything, part.labels())
-            found[known] = likelihood(answers, None, everything, self.classes)
-            return found
         early = rng.permutation(known)[: max(2, int(self.first * len(known)))]
         stage = np.ones(len(found), dtype=np.int64)
         stage[early] = 0
@@ -134,6 +126,20 @@ class LabelRecipe:
         found[early] = likelihood(answers, None, everything, self.classes)
         shares = forest.fit(table[early], found[early]).shares(table[late])
         self._ask_among(session, halves[1], late, positive_shares(shares), found)
+        return found
+
+    def ask_all(self, session: pl.Session, data: pl.Dataset) -> np.ndarray:
+        """As `ask` where there is one stage, or too few labels for two."""
+        known = np.flatnonzero(data.public_labelled)
+        if not len(known):
+            raise pl.errors.DataError("no record has a label: there is nothing to learn from")
+        found = np.ones((data.public_rows, self.classes))
+        part, everything = labelled(data), response(self.epsilon, self.classes)
+        if self._staged:
+            first = np.zeros(len(found), dtype=np.int64)
+            part = part.partition(pl.questions.IndexCells(first, 2))[0]
+        answers = session.release(everything, part.labels())
+        found[known] = likelihood(answers, None, everything, self.classes)
         return found
 
     def _ask_among(self, session: pl.Session, data: pl.Dataset, late: np.ndarray,

@@ -24,7 +24,7 @@ from privledger_learners.estimator import (
 from privledger_learners.published import mrf_claims
 from privledger_learners.trees.bin_rule import BinRule, bin_rule
 from privledger_learners.trees.depth_rule import DepthRule, Grown, fair_depth, scale_within
-from privledger_learners.trees.forest import Forest, Tree, TreeClassifier
+from privledger_learners.trees.forest import FLAT, Forest, Tree, TreeClassifier
 from privledger_learners.trees.grow import geometric, grow, laplace, leaf_values, monotone
 
 PAPER = "Li et al., Multinomial Random Forest: Toward Consistency and Privacy-Preservation"
@@ -46,6 +46,7 @@ class MultinomialRecipe:
         depth: fixed, or None: from the number of rows.
         rows: a number of rows that may be used: expected, or public under replace_one.
         bins: how finely features are cut.
+        least: rows, where a row count is bought, below which leaves say what their root says.
         literal: the budgets are the paper's B1, B2, B3.
     """
 
@@ -66,6 +67,7 @@ class MultinomialRecipe:
     per_leaf: float
     rows: int | None
     bins: BinRule
+    least: float = 0.0
     factor: float = 1.0
     literal: bool = False
 
@@ -138,10 +140,12 @@ class MultinomialRecipe:
         rows = rule.known_rows(session, data)
         form = rule.form(rows)
         bins = self.bins.chosen(session, data, rows, self._grown(self.factor))
-        return Forest(tuple(self._tree(session, data, bins, form) for _ in range(self.trees)))
+        smoothing = FLAT if rows is not None and rows < self.least else SMOOTHING
+        return Forest(tuple(self._tree(session, data, bins, form, smoothing)
+                            for _ in range(self.trees)), rows=rows)
 
     def _tree(self, session: pl.Session, data: pl.Dataset, bins: pl.questions.Bins,
-              form: Grown) -> Tree:
+              form: Grown, smoothing: float) -> Tree:
         structure = estimation = data
         if self.halves:
             parts = data.partition(2)
@@ -161,14 +165,16 @@ class MultinomialRecipe:
                 picked = session.release(by_cut, structure.choose(
                     tree, self.impurity, features=found.feature, labels=classes))
                 tree = tree.grow(picked.feature, picked.cut)
-        values = self._leaf_values(session, estimation, tree, classes, left)
+        values = self._leaf_values(session, estimation, tree, classes, left,
+                                   smoothing)
         return Tree(tree, values)
 
     def _leaf_values(self, session: pl.Session, data: pl.Dataset, tree: pl.questions.GrownCells,
-                     classes: pl.questions.CategoryCells, factor: float) -> np.ndarray:
+                     classes: pl.questions.CategoryCells, factor: float,
+                     smoothing: float) -> np.ndarray:
         mechanism = self._leaf_mechanism(factor)
         if self.labels == "counts":
-            return leaf_values(session, data, tree, mechanism, SMOOTHING)
+            return leaf_values(session, data, tree, mechanism, smoothing)
         drawn = session.release(mechanism, data.choose_label(tree, classes))
         return np.asarray(np.eye(classes.count)[drawn])
 
@@ -281,13 +287,17 @@ class MultinomialForestClassifier(TreeClassifier):
             trees, feature, structure - feature, leaves, count, self.depth, self.max_depth,
             self.per_leaf, rows,
             bin_rule(schema, self.numeric_bins, self.bins_share,
-                     float(self.epsilon) * (1.0 - count), self.relation))
+                     float(self.epsilon) * (1.0 - count), self.relation), self._least(schema))
         if self.b1 is not None and self.b2 is not None and self.b3 is not None:
             depth = float(self.depth or 0)
             return evolve(recipe, feature=depth * self.b1, cut=depth * self.b2, leaves=self.b3,
                           literal=True)
         return evolve(recipe, factor=scale_within(recipe.plan_at, float(self.epsilon),
                                                   float(self.delta), self.relation))
+
+    def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
+        """The paper's form draws labels, and knows no root."""
+        return super()._hopeless(schema, rows) if self.variant == "joint" else ""
 
     def _check(self) -> None:
         check_common(self)

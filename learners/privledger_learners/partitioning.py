@@ -121,7 +121,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
         self.unaccounted = unaccounted
 
     @property
-    def relation(self) -> Relation:
+    def relation(self) -> Relation:  # type: ignore[override]  # it follows from the setting
         """The neighbouring relation of the setting."""
         return "replace_label" if self.setting in LABEL_SETTINGS else "add_remove"
 
@@ -157,11 +157,16 @@ class PrivateEnsembleClassifier(TreeClassifier):
         needs_classes(schema)
         choices, epsilon = self._choices(schema), float(self.epsilon)
         if self.setting == "spe":
-            return SpeRecipe(schema, epsilon, choices)
+            return SpeRecipe(schema, epsilon, choices, self._least(schema))
         if self.setting == "sspe1":
             return SemiRecipe(schema, epsilon, choices, self.linkage == "linked")
         return PublicRecipe(schema, epsilon, choices,
                             self.second_trees if self.setting == "pte" else 0)
+
+    def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
+        """Where some labels are missing, or features public, and in the paper's form: never."""
+        plain = self.setting == "spe" and self.variant == "default" and self.smoothing != 0
+        return super()._hopeless(schema, rows) if plain else ""
 
     def _choices(self, schema: pl.Schema) -> Choices:
         paper, classes = self.variant == "paper", len(schema.target.categories)

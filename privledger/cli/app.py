@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ COMMANDS = {
     "run": ("run:run", "Price a run, reserve its budget, train and score."),
     "predict": ("predict:predict", "Predict a table with a model that was kept."),
     "show": ("show:show", "Totals, what is left, what was granted and released."),
+    "risk": ("risk:risk", "What somebody could find out, at most, in words."),
     "record": ("record:record", "What one record, or one person, spent, and on what."),
     "log": ("log:log", "The entries in order, one line each."),
     "top": ("top:top", "Who spent most: learners, mechanisms, tables, grants."),
@@ -50,19 +52,42 @@ Loaded when called; the help stands here so that a list of commands loads none o
 """
 
 
+def _elsewhere() -> dict[str, list[EntryPoint]]:
+    """Commands that installed packages bring; none is imported."""
+    from privledger.cli.brought import brought
+
+    return brought(frozenset(COMMANDS))
+
+
+def _listed() -> list[tuple[str, str]]:
+    """Every command with its line of help; none is imported."""
+    from privledger.cli.brought import described
+
+    lines = {name: short for name, (_, short) in COMMANDS.items()}
+    return sorted((lines | {name: described(points)
+                            for name, points in _elsewhere().items()}).items())
+
+
 class _Loaded(Mapping[str, click.Command]):
-    """`COMMANDS`, each imported when somebody asks for it."""
+    """`COMMANDS` and those of other packages, each imported when somebody asks for it."""
 
     def __getitem__(self, name: str) -> click.Command:
+        if name not in COMMANDS:
+            from privledger.cli.brought import load
+
+            return load(name, _elsewhere()[name])
         module, _, attribute = COMMANDS[name][0].partition(":")
         found: click.Command = getattr(import_module(f"privledger.cli.{module}"), attribute)
         return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS or name in _elsewhere()
+
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter((*COMMANDS, *_elsewhere()))
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(COMMANDS) + len(_elsewhere())
 
 
 class Commands(click.Group):
@@ -78,11 +103,11 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without loading one."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, short) for name, (_, short) in sorted(COMMANDS.items())])
+            formatter.write_dl(_listed())
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands, without loading one; options as click finds them."""
-        names = [CompletionItem(name, help=short) for name, (_, short) in sorted(COMMANDS.items())
+        names = [CompletionItem(name, help=short) for name, short in _listed()
                  if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 

@@ -13,10 +13,12 @@ from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import Explanation, Node, children, explain, from_json, label
 from privledger.ledger import GrantState, ScopeState, State
+from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
 from privledger.reports import leaves
+from privledger.reports.risk import WRONG, ledger_risk, plan_risk
 from privledger.rounding import exact
 from privledger.storage import is_url
 
@@ -73,12 +75,13 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
     Of a ledger, name a grant or a filter scope (its first letters do). Opens no data.
     """
     words: list[str] = []
-    receipt = None
+    about, receipt, risk = "row", None, None
     if is_url(subject) or not subject.endswith((".json", ".toml")):
         if grant is None:
             raise click.UsageError("name a grant of the ledger: log and show list them")
         with reading(subject) as opened:
             state, receipt = opened.state, opened.receipt.as_dict()
+            risk = ledger_risk(view_of(state))
         node, words = _granted(state, grant)
         at, stated = state.budget.delta if state.budget else 0.0, state.relation
     elif grant is not None:
@@ -92,11 +95,14 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
 
         prepared = prepare(subject, data_dir)
         node, stated, at = prepared.node, prepared.run.relation, prepared.run.params["delta"]
+        about = prepared.run.unit_for(prepared.schema)
     node = node if path is None else node_at(node, path)
     found = explain(node, at if delta is None else delta, check_relation(stated))
-    value = found.as_dict() | {"node": label(node), "words": words, "vouched": _vouched(node)}
+    told = risk or plan_risk(node, stated, about, wrong=WRONG[:1], several=False)
+    value = found.as_dict() | {"node": label(node), "words": words, "vouched": _vouched(node),
+                               "risk": told.as_dict()}
     emit(format_, value if receipt is None else value | {"receipt": receipt},
-         lambda out: render(out, found, [*words, *_vouched(node)]))
+         lambda out: render(out, found, [told.sentences[0], *words, *_vouched(node)]))
 
 
 def _granted(state: State, name: str) -> tuple[Node, list[str]]:

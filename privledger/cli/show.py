@@ -79,6 +79,9 @@ def show(ledger: str, whole: bool, receipt: str | None, key_file: str | None,
 def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) -> None:
     """The whole page; `whole` folds nothing."""
     out.print(verdict_text(report.verdict), soft_wrap=True)
+    if report.risk is not None:
+        for sentence in report.risk.sentences:
+            out.print(text(sentence))
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from privledger.errors import InvalidMechanism
+from privledger.errors import InvalidMechanism, UnsupportedNode
 from privledger.graph.nesting import Nested, check_nested
 from privledger.mechanisms import (
     Asserted,
@@ -361,3 +361,21 @@ def below(node: Node) -> Iterator[Node]:
 def holds(node: Node, kind: type) -> bool:
     """Whether `node` or anything below it is of type `kind`."""
     return any(isinstance(one, kind) for one in below(node))
+
+
+def runs_elsewhere(plan: Node) -> bool:
+    """Whether somebody vouches for a part of `plan`: it runs where no guard sees what it reads."""
+    return holds(plan, Asserted) or holds(plan, AssertedZCDP)
+
+
+def check_filtered(plan: Node) -> None:
+    """Refuse a filter around what runs elsewhere: its records would never be told to stop.
+
+    Raises:
+        UnsupportedNode: nothing was read.
+    """
+    for one in below(plan):
+        if isinstance(one, IndividualFilter) and one.node is not None and runs_elsewhere(one.node):
+            raise UnsupportedNode("an individual filter stops no record in what runs elsewhere "
+                                  "(Asserted, AssertedZCDP): reserve that without a filter; "
+                                  "nothing was read")

@@ -224,13 +224,14 @@ class Dataset:
         return Choice(self, cells, score, **options)
 
     def features_by(self, score: str | Votes | CustomScores,
-                    excluded: Sequence[int] = ()) -> FeatureChoice:
-        """Which features have a high score, `excluded` positions aside; see `FeatureChoice`."""
+                    excluded: Sequence[int] = (), weights: Sequence[int] = ()) -> FeatureChoice:
+        """Which features have a high score, `excluded` positions aside; `weights` of classes are
+        for `agreement`. See `FeatureChoice`."""
         if isinstance(score, Votes):
             return FeatureChoice(self, "votes", excluded, votes=score)
         if isinstance(score, CustomScores):
             return FeatureChoice(self, "custom", excluded, custom=score)
-        return FeatureChoice(self, score, excluded)
+        return FeatureChoice(self, score, excluded, weights=weights)
 
     def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:
         """Which class has many records in every leaf of `cells`; see `LabelChoice`."""

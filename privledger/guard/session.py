@@ -14,6 +14,7 @@ from attrs import define, evolve, field
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
+from privledger.graph.nodes import runs_elsewhere
 from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
@@ -128,7 +129,8 @@ class Granted:
 
     def close(self, failed: type[BaseException] | None = None) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
-        failed is handed back; any other keeps its whole charge.
+        failed is handed back, unless a part of its plan runs elsewhere, where nobody here sees
+        whether it did; any other keeps its whole charge.
 
         Raises:
             NotSettled: the ledger could not be written. Closing again tries again.
@@ -153,7 +155,8 @@ class Granted:
         for named, limit, stored in self._inside.spends.vectors():
             vectors |= stored
             note, cap = named, limit
-        kind = Settled if failed is None or self.touched else Aborted
+        keep = failed is None or self.touched or runs_elsewhere(self.plan)
+        kind = Settled if keep else Aborted
         end = kind(
             self.grant, self.touched, len(log), now(),
             error=None if failed is None else public_name(failed), failed=failed is not None,

@@ -13,7 +13,7 @@ from privledger.engines.driver import Done
 from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
-from privledger.graph.nodes import check_node
+from privledger.graph.nodes import check_filtered, check_node
 from privledger.graph.remember import charging
 from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
@@ -133,6 +133,7 @@ class Teller:
         seconds = patience(asked.wait)
         event = self._event(asked, vault)
         own = from_json(event.plan)  # the caller may change its nodes at any time
+        check_filtered(own)
         # Of the table as it was protected: a handle can be made with another schema.
         refuse_forbidden(self._history, event, own, vault.schema.declared_rows)
         if vault.facts.unit == "person":

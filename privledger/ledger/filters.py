@@ -22,13 +22,18 @@ from privledger.accounting import (
     DEFAULT_ORDERS,
     Cost,
     RdpCurve,
+    Tradeoff,
     epsilon_at,
     epsilon_from_mu,
     epsilon_from_rdp,
     epsilon_from_zcdp,
+    gaussian_tradeoff,
     mu_from_epsilon_delta,
+    pure_tradeoff,
     rdp_cap,
+    renyi_tradeoff,
     zcdp_cap,
+    zcdp_tradeoff,
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.ledger.budget import Budget
@@ -131,6 +136,17 @@ class FilterRule:
         """Epsilon of the largest plan that is still granted when `spent` units are gone."""
         left = max(0, self.cap_units - spent)
         return from_units_down(left) if self.kind == "basic" else self.epsilon_of(left)
+
+    def tradeoff(self, units: int, delta_units: int = 0) -> Tradeoff:
+        """What a test can find out, at most, from everything that so many units paid for."""
+        value = from_units(units)
+        if self.kind == "basic":
+            return pure_tradeoff(value, min(1.0, self.delta_of(delta_units)))
+        if self.kind == "gdp":
+            return gaussian_tradeoff(up(math.sqrt(value)) if value else 0.0)
+        if self.kind == "zcdp":
+            return zcdp_tradeoff(value)
+        return renyi_tradeoff(RdpCurve((self.order,), (value,)))
 
     def delta_of(self, delta_units: int) -> float:
         """The delta that `basic` counts as so many delta units; rounded up."""

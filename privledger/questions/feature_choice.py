@@ -14,13 +14,14 @@ from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.schema import Schema
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, items, table, text, whole
-from privledger.mechanisms import PermuteAndFlip, TopK
+from privledger.mechanisms import TopK
 from privledger.questions.blocks import refuse_code
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import derivation_of
 from privledger.questions.feature_scores import Sketch, merged_of, scores_of, sketch_of
+from privledger.questions.order_keys import WHOLE_WEIGHT
 from privledger.questions.question import Noise
-from privledger.questions.rates import Bound, rate_of
+from privledger.questions.rates import Bound, flips, rate_of
 from privledger.questions.vote_sums import MOST_PRODUCTS, columns_in, fits_sums
 from privledger.questions.votes import Votes
 from privledger.rounding import count, number, up
@@ -37,6 +38,10 @@ class ScoreName:
     def own(self, to: Copier) -> ScoreName:
         """The guard's copy."""
         return ScoreName()
+
+
+def _weights(value: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(count("weights", one, most=WHOLE_WEIGHT) for one in value)
 
 
 def _positions(value: Iterable[Any]) -> tuple[int, ...]:
@@ -58,6 +63,8 @@ class FeatureChoice:
             target to [-1, 1] by their public bounds. `votes` of `votes`; `custom`.
         excluded: positions of features that are no candidates; public, or released before.
         votes, custom: given exactly for those scores.
+        weights: of `agreement`: what a record of each class counts, in 1024ths from 1 to 1024;
+            public, or released before. Empty: each counts one.
     """
 
     data: Any = field(converter=derivation_of)
@@ -67,7 +74,9 @@ class FeatureChoice:
     custom: CustomScores | None = None
     what: str = "choice of features"
     key: ScoreName = field(factory=ScoreName, repr=False)
+    weights: tuple[int, ...] = field(default=(), converter=_weights)
     by_person: ClassVar[bool] = True
+    whole: ClassVar[int] = WHOLE_WEIGHT
 
     def __attrs_post_init__(self) -> None:
         if self.score not in FEATURE_SCORES:
@@ -82,6 +91,10 @@ class FeatureChoice:
         if len(self.excluded) >= features:
             raise InvalidValue("excluded", "every feature", "one candidate left")
         check_fits(self.score, self.data.schema)
+        if self.weights and (self.score != "agreement" or len(self.weights) != len(
+                self.data.schema.target.categories)):
+            raise InvalidValue("weights", len(self.weights),
+                               "one for each class, and of agreement only")
 
     def without(self, *features: int) -> FeatureChoice:
         """The same question without these features too. They must have been released."""
@@ -149,7 +162,8 @@ class FeatureChoice:
     def sketch(self, chunk: Rows, state: float) -> Sketch:
         """As `Question.sketch`: sorted keys or their tallies, sums of products. Scores that see a
         whole table at once are computed here, and have no chunks."""
-        return sketch_of(self.score, self.votes, self.custom, self.data.schema, self.key, chunk)
+        return sketch_of(self.score, self.votes, self.custom, self.data.schema, self.key, chunk,
+                         self.weights)
 
     def merge(self, a: Sketch, b: Sketch) -> Sketch:
         """As `Question.merge`: addition."""
@@ -157,7 +171,7 @@ class FeatureChoice:
 
     def scores(self, merged: Sketch) -> NDArray[np.float64]:
         """Inside the guard: one score per feature of the handle, shape (features,)."""
-        return scores_of(self.score, self.votes, self.data.schema, merged)
+        return scores_of(self.score, self.votes, self.data.schema, merged, self.weights)
 
     def finish(self, merged: Sketch, noise: Noise) -> NDArray[np.int64]:
         """As `Question.finish`: positions of the chosen features, k of them or one."""
@@ -166,7 +180,7 @@ class FeatureChoice:
         if isinstance(noise.mechanism, TopK):
             return candidates[source.top_k(scores, noise.mechanism.k, rate, noise.mechanism.noise)]
         starts = np.array([0, len(scores)], dtype=np.int64)
-        if isinstance(noise.mechanism, PermuteAndFlip):
+        if flips(noise.mechanism):
             return candidates[source.permute_and_flip(scores, starts, rate)]
         return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), starts, rate)]
 
@@ -176,7 +190,7 @@ class FeatureChoice:
             to.derivation(self.data), self.score, self.excluded,
             None if self.votes is None else to.shared(self.votes, Votes),
             None if self.custom is None else to.shared(self.custom, CustomScores),
-            self.what, to.shared(self.key, ScoreName))
+            self.what, to.shared(self.key, ScoreName), self.weights)
 
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: candidates and target are the schema's."""
@@ -209,10 +223,11 @@ class FeatureChoice:
         if self.custom is not None:
             refuse_code()
         votes = self.votes
-        return {"score": self.score, "excluded": list(self.excluded), "what": str(self.what),
+        found: Json = {"score": self.score, "excluded": list(self.excluded), "what": str(self.what),
                 "votes": None if votes is None else {
                     "blocks": int(votes.blocks), "most": int(votes.most),
                     "penalty": float(votes.penalty)}}
+        return found | ({"weights": list(self.weights)} if self.weights else {})
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> FeatureChoice:
@@ -222,7 +237,8 @@ class FeatureChoice:
             votes = Votes(whole(table(votes), "blocks"), whole(votes, "most"),
                           number("penalty", votes.get("penalty")))
         return cls(reader.handle(wire.get("data")), text(wire, "score"),
-                   tuple(items(wire, "excluded")), votes, what=text(wire, "what", 200))
+                   tuple(items(wire, "excluded")), votes, what=text(wire, "what", 200),
+                   weights=tuple(items(wire, "weights")) if "weights" in wire else ())
 
     def __repr__(self) -> str:
         return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"

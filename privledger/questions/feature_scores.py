@@ -93,9 +93,9 @@ class Known:
 
 
 def sketch_of(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
-              key: object, rows: Rows) -> Sketch:
+              key: object, rows: Rows, weights: tuple[int, ...] = ()) -> Sketch:
     """What a question keeps of a chunk; found once for all its draws."""
-    asked = (score, votes, custom, schema)
+    asked = (score, votes, custom, schema, weights)
     known: Known | None = rows.cache.get(key)
     if known is None or known.asked != asked:
         known = rows.cache[key] = Known(asked)
@@ -135,8 +135,13 @@ def merged_of(a: Sketch, b: Sketch, schema: Schema) -> Sketch:
     raise UnsupportedNode("these scores see a whole table at once: chunks of it have none")
 
 
-def scores_of(score: str, votes: Votes | None, schema: Schema, merged: Sketch) -> Floats:
-    """One score per feature of `schema`, shape (features,); found once for all draws."""
+def scores_of(score: str, votes: Votes | None, schema: Schema, merged: Sketch,
+              weights: tuple[int, ...] = ()) -> Floats:
+    """One score per feature of `schema`, shape (features,); found once for all draws.
+
+    Args:
+        weights: of classes, for `agreement`; empty where each record counts one.
+    """
     if merged.found is None:
         if isinstance(merged, Products):
             merged.found = np.abs(merged.sums) / float(_STEPS * _STEPS)
@@ -144,7 +149,8 @@ def scores_of(score: str, votes: Votes | None, schema: Schema, merged: Sketch) -
             assert votes is not None
             merged.found = votes_of_sums(votes, merged, _gaps(schema), _STEPS)
         else:
-            merged.found = order_scores(score, merged, grid_of(schema), _gaps(schema))
+            merged.found = order_scores(score, merged, grid_of(schema), _gaps(schema),
+                                        weights)
     return merged.found
 
 

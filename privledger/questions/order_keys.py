@@ -19,6 +19,8 @@ Keys = NDArray[np.uint32]
 
 GAP = 0xFFFFFFFF
 """In the place of a missing value's key: above all of them."""
+WHOLE_WEIGHT = 1 << 10
+"""What a record of a class counts is in whole parts of it."""
 FEW_TARGETS = 64
 MOST_TARGETS = 1 << 10
 FINE_BITS, COARSE_BITS = 16, 11

@@ -5,11 +5,13 @@ Which of the two it is follows from the records alone, not from how they were di
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from privledger.questions.order_keys import GAP, Grid, Keys
+from privledger.questions.order_keys import GAP, WHOLE_WEIGHT, Grid, Keys
 from privledger.questions.sorted_scores import sorted_agreement, sorted_pairs
 from privledger.questions.tallied_scores import (
     KeyTally,
@@ -90,25 +92,31 @@ def together(a: Ordered | Tallied, b: Ordered | Tallied, grid: Grid) -> Ordered 
 
 
 def order_scores(score: str, merged: Ordered | Tallied, grid: Grid,
-                 gaps: NDArray[np.bool_]) -> Floats:
+                 gaps: NDArray[np.bool_], weights: tuple[int, ...] = ()) -> Floats:
     """`agreement` or `rank` of every feature, shape (features,).
 
     Args:
         gaps: which features may have missing values, by the schema.
+        weights: what a record of each class counts in `agreement`, in parts of `WHOLE_WEIGHT`.
     """
     if isinstance(merged, Ordered):
-        found = _in_order(score, merged.keys, grid, gaps)
+        found = _in_order(score, merged.keys, grid, gaps, weights)
+        if weights:
+            return found / WHOLE_WEIGHT
         return found / (merged.keys.shape[1] or 1) if score == "rank" else found
     one, total = merged.one, merged.total or 1
     assert total < one << _MOST_BITS
     if score == "agreement":
-        return np.array([tallied_agreement(each, grid) / one for each in merged.tallies])
+        whole = one * (WHOLE_WEIGHT if weights else 1)
+        return np.array([tallied_agreement(each, grid, weights) / whole
+                         for each in merged.tallies])
     return np.array([abs(tallied_pairs(each, grid)) / (one * total) for each in merged.tallies])
 
 
-def _in_order(score: str, keys: Keys, grid: Grid, gaps: NDArray[np.bool_]) -> Floats:
+def _in_order(score: str, keys: Keys, grid: Grid, gaps: NDArray[np.bool_],
+              weights: tuple[int, ...]) -> Floats:
     """Agreement, or |rises - falls|, of every row."""
-    ask = sorted_agreement if score == "agreement" else sorted_pairs
+    ask = (partial(sorted_agreement, weights=weights) if score == "agreement" else sorted_pairs)
     found = np.zeros(len(keys))
     width = max(1, _CELLS // max(keys.shape[1], 1))
     for first in range(0, len(keys), width):

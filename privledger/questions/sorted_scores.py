@@ -14,11 +14,12 @@ from privledger.questions.order_keys import Grid, Keys
 Ints = NDArray[np.int64]
 Labels = NDArray[np.int8]
 Walk = NDArray[np.int32]
+Weights = NDArray[np.int32] | NDArray[np.int8]
 
 _SHORT = 8  # numbers in a tie that are compared one distance at a time
 
 
-def sorted_agreement(keys: Keys, grid: Grid) -> Ints:
+def sorted_agreement(keys: Keys, grid: Grid, weights: tuple[int, ...] = ()) -> Ints:
     """Most records whose target some monotone step function tells, per row of sorted `keys`.
 
     f_c(s), the best for the first s records with targets up to c, is the number of c among
@@ -27,18 +28,27 @@ def sorted_agreement(keys: Keys, grid: Grid) -> Ints:
 
     Args:
         keys: (features, n_records), rising in each row, no gaps.
+        weights: what a record of each class counts; empty for one.
     """
     top = grid.targets - 1
+    each = _weights(weights, grid.targets)
     if top == 0 or not keys.shape[1]:
-        return np.full(len(keys), keys.shape[1], dtype=np.int64)
+        return np.full(len(keys), keys.shape[1] * int(each[0]), dtype=np.int64)
     # Inside of a tie, and who has any.
     inner = np.less(keys[:, 1:] ^ keys[:, :-1], np.uint32(1 << grid.bits))
     tied = np.any(inner, axis=1)
     inner = inner[tied]
     labels = (keys & np.uint32((1 << grid.bits) - 1)).astype(np.int8)
-    if top == 1:
+    if top == 1 and not weights:
         return _two_classes(labels, tied, inner)
-    return np.maximum(_climb(labels, top, tied, inner), _climb(top - labels, top, tied, inner))
+    return np.maximum(_climb(labels, top, tied, inner, each),
+                      _climb(top - labels, top, tied, inner, each[::-1]))
+
+
+def _weights(weights: tuple[int, ...], targets: int) -> Weights:
+    if weights:
+        return np.array(weights, dtype=np.int32)
+    return np.ones(targets, dtype=np.int8)
 
 
 def _without(walk: Walk, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> None:
@@ -64,10 +74,11 @@ def _two_classes(labels: Labels, tied: NDArray[np.bool_], inner: NDArray[np.bool
     return found
 
 
-def _climb(labels: Labels, top: int, tied: NDArray[np.bool_], inner: NDArray[np.bool_]) -> Ints:
+def _climb(labels: Labels, top: int, tied: NDArray[np.bool_], inner: NDArray[np.bool_],
+           each: Weights) -> Ints:
     best: Walk | None = None
     for c in range(top):
-        step = (labels == c).view(np.int8) - (labels == c + 1).view(np.int8)
+        step = each[c] * (labels == c) - each[c + 1] * (labels == c + 1)
         walk = np.cumsum(step, axis=1, dtype=np.int32)
         if best is not None:
             np.maximum.accumulate(best, axis=1, out=best)
@@ -76,7 +87,7 @@ def _climb(labels: Labels, top: int, tied: NDArray[np.bool_], inner: NDArray[np.
         _without(walk, tied, inner)
         best = walk
     assert best is not None
-    last = np.count_nonzero(labels == top, axis=1)
+    last = np.count_nonzero(labels == top, axis=1) * int(each[top])
     found: Ints = last + np.maximum(best.max(axis=1), 0)
     return found
 

@@ -120,9 +120,15 @@ def tally_of(keys: Keys, mass: Ints | int, grid: Grid) -> KeyTally:
     return _of_all(every, grid)
 
 
-def tallied_agreement(tally: KeyTally, grid: Grid) -> int:
-    """Most weight of records whose target some monotone step function tells."""
+def tallied_agreement(tally: KeyTally, grid: Grid, weights: tuple[int, ...] = ()) -> int:
+    """Most weight of records whose target some monotone step function tells.
+
+    Args:
+        weights: of classes, which what records weigh is multiplied by; empty for ones.
+    """
     table = tally.table(grid)[:, : grid.targets]
+    if weights:
+        table = table * np.array(weights, dtype=np.int64)
     return max(_climb(table), _climb(table[:, ::-1]))
 
 

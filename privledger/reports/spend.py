@@ -20,6 +20,7 @@ from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import ReleaseLine
 from privledger.reports.outline import Outline, outline
+from privledger.reports.risk import Risk, ledger_risk
 from privledger.reports.safe_text import plain
 from privledger.reports.steps import Counted, Steps, silent
 from privledger.reports.verdict import Verdict, verdict_of
@@ -125,9 +126,16 @@ class LedgerReport:
         """What every surface says first about it."""
         return verdict_of(self._view, self.findings, repriced=self.repriced)
 
+    @property
+    def risk(self) -> Risk | None:
+        """What can be found out, at most; None where the history cannot be trusted."""
+        return ledger_risk(self._view) if self.trusted else None
+
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {**plain(self), "verdict": self.verdict.word, "judgement": self.verdict.as_dict()}
+        risk = None if self.risk is None else self.risk.as_dict()
+        return {**plain(self), "risk": risk, "verdict": self.verdict.word,
+                "judgement": self.verdict.as_dict()}
 
 
 def audited(store: Store, steps: Steps = silent) -> tuple[list[Entry], list[Finding]]:

@@ -7,13 +7,19 @@ import math
 import numpy as np
 import pytest
 from privledger_learners import (
+    DPDFClassifier,
     DPERTClassifier,
     DPERTRegressor,
     DPRFClassifier,
     DPRFRegressor,
+    MaxTreeClassifier,
     RDTClassifier,
+    SRTClassifier,
+    SSRDTClassifier,
+    TOPClassifier,
 )
 from privledger_learners.baselines.coin_trees import coin_tree
+from privledger_learners.baselines.greedy_trees import pruned_shares
 
 import privledger as pl
 from privledger.testing import (
@@ -22,14 +28,17 @@ from privledger.testing import (
     parametrize_with_sklearn_checks,
 )
 
-FORESTS = [DPRFClassifier, DPERTClassifier, RDTClassifier]
+FORESTS = [DPRFClassifier, DPERTClassifier, RDTClassifier, DPDFClassifier, MaxTreeClassifier,
+           SRTClassifier]
+LABELS = [SSRDTClassifier, TOPClassifier]
 NUMBERS = [DPRFRegressor, DPERTRegressor]
 SMALL = {"epsilon": 1.0, "n_trees": 2, "max_depth": 2}
 OTHERS = [kind(**SMALL, depth=2, relation="replace_one") for kind in FORESTS + NUMBERS] + [
     kind(epsilon=1.0, delta=1e-6, n_trees=2, depth=1) for kind in FORESTS + NUMBERS]
 
 
-@parametrize_with_learner_checks([kind(**SMALL) for kind in FORESTS + NUMBERS])
+@parametrize_with_learner_checks([kind(**SMALL) for kind in FORESTS + NUMBERS]
+                                 + [kind(epsilon=1.0) for kind in LABELS])
 def test_learner_conforms(learner, check):
     check(learner)
 
@@ -47,8 +56,8 @@ def test_epsilon_holds_with_other_parameters(learner):
 
 
 def simulated(*kinds):
-    return [kind(epsilon=100.0, n_trees=2, depth=2, mode="simulation", random_state=0)
-            for kind in kinds]
+    return [kind(epsilon=100.0, mode="simulation", random_state=0,
+                 **({} if kind in LABELS else {"n_trees": 2, "depth": 2})) for kind in kinds]
 
 
 @parametrize_with_sklearn_checks(simulated(RDTClassifier, DPERTRegressor))
@@ -57,7 +66,7 @@ def test_scikit_learns_own_checks(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_sklearn_checks(simulated(*FORESTS, *NUMBERS))
+@parametrize_with_sklearn_checks(simulated(*FORESTS, *NUMBERS, *LABELS))
 def test_scikit_learns_own_checks_of_all(estimator, check):
     check(estimator)
 
@@ -99,6 +108,47 @@ def test_classes_are_learned(kind):
     assert model.ledger_.verify() == []
 
 
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_are_learned_where_most_have_none(kind):
+    """Public features say what neighbours are like; not a privacy test."""
+    schema, X, y = table()
+    some = np.where(np.arange(len(y)) % 5 == 0, y.astype(object), None)
+    more = {"depth": 6, "n_trees": 30} if kind is SSRDTClassifier else {}  # its rule: 1 of 3
+    model = kind(epsilon=8.0, schema=schema, random_state=1, **more).fit(X, some)
+    assert model.score(X, y) > 0.75
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    assert model.ledger_.verify() == [] and model.ledger_.spent <= 8.0
+    assert "replace_label" in model.guarantee_
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_a_label_costs_epsilon_and_nothing_more(kind):
+    schema = table(10)[0]
+    learner = kind(epsilon=0.7, schema=schema)
+    cost = pl.epsilon(learner.plan(), 0.0, "replace_label")
+    assert 0.7 * (1 - 1e-9) <= cost <= 0.7
+    assert learner.claimed()[-1].sound == cost
+    with pytest.raises(pl.InvalidValue, match="no finite epsilon.*Nothing was read"):
+        kind(epsilon=0.7, schema=schema, variant="paper").plan()
+
+
+def test_trees_on_parts_cost_once_and_say_one_label():
+    schema, X, y = table(400)
+    model = SRTClassifier(epsilon=1.0, schema=schema, n_trees=3, random_state=0).fit(X, y)
+    assert all(set(np.unique(tree.values)) <= {0.0, 1.0} for tree in model.forest_.trees)
+    assert model.plan().nodes[-1].certificate == "iid_per_record"
+
+
+def test_cutting_off_only_reads_what_was_released():
+    counts = np.array([[9.0, 0.0], [0.0, 9.0], [1.0, 0.0], [0.0, 1.0]])
+    assert pruned_shares(counts, 1.0, 0.0).tolist() == [[1, 0], [0, 1], [1, 0], [0, 1]]
+    kept = pruned_shares(counts, 1.0, 3.0)
+    assert kept[:2].tolist() == [[1, 0], [0, 1]]
+    assert kept[2].tolist() == kept[3].tolist() == [0.5, 0.5]
+    drowned = pruned_shares(-counts, 1.0, 3.0)
+    assert drowned == pytest.approx(np.full((4, 2), 0.5))
+
+
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers_are_learned(kind):
     schema, X, y = table(task="regression")
@@ -107,7 +157,8 @@ def test_numbers_are_learned(kind):
 
 
 REFUSED = [(DPRFClassifier, "ranges"), (DPRFRegressor, "ranges"), (DPERTClassifier, "ranges"),
-           (DPERTRegressor, "ranges"), (RDTClassifier, "height")]
+           (DPERTRegressor, "ranges"), (RDTClassifier, "height"), (DPDFClassifier, "ranges"),
+           (MaxTreeClassifier, "bootstrap"), (SRTClassifier, "labels")]
 
 
 @pytest.mark.parametrize(("kind", "why"), REFUSED)

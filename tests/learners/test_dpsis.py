@@ -177,3 +177,42 @@ def test_simulations_repeat():
                     for _ in range(2))
         assert one.selected_.tolist() == two.selected_.tolist()
         assert not one.private_
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("method", "delta"), [("gumbel", 0.0), ("canonical", 0.0),
+                                               ("gumbel", 1e-6)])
+def test_class_sizes_are_bought_within_epsilon(relation, method, delta):
+    learner = DPSIS(1.5, delta, SCHEMA, k=2, method=method, relation=relation,
+                    class_weight="balanced")
+    cost = pl.epsilon(learner.plan(), delta, relation)
+    assert 1.5 * (1 - 1e-3) <= cost <= 1.5
+    plain = DPSIS(1.5, delta, SCHEMA, k=2, method=method, relation=relation)
+    public = DPSIS(1.5, delta, SCHEMA, k=2, method=method, relation=relation,
+                   class_weight=[1.0] * len(SCHEMA.target.categories))
+    assert public.plan() == plain.plan() != learner.plan()
+
+
+@pytest.mark.parametrize("wrong", ["even", [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan],
+                                   [1.0, math.inf], [1.0, True], [1.0, "1"]])
+def test_weights_of_classes_that_are_none_are_refused(wrong):
+    with pytest.raises(pl.InvalidValue, match="class_weight"):
+        DPSIS(1.0, 0.0, SCHEMA, k=1, class_weight=wrong).plan()
+    with pytest.raises(pl.InvalidValue, match="class_weight"):
+        DPSIS(1.0, 0.0, SCHEMA, k=1, scores="rank", class_weight="balanced").plan()
+
+
+def test_a_small_class_is_told_where_it_counts_as_much_as_a_large_one():
+    """No cut of the first feature beats a constant unless the small class is heard."""
+    rng = np.random.default_rng(0)
+    small = np.arange(1000) < 100
+    told = np.where(small, 0.9, np.where(np.arange(1000) < 210, 0.95, rng.uniform(0, 0.5, 1000)))
+    X = np.stack([told, *rng.uniform(0, 1, (3, 1000))], axis=1)
+    schema = pl.Schema("uneven", (*[pl.Column(f"f{k}", "numeric", "feature", 0.0, 1.0)
+                                    for k in range(4)],
+                                  pl.Column("t", "categorical", "target",
+                                            categories=("large", "small"))))
+    y = np.where(small, "small", "large")
+    chosen = DPSIS(100.0, schema=schema, k=1, class_weight="balanced", unaccounted=True).fit(X, y)
+    assert chosen.selected_.tolist() == [0]
+    assert chosen.ledger_.spent <= 100.0 and chosen.ledger_.verify() == []

@@ -32,7 +32,15 @@ class Numbers(DPSIS):
     info = pl.LearnerInfo("numbers", "DP-SIS on a number", tasks=("regression", "classification"))
 
 
-OTHERS = [*LEARNERS[1:], Numbers(k=2), Numbers(k=2, epsilon=6.0)]
+class Classes(DPSIS):
+    """The same on the kit's table with classes only: nothing else has sizes to balance."""
+
+    info = pl.LearnerInfo("classes", "DP-SIS on classes", tasks=("classification",))
+
+
+OTHERS = [*LEARNERS[1:], Numbers(k=2), Numbers(k=2, epsilon=6.0),
+          Classes(k=2, class_weight="balanced"),
+          Classes(k=1, class_weight="balanced", relation="replace_one", method="canonical")]
 
 
 @parametrize_with_learner_checks(LEARNERS[:1])

@@ -14,6 +14,7 @@ from privledger.errors import InvalidValue, SchemaError
 from privledger.facts.columns import Columns
 from privledger.noise.seeded import SeededSource
 from privledger.questions import feature_choice as features_module
+from privledger.questions import feature_scores as feature_scores_code
 from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
 
@@ -34,14 +35,14 @@ def feature_scores(choice, rows):
     return choice.scores(choice.sketch(rows, 1.0))
 
 
-def scores_of(score, schema, table, source=None) -> np.ndarray:
+def scores_of(score, schema, table, source=None, weights=()) -> np.ndarray:
     """Scores of a table given as a list of records (a, b, c, target)."""
     columns = list(zip(*table, strict=True)) if table else [[], [], [], []]
     arrays = (np.array(columns[0], dtype=float), np.array(columns[1], dtype=float),
               np.array(columns[2], dtype=np.int32))
     kind = np.int32 if schema.target.kind == "categorical" else float
     rows = Rows(Columns(schema, arrays, len(table)), np.array(columns[3], dtype=kind), source)
-    return feature_scores(pl.Dataset(schema, object()).features_by(score), rows)
+    return feature_scores(pl.Dataset(schema, object()).features_by(score, weights=weights), rows)
 
 
 def records(classes: int):
@@ -55,13 +56,14 @@ def known(table, place):
     return [(x, y) for x, y in pairs if not np.isnan(x) and not (place == 2 and x < 0)]
 
 
-def slow_agreement(pairs, classes) -> int:
+def slow_agreement(pairs, classes, weights=None) -> float:
+    weights = weights or (1,) * classes
     cuts = [x - 0.1 for x in sorted({x for x, _ in pairs})] + [99.0]
     best = 0
     for chosen in itertools.combinations_with_replacement(cuts, classes - 1):
         said = [sum(x > cut for cut in chosen) for x, _ in pairs]
         for turned in (False, True):
-            right = sum((classes - 1 - g if turned else g) == y
+            right = sum(weights[y] * ((classes - 1 - g if turned else g) == y)
                         for g, (_, y) in zip(said, pairs, strict=True))
             best = max(best, right)
     return best
@@ -86,6 +88,47 @@ def test_order_scores_are_those_of_the_definition(data, classes):
         found = scores_of("agreement", schema, table)
         assert found.tolist() == [slow_agreement(known(table, place), classes)
                                   for place in range(3)]
+
+
+def weights_of(classes):
+    return st.tuples(*[st.integers(1, pl.questions.FeatureChoice.whole)] * classes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_agreement_weighs_classes_and_one_record_moves_it_by_its_own_weight(data, classes):
+    table = data.draw(st.lists(records(classes), min_size=1, max_size=9))
+    schema, weights = schema_of(classes), data.draw(weights_of(classes))
+    whole = pl.questions.FeatureChoice.whole
+    found = scores_of("agreement", schema, table, weights=weights)
+    assert found.tolist() == [slow_agreement(known(table, place), classes, weights) / whole
+                              for place in range(3)]
+    moved = found - scores_of("agreement", schema, table[:-1], weights=weights)
+    assert (moved >= 0).all() and (moved <= weights[table[-1][3]] / whole).all()
+    even = scores_of("agreement", schema, table, weights=(whole,) * classes)
+    assert even.tolist() == scores_of("agreement", schema, table).tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_sorted_keys_and_tallies_weigh_classes_alike(data):
+    table = data.draw(st.lists(records(3), min_size=1, max_size=30))
+    schema, weights = schema_of(3), data.draw(weights_of(3))
+    found = []
+    for most in (1 << 17, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(feature_scores_code, "MOST_SORTED", most)
+            found.append(scores_of("agreement", schema, table, weights=weights).tolist())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("weights", [(1,), (1, 2, 3), (0, 1), (1, 1025), (1, True), (1, 0.5)])
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(InvalidValue, match="weights"):
+        pl.Dataset(schema_of(2), object()).features_by("agreement", weights=weights)
+    with pytest.raises(InvalidValue, match="weights"):
+        pl.Dataset(schema_of(2), object()).features_by("rank", weights=(1, 1))
 
 
 def test_correlation_maps_to_public_bounds_and_leaves_missing_values_out():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -34,6 +34,7 @@ class Baseline(TreeLearner):
 
     partitioned = False
     own_bins = 65534
+    floors: Mapping[str, float] = {}  # papers do not fall back
 
     def __init__(
         self,

@@ -59,3 +59,63 @@ def dp_rf(epsilon: float, delta: float, sound: float) -> Steps:
         "share all records"), whole(
         "Patil, Singh 2014", epsilon, delta, sound,
         "epsilon over the number of trees each; a level's counts and choice add up"))
+
+
+def dp_df(epsilon: float, delta: float, sound: float) -> Steps:
+    """Bins, children, sensitivity, pruning, then everything."""
+    return (RANGES, pl.ClaimStep(
+        "children", "code of paper 000", 0.0, math.inf, 0.0,
+        "a node has a child for every value that occurs in it; here for the schema's categories "
+        "and bins"), pl.ClaimStep(
+        "Gini", "Fletcher, Islam 2015", epsilon / 2, math.inf, delta,
+        "its sensitivity is taken from a noisy number of records, which may be too large; here "
+        "records times Gini, whose bound holds for every number"), pl.ClaimStep(
+        "pruning", "code of paper 000", 0.0, math.inf, 0.0,
+        "by true sizes; here by noisy ones"), whole(
+        "Fletcher, Islam 2015", epsilon, delta, sound, "trees on the same records add up"))
+
+
+def srt(epsilon: float, delta: float, sound: float) -> Steps:
+    """Parts, labels, then everything."""
+    return (pl.ClaimStep(
+        "parts of equal size", "Fletcher, Islam 2017", epsilon, 3 * epsilon, delta,
+        "not disjoint under add-or-remove (F3: at most 3 epsilon); here a private coin for each "
+        "record"), pl.ClaimStep(
+        "labels", "Fletcher, Islam 2017; form recalled", epsilon, math.inf, delta,
+        "the exponential mechanism with smooth sensitivity exp(-j epsilon), j the lead of the "
+        "first class, is not private (F13), and is not offered; here class counts, whose bound "
+        "is one"), whole(
+        "Fletcher, Islam 2017", epsilon, delta, sound,
+        "parts are disjoint: each tree has the whole epsilon"))
+
+
+def max_tree(epsilon: float, delta: float, sound: float) -> Steps:
+    """Copies of a record first: the bootstrap has no price."""
+    return (pl.ClaimStep(
+        "bootstrap", "Liu, Li, Li, Chen 2018", epsilon, math.inf, delta,
+        "a record that is drawn c times costs c epsilon, and nothing bounds c; here all trees "
+        "share all records"), whole(
+        "Liu, Li, Li, Chen 2018", epsilon, delta, sound,
+        "epsilon over the number of trees each, half of it for tests"))
+
+
+REACH = ("a flipped label reaches every unlabelled record near it, and each of them learns on: "
+         "nothing bounds their number; here every label answers once by randomised response, and "
+         "what follows is post-processing")
+
+
+def ssrdt(epsilon: float, sound: float) -> Steps:
+    """Leaf counts, labels of the unlabelled, then everything. LABELS ONLY."""
+    where = "Jagannathan, Monteleoni, Pillaipakkamnatt 2013; recalled"
+    return (pl.ClaimStep(
+        "class counts", where, epsilon, 2 * epsilon, 0.0,
+        "noise of scale 1 / epsilon, but a flipped label moves two counts by one (F5)"),
+        pl.ClaimStep("labels of unlabelled records", where, epsilon, math.inf, 0.0, REACH),
+        whole(where, epsilon, 0.0, sound, "LABELS ONLY; trees are free"))
+
+
+def top(epsilon: float, sound: float) -> Steps:
+    """Labels by neighbours, then everything. LABELS ONLY."""
+    where = "Long, Sakuma 2017; abstract only"
+    return (pl.ClaimStep("labels by neighbours", where, epsilon, math.inf, 0.0, REACH),
+            whole(where, epsilon, 0.0, sound, "LABELS ONLY; the line needs no noise of its own"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.boosting.leaf_values import LeafRule
-from privledger_learners.boosting.sum_of_trees import Model, loss_of
+from privledger_learners.boosting.sum_of_trees import (
+    Model,
+    Shape,
+    Start,
+    class_scores,
+    loss_of,
+)
 from privledger_learners.estimator import (
     LabelClassifier,
     PrivateLearner,
@@ -19,6 +26,9 @@ from privledger_learners.estimator import (
     needs_classes,
 )
 from privledger_learners.guarding import note_features
+
+FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
+"""Rows times epsilon below which trees add noise only (docs/which-learner.md)."""
 
 
 class Boosted(PrivateLearner):
@@ -37,6 +47,8 @@ class Boosted(PrivateLearner):
     regularization: float
     relation: Relation
     model_: Model
+    model_records = (Model, Shape, Start)
+    floors: Mapping[str, float] = FLOORS
 
     def _check_boosted(self) -> None:
         """Raise `InvalidValue` for a parameter that can never be right, of those all have."""
@@ -64,7 +76,19 @@ class Boosted(PrivateLearner):
             ratio=self.leaf == "ratio", regularization=self.regularization,
             loss=loss_of(schema), classes=max(len(schema.target.categories), 1))
 
+    def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
+        """Leaves as the paper has them are not drawn to anything."""
+        return super()._hopeless(schema, rows) if self.leaf == "posterior" else ""
+
+    def _settle_for(self, shares: np.ndarray, data: pl.Dataset) -> None:
+        classes = data.schema.task == "classification"
+        score = class_scores(shares) if classes else 2 * shares - 1
+        self._grown(Model.begun(data.schema, data.bins(2), Start(score, 0.0)))
+
     def _grown(self, model: Model) -> None:
+        """Keep the model; where it fell back without the trees, which are paid for and noise."""
+        if getattr(self, "fell_back_", ""):
+            model.trees.clear()
         self.model_ = model
         self.n_trees_ = len(model.trees)
 

@@ -23,7 +23,7 @@ from privledger_learners.published import (
     sspe_claims,
 )
 from privledger_learners.trees.depth_rule import one_of
-from privledger_learners.trees.forest import Forest, Tree
+from privledger_learners.trees.forest import FLAT, Forest, Tree
 from privledger_learners.trees.grow import class_counts, laplace, smoothed_shares
 
 EVERYTHING: Relation = "add_remove"
@@ -76,11 +76,16 @@ def labelled_tree(session: pl.Session, data: pl.Dataset, choices: Choices,
 
 @frozen
 class SpeRecipe:
-    """Every record has a label: medians, then class counts, on the same records."""
+    """Every record has a label: medians, then class counts, on the same records.
+
+    Attributes:
+        least: rows below which leaves say what their root says.
+    """
 
     schema: pl.Schema
     epsilon: float
     choices: Choices
+    least: float = 0.0
 
     @property
     def _buys(self) -> bool:
@@ -119,10 +124,11 @@ class SpeRecipe:
         levels, noise = shape.levels(medians), shape.leaf(leaves)
         bins = data.bins(shape.numeric_bins)
         trees: list[Tree] = []
+        said = evolve(shape, smoothing=FLAT) if shape.smoothing and rows < self.least else shape
         for part in parts_of(data, shape):
             cells = structure(session, part, bins, levels, rng, shape.layered)
-            trees.append(labelled_tree(session, part, shape, cells, noise))
-        return Forest(tuple(trees), shape.votes)
+            trees.append(labelled_tree(session, part, said, cells, noise))
+        return Forest(tuple(trees), shape.votes, rows or None)
 
     def claimed(self) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic beside the sound one; the last step is the whole."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 import privledger as pl
 from privledger_learners.estimator import LabelClassifier, PrivateLearner
 from privledger_learners.guarding import note_features
+
+FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
+"""Rows times epsilon below which leaves say no more than their root (docs/which-learner.md)."""
+FLAT = 1e12
+"""A strength of smoothing with which every leaf says what its root says."""
 
 
 @frozen(eq=False)
@@ -34,10 +40,12 @@ class Forest:
     Attributes:
         votes: `mean` of the leaf values; `log`: the product of class shares, normalised;
             `counts`: shares of the summed noisy counts, none below zero.
+        rows: that the depth follows from, declared or bought; None where nobody knows.
     """
 
     trees: tuple[Tree, ...]
     votes: str = "mean"
+    rows: float | None = None
 
     def values(self, columns: Any) -> np.ndarray:
         """Combined leaf values of every record, shape (n, k)."""
@@ -84,13 +92,29 @@ class TreeLearner(PrivateLearner):
     """
 
     model_records = (Forest, Tree)
+    floors: Mapping[str, float] = FLOORS
+    depth: int | None
 
     def _recipe(self, schema: pl.Schema) -> Recipe:
         raise NotImplementedError
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic at this plan's noise, beside the sound one. Never charged."""
-        return self._recipe(self._known(schema)).claimed()
+        known = self._known(schema)
+        recipe, floor = self._recipe(known), self._floor(known)
+        return recipe.claimed() if floor is None else floor.claimed(float(self.delta))
+
+    def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
+        """A depth that was asked for is what is grown."""
+        return super()._hopeless(schema, rows) if self.depth is None else ""
+
+    def _least(self, schema: pl.Schema) -> float:
+        """From how many rows on leaves say more than their root."""
+        return self.floors[schema.task] / self.epsilon if self.depth is None else 0.0
+
+    def _settle_for(self, shares: np.ndarray, data: pl.Dataset) -> None:
+        self.forest_ = Forest((Tree(data.root(data.bins(2)), shares[None, :]),))
+        self.schema_ = data.schema
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         recipe = self._recipe(self._known(schema))
@@ -99,6 +123,7 @@ class TreeLearner(PrivateLearner):
                                      lambda session: recipe.train(session, data, rng),
                                      claimed=_total(recipe.claimed()))
         self.schema_ = schema
+        self.fell_back_ = self._hopeless(schema, self.forest_.rows)
 
     def _values(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "forest_")

@@ -18,6 +18,7 @@ from privledger.reports.page.over_tables import over_tables
 from privledger.reports.page.past import Bar, Move, bars, moves
 from privledger.reports.page.people import People, Shown, people
 from privledger.reports.page.whatif import WhatIf, what_if
+from privledger.reports.risk import Risk
 from privledger.reports.safe_text import clean
 from privledger.reports.spend import GrantReport, LedgerReport
 from privledger.reports.steps import Steps, silent
@@ -70,6 +71,15 @@ class Page:
     people: tuple[People, ...]
     vectors: bool
     what_if: WhatIf
+
+    @property
+    def risk(self) -> Risk | None:
+        """In words, for the head of the page. Published, only plans say what is vouched for: how
+        many answers there were may depend on the rows."""
+        found = self.report.risk
+        if found is None or not self.publishable:
+            return found
+        return evolve(found, vouched=sum(bool(one.asserted) for one in self.report.view.charges))
 
     @property
     def confidential(self) -> bool:

@@ -24,6 +24,7 @@ NAME = "learners.json"
 SETTINGS: Mapping[str, Mapping[str, object]] = {
     "auto-classifier": {"epsilon": 1.0}, "auto-regressor": {"epsilon": 1.0},
     "diprime-forest-classifier": {"epsilon": 1.0}, "diprime-forest-regressor": {"epsilon": 1.0},
+    "dp-df-classifier": {"epsilon": 1.0},
     "dp-ert-classifier": {"epsilon": 1.0}, "dp-ert-regressor": {"epsilon": 1.0},
     "dp-rf-classifier": {"epsilon": 1.0}, "dp-rf-regressor": {"epsilon": 1.0},
     "dpboost-classifier": {"epsilon": 1.0}, "dpboost-regressor": {"epsilon": 1.0},
@@ -32,7 +33,9 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "label-private-classifier": {"epsilon": 1.0},
     "multinomial-forest-classifier": {"epsilon": 1.0},
     "private-ensemble-classifier": {"epsilon": 1.0},
-    "rdt-classifier": {"epsilon": 1.0},
+    "max-tree-classifier": {"epsilon": 1.0}, "rdt-classifier": {"epsilon": 1.0},
+    "srt-classifier": {"epsilon": 1.0}, "ssrdt-classifier": {"epsilon": 1.0},
+    "top-classifier": {"epsilon": 1.0},
     "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
 }
 """Every shipped learner by its name, and what it is made with."""

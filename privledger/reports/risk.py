@@ -1,0 +1,239 @@
+"""Risk in words: what somebody who knows everything else can find out, at most.
+
+One record, from the ledger's own trade-off curve; `risk`, `show`, `explain` and the page print it.
+Every bound is rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from attrs import frozen
+
+from privledger.accounting import Tradeoff, check_relation, cost_tradeoff, epsilon_at, pure_tradeoff
+from privledger.errors import InvalidValue
+from privledger.graph import Node, cost_of
+from privledger.ledger.filters import FilterRule
+from privledger.ledger.view import View
+from privledger.numerals import in_100, many
+from privledger.reports.outline import leaves
+from privledger.rounding import exact, probability, up
+
+WRONG = (0.01, 0.001)
+"""Shares of the innocent that are accused, unless somebody asks for others."""
+ROWS = 5
+"""Of one person, or people of one household, beside one."""
+MOST_ASKED = 20
+LIMITS = ("Releases outside this ledger come on top, and so do facts about a whole group, which "
+          "are learned with or without anybody's row.")
+SIMULATED = "NOT PRIVATE: the noise is seeded, so whoever knows the seed learns every row."
+VOID = ("Nothing is promised: an auditor's correction says so of a grant; everybody may be found "
+        "out.")
+
+_GUESS = {
+    "add_remove": "whether {one} was in",
+    "replace_one": "which of two values {one} had",
+    "replace_label": "which of two labels {one} had (its other columns are not protected)",
+}
+
+
+@frozen
+class Odds:
+    """Bounds for one row or person, or for several at once.
+
+    Attributes:
+        number: of rows, or people.
+        right: share of right guesses where both cases are equally likely; a coin has 1/2.
+        caught: (share of the innocent accused, share of the others caught), as asked.
+    """
+
+    number: int
+    right: float
+    caught: tuple[tuple[float, float], ...]
+
+
+@frozen
+class Prior:
+    """Bounds where the case is rarer, or likelier, than even.
+
+    Attributes:
+        right: share of right guesses; saying always the likelier has `blind`.
+        precision: (share of the innocent accused, share of accusations that are right).
+    """
+
+    prior: float
+    right: float
+    blind: float
+    precision: tuple[tuple[float, float], ...]
+
+
+@frozen
+class Risk:
+    """What can be found out, at most.
+
+    Attributes:
+        source: which curve it was read from. about: `row` or `person`.
+        odds: for one and for several; empty where nothing is promised, and `why` says so.
+        vouched: grants that rest on somebody's word.
+        so_far: what was spent and reserved, read alone. How much that is may have been chosen by
+            earlier answers, so it is no promise; the budget, which was fixed first, is.
+        fixed: a plan that was fixed beforehand, not a ledger.
+    """
+
+    source: str
+    relation: str
+    about: str
+    odds: tuple[Odds, ...] = ()
+    priors: tuple[Prior, ...] = ()
+    vouched: int = 0
+    so_far: Odds | None = None
+    fixed: bool = False
+    why: str = ""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The words, in order; the first is the headline."""
+        if self.why:
+            return (self.why,)
+        words = [_first(self.odds[0], self.relation, self.about),
+                 *(_caught(self.odds[0])), *(_several(one, self.about) for one in self.odds[1:]),
+                 *_so_far(self.so_far),
+                 *(line for one in self.priors for line in _rare(one)), LIMITS]
+        if self.vouched:
+            rest = "rests" if self.vouched == 1 else "rest"
+            words.append(f"{many(self.vouched, 'grant')} {rest} on somebody's word: if the word is "
+                         "wrong, so are these figures.")
+        return tuple(words)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "source": self.source, "relation": self.relation, "unit": self.about,
+            "fixed_plan": self.fixed, "vouched_grants": self.vouched, "why": self.why,
+            "so_far": None if self.so_far is None else self.so_far.right,
+            "odds": [{"number": one.number, "right": one.right,
+                      "caught": [{"wrong": wrong, "caught": caught}
+                                 for wrong, caught in one.caught]} for one in self.odds],
+            "priors": [{"prior": one.prior, "right": one.right, "blind": one.blind,
+                        "precision": [{"wrong": wrong, "precision": right}
+                                      for wrong, right in one.precision]}
+                       for one in self.priors],
+            "words": list(self.sentences),
+        }
+
+
+def _first(one: Odds, relation: str, about: str) -> str:
+    who = "one row" if about == "row" else "one person, with all rows,"
+    guess = _GUESS[relation].format(one=who)
+    return (f"Someone who knows everything else and sees every release, guessing {guess}: right "
+            f"at most {in_100(one.right)} of 100 times (coin: 50).")
+
+
+def _so_far(one: Odds | None) -> list[str]:
+    return [] if one is None else [
+        f"That is when all of the budget is spent. What is spent so far, had it been fixed "
+        f"beforehand: {in_100(one.right)} of 100 times."]
+
+
+def _caught(one: Odds) -> list[str]:
+    return [f"Accusing {_of(wrong)} wrongly, they catch at most {in_100(caught)} in 100."
+            for wrong, caught in one.caught]
+
+
+def _of(wrong: float) -> str:
+    """A share of the innocent: 1 in 100, 1 in 1000, else as a number."""
+    turned = 1 / wrong
+    if abs(turned - round(turned)) < 1e-9 * turned:
+        return f"1 in {round(turned)}"
+    return f"a share of {exact(wrong)}"
+
+
+def _several(one: Odds, about: str) -> str:
+    who = (f"{one.number} rows of one person" if about == "row"
+           else f"{one.number} people together")
+    return f"{who}: right at most {in_100(one.right)} of 100 times."
+
+
+def _rare(one: Prior) -> list[str]:
+    words = [f"If it holds in a share of {exact(one.prior)} of the cases: right at most "
+             f"{in_100(one.right)} of 100 times (always saying the likelier: "
+             f"{in_100(one.blind)})."]
+    return words + [f"Of their accusations, accusing {_of(wrong)} wrongly, at most "
+                    f"{in_100(right)} in 100 are right." for wrong, right in one.precision]
+
+
+def checked(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    """Probabilities strictly between 0 and 1, at most `MOST_ASKED` of them."""
+    if len(values) > MOST_ASKED:
+        raise InvalidValue(name, len(values), f"at most {MOST_ASKED} of them")
+    return tuple(probability(name, value) for value in values)
+
+
+def ledger_risk(view: View, *, wrong: Sequence[float] = WRONG,
+                priors: Sequence[float] = ()) -> Risk:
+    """Of everything that a ledger may ever spend, read from its filter's own curve.
+
+    Args:
+        wrong: shares of the innocent that are accused. priors: shares of the table, or the
+            world, for which the case holds.
+    """
+    about, wrong, priors = view.about, checked("wrong", wrong), checked("prior", priors)
+    vouched = view.asserted.grants
+    if view.simulated or any(one.paid and one.plan is None for one in view.charges):
+        why = SIMULATED if view.simulated else VOID
+        return Risk("nothing", view.relation, about, vouched=vouched, why=why)
+    source, odds, found, so_far = _of_ledger(
+        view.rule, view.budget.epsilon, view.budget.delta, view.total.units,
+        view.total.delta_units, wrong, priors)
+    return Risk(source, view.relation, about, odds, found, vouched, so_far)
+
+
+@lru_cache(maxsize=32)
+def _of_ledger(
+    rule: FilterRule | None, epsilon: float, delta: float, units: int, delta_units: int,
+    wrong: tuple[float, ...], priors: tuple[float, ...],
+) -> tuple[str, tuple[Odds, ...], tuple[Prior, ...], Odds]:
+    """The budget by the ledger's filter; by itself while none is fixed."""
+    if rule is None:
+        curve, so_far = pure_tradeoff(epsilon, delta), Odds(1, 0.5, ())
+    else:  # corrections may have passed the cap
+        curve = rule.tradeoff(max(rule.cap_units, units), max(rule.delta_cap_units, delta_units))
+        so_far, = _odds(rule.tradeoff(units, delta_units), (), (1,))
+    return (curve.source, _odds(curve, wrong),
+            tuple(_prior_of(curve, prior, wrong) for prior in priors), so_far)
+
+
+def plan_risk(plan: Node, relation: str, about: str = "row", *, wrong: Sequence[float] = WRONG,
+              priors: Sequence[float] = (), several: bool = True) -> Risk:
+    """Of one plan that is fixed before anything is seen, from its privacy losses.
+
+    Args:
+        wrong, priors: as of `ledger_risk`. several: say it for `ROWS` at once, too.
+
+    Raises:
+        UnsupportedNode: nothing is proved for it.
+    """
+    wrong, priors = checked("wrong", wrong), checked("prior", priors)
+    cost = cost_of(plan, check_relation(relation))
+    reach = epsilon_at(cost, max(1e-6, min(0.5, 2 * cost.failure))).epsilon
+    curve = cost_tradeoff(cost, min(max(reach, 1e-3), 300.0))
+    vouched = any(type(leaf).__name__.startswith("Asserted") for leaf in leaves(plan))
+    odds = _odds(curve, wrong, (1, ROWS) if several else (1,))
+    return Risk(curve.source, relation, about, odds,
+                tuple(_prior_of(curve, prior, wrong) for prior in priors), int(vouched), fixed=True)
+
+
+def _odds(curve: Tradeoff, wrong: tuple[float, ...],
+          numbers: tuple[int, ...] = (1, ROWS)) -> tuple[Odds, ...]:
+    return tuple(
+        Odds(number, min(1.0, up(0.5 + 0.5 * one.advantage)),
+             tuple((each, one.hits(each)) for each in wrong))
+        for number, one in ((each, curve.rows(each)) for each in numbers))
+
+
+def _prior_of(curve: Tradeoff, prior: float, wrong: tuple[float, ...]) -> Prior:
+    blind = max(prior, 1 - prior)
+    return Prior(prior, max(blind, curve.accuracy(prior)), blind,
+                 tuple((each, curve.precision(prior, each)) for each in wrong))
