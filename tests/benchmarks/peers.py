@@ -5,8 +5,8 @@
 
 Peers are no dependencies of this project, and want other versions of shared packages than each
 other: each runs under the Python that is named for it, else under this one. What is not installed
-is said. Figures are kept in tests/benchmarks/kept/peers.jsonl; `run.py --only peers` writes them
-into docs/benchmarks.md.
+is said. Figures are kept in tests/benchmarks/kept/peers.jsonl; `--show` prints their tables, which
+are in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
-from learners import load
 from measure import machine, table
 from peer_fits import SYSTEMS, scored
 from privledger_learners import AutoClassifier, AutoRegressor
 
 import privledger as pl
+from learners import load
 
 KEPT = Path(__file__).resolve().parent / "kept" / "peers.jsonl"
 SETS = ("banknote", "bank", "abalone", "parkinsons_telemonitoring", "appliances_energy", "adult")
@@ -167,6 +167,26 @@ def measure(arguments: argparse.Namespace) -> None:
                 print(line, file=sys.stderr, flush=True)
 
 
+def shown(of: str, digits: int) -> str:
+    """A table of means and standard errors over seeds: `score`, `auc` or `seconds`."""
+    held: dict[tuple[str, float, str], list[float]] = {}
+    for one in lines():
+        if one.get(of) is not None:
+            held.setdefault((one["set"], one["epsilon"], one["system"]), []).append(one[of])
+    names = [name for name in (*OURS, *SYSTEMS) if any(key[2] == name for key in held)]
+
+    def cell(values: list[float] | None) -> str:
+        if not values:
+            return "-"
+        spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
+
+    rows = [[name, f"{epsilon:g}", *(cell(held.get((name, epsilon, each))) for each in names)]
+            for name in SETS for epsilon in EPSILONS
+            if any(key[:2] == (name, epsilon) for key in held)]
+    return table(["set", "epsilon", *names], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -178,7 +198,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--python", nargs="+", default=[], metavar="WORD=PYTHON",
                         help="the Python of systems whose name begins with WORD")
-    measure(parser.parse_args())
+    parser.add_argument("--show", action="store_true", help="print what is kept, measure nothing")
+    arguments = parser.parse_args()
+    if not arguments.show:
+        measure(arguments)
+    print(machine(), *(f"{of}:\n\n{shown(of, digits)}" for of, digits in (
+        ("score", 3), ("auc", 3), ("seconds", 1))), sep="\n\n")
 
 
 if __name__ == "__main__":
