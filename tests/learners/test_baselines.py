@@ -20,6 +20,7 @@ from privledger_learners import (
 )
 from privledger_learners.baselines.coin_trees import coin_tree
 from privledger_learners.baselines.greedy_trees import pruned_shares
+from privledger_learners.trees.grow import smoothed_shares
 
 import privledger as pl
 from privledger.testing import (
@@ -130,6 +131,24 @@ def test_a_label_costs_epsilon_and_nothing_more(kind):
     assert learner.claimed()[-1].sound == cost
     with pytest.raises(pl.InvalidValue, match="no finite epsilon.*Nothing was read"):
         kind(epsilon=0.7, schema=schema, variant="paper").plan()
+
+
+def test_unlabelled_records_fill_leaves_once_with_what_the_labelled_say():
+    """By hand; answers are taken as they are at epsilon 60, where one in e**60 is false."""
+    schema, X, y = table(300)
+    some = np.where(np.arange(300) % 3 == 0, y.astype(object), None)
+    model = SSRDTClassifier(epsilon=60.0, schema=schema, n_trees=1, depth=2, random_state=3)
+    model.fit(X, some)
+    tree, = model.forest_.trees
+    place = tree.cells.assign(tree.cells.bins.codes(model.data_.public_features))
+    known, classes = np.arange(300) % 3 == 0, np.array(schema.target.categories)
+    held = (y[:, None] == classes) * known[:, None].astype(float)
+
+    def shares():
+        return smoothed_shares(np.stack([held[place == leaf].sum(axis=0)
+                                         for leaf in range(4)]), 1.0, 1.0)
+    held[~known] = shares()[place[~known]]
+    assert tree.values == pytest.approx(shares(), abs=1e-9)
 
 
 def test_trees_on_parts_cost_once_and_say_one_label():
