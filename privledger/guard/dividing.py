@@ -27,12 +27,19 @@ from privledger.graph.nodes import (
     children,
 )
 from privledger.ledger import State
-from privledger.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, TopK
+from privledger.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    ReportNoisyMax,
+    TopK,
+)
 
 _FREE = (PostProcess, Public)
 _WHOLE = (PoissonSample, FixedSizeSample, Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
-_ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, TopK)
+_ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 
 
 def check_divided(plan: Node, facts: TableFacts, state: State) -> None:

@@ -13,13 +13,12 @@ from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.plain import fixed, refuse
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, table, text
-from privledger.mechanisms import PermuteAndFlip
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import derivation_of
 from privledger.questions.grown import NO_TEST, GrownCells
 from privledger.questions.options import Picked, options_of
 from privledger.questions.question import Noise
-from privledger.questions.rates import Bound, rate_of, refuse_top_k
+from privledger.questions.rates import Bound, flips, rate_of, refuse_top_k
 from privledger.questions.score import Gradient
 from privledger.questions.statistics import (
     Statistics,
@@ -155,7 +154,7 @@ class Choice:
     def check_chooser(self, mechanism: Any) -> None:
         """As `Scored.check_chooser`."""
         refuse_top_k(mechanism)
-        if self.among != "features":
+        if self.among != "features" and flips(mechanism):
             raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
                                   "Exponential. Nothing was read")
 
@@ -190,7 +189,7 @@ class Choice:
         """As `Question.finish`: one exact draw per leaf; one without candidates picks nothing."""
         options, source = options_of(self, merged, noise.one), noise.source
         chosen, offset = np.zeros(0, dtype=np.int64), None
-        if isinstance(noise.mechanism, PermuteAndFlip) and len(options.leaf):
+        if flips(noise.mechanism) and len(options.leaf):
             chosen = source.permute_and_flip(options.score, options.starts, noise.state)
         elif len(options.leaf):
             chosen = source.choose(options.score, options.weight, options.starts, noise.state)
@@ -337,7 +336,7 @@ class LabelChoice:
         """As `Question.finish`: one exact draw among the classes per leaf, shape (leaves,)."""
         score, source = merged / float(noise.one), noise.source
         starts = np.arange(self.cells.count + 1, dtype=np.int64) * self.labels.count
-        if isinstance(noise.mechanism, PermuteAndFlip):
+        if flips(noise.mechanism):
             chosen = source.permute_and_flip(score, starts, noise.state)
         else:
             chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)

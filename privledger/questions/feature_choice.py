@@ -14,14 +14,14 @@ from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.schema import Schema
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, items, table, text, whole
-from privledger.mechanisms import PermuteAndFlip, TopK
+from privledger.mechanisms import TopK
 from privledger.questions.blocks import refuse_code
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import derivation_of
 from privledger.questions.feature_scores import Sketch, merged_of, scores_of, sketch_of
 from privledger.questions.order_keys import WHOLE_WEIGHT
 from privledger.questions.question import Noise
-from privledger.questions.rates import Bound, rate_of
+from privledger.questions.rates import Bound, flips, rate_of
 from privledger.questions.vote_sums import MOST_PRODUCTS, columns_in, fits_sums
 from privledger.questions.votes import Votes
 from privledger.rounding import count, number, up
@@ -180,7 +180,7 @@ class FeatureChoice:
         if isinstance(noise.mechanism, TopK):
             return candidates[source.top_k(scores, noise.mechanism.k, rate, noise.mechanism.noise)]
         starts = np.array([0, len(scores)], dtype=np.int64)
-        if isinstance(noise.mechanism, PermuteAndFlip):
+        if flips(noise.mechanism):
             return candidates[source.permute_and_flip(scores, starts, rate)]
         return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), starts, rate)]
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from privledger.errors import UnsupportedNode
-from privledger.mechanisms import Exponential, PermuteAndFlip, TopK
+from privledger.mechanisms import Exponential, PermuteAndFlip, ReportNoisyMax, TopK
 from privledger.rounding import down, moderate
 
-CHOOSERS = (Exponential, PermuteAndFlip, TopK)
+CHOOSERS = (Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 
 
 @frozen
@@ -40,6 +40,12 @@ class Scored(Protocol):
         """Raise `UnsupportedNode` unless permute-and-flip, or top-k, chooses such things."""
 
 
+def flips(mechanism: object) -> bool:
+    """Whether a choice is drawn by permute-and-flip: what noisy max is with exponential noise."""
+    return isinstance(mechanism, PermuteAndFlip) or (
+        isinstance(mechanism, ReportNoisyMax) and mechanism.noise == "exponential")
+
+
 def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
     """What a score is multiplied by, such that `mechanism` costs what its node says.
 
@@ -58,6 +64,9 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
                 f"mechanism says {low:g} to {high:g}; nothing was read")
         rate = mechanism.epsilon / (2 * sensitivity)
     else:
+        if isinstance(mechanism, ReportNoisyMax) and mechanism.noise == "laplace":
+            raise UnsupportedNode("noisy max with Laplace noise has no exact sampler here: take "
+                                  "exponential or gumbel noise. Nothing was read")
         choice.check_chooser(mechanism)
         # A common shift of all scores changes nothing: only the width of the interval counts.
         rate = mechanism.epsilon / (sensitivity * (most - least))

@@ -9,7 +9,9 @@ from scipy import stats
 import privledger as pl
 from privledger.guard.handle import _granted
 from privledger.guard.vault import Pass, _vault_of
+from privledger.noise.seeded import SeededSource
 from privledger.questions.options import options_of
+from privledger.questions.question import Noise
 
 EM = pl.Exponential(1.0)
 FIT = pl.Exponential(1.0, (-1, 0))
@@ -195,3 +197,39 @@ def test_a_closed_session_keeps_no_copy_of_rows(few):
         session.release(EM, parts[0].choose(parts[0].root(data.bins(4)), "rank", features=[0]))
         assert _granted(session)._inside.members._subsets
     assert not _granted(session)._inside.members._subsets
+
+
+@pytest.mark.parametrize(("noise", "equal"), [
+    ("exponential", pl.PermuteAndFlip(1.5)), ("gumbel", pl.Exponential(3.0, (0.0, 1.0)))])
+def test_noisy_max_is_the_mechanism_that_it_equals(few, noise, equal):
+    """Priced alike, scaled alike, and drawn by the same sampler from the same words."""
+    _, data = few
+    node = pl.ReportNoisyMax(1.5, noise)
+    assert pl.epsilon(node) == pytest.approx(pl.epsilon(equal), rel=1e-12)
+    asked = data.choose_label(data.root(data.bins(4)), labels())
+    for relation in ("add_remove", "replace_one"):
+        assert asked.prepare(node, relation) == pytest.approx(
+            asked.prepare(equal, relation), rel=1e-12)
+    answers = []
+    for one in (node, equal):
+        state = asked.prepare(one, "add_remove")
+        answers.append([asked.finish(np.array([2, 3]), Noise(one, state, SeededSource(seed)))[0]
+                        for seed in range(200)])
+    assert answers[0] == answers[1]
+    assert len(set(answers[0])) == 2
+
+
+def test_noisy_max_is_released_and_charged(few):
+    ledger, data = few
+    node = pl.ReportNoisyMax(200.0, "gumbel")
+    choice = data.choose(data.root(data.bins(4)), "squared_error", among="features",
+                         labels=labels())
+    with ledger.request(node, data) as session:
+        assert session.release(node, choice).feature.tolist() == [0]
+    assert ledger.verify() == []
+
+
+def test_noisy_max_with_laplace_noise_is_refused_by_name(few):
+    ledger, data = few
+    refuses(ledger, data, pl.ReportNoisyMax(1.0, "laplace"),
+            data.choose_label(data.root(data.bins(4)), labels()))

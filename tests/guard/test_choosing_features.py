@@ -98,7 +98,7 @@ def test_refused_unread(few):
     refuses(ledger, data, MONOTONE, data.features_by("rank"))  # rank falls, too
     refuses(ledger, data, pl.TopK(4, 1.0), data.features_by("rank"))
     refuses(ledger, data, pl.TopK(2, 1.0), data.features_by("rank", [0, 3]))
-    refuses(ledger, data, pl.ReportNoisyMax(1.0), data.features_by("rank"))
+    refuses(ledger, data, pl.ReportNoisyMax(1.0, "laplace"), data.features_by("rank"))
     tree = data.choose(data.root(data.bins(4)), "rank", features=[0])
     refuses(ledger, data, pl.TopK(2, 1.0), tree)
     bare = ledger.protect(X, None, SCHEMA)

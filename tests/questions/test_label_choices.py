@@ -104,7 +104,7 @@ def test_a_label_is_paid_for_and_drawn_once_per_leaf(few):
 
 
 @pytest.mark.parametrize("mechanism", [
-    pl.Exponential(1.0, (-1, 0)), pl.Laplace(1.0), pl.ReportNoisyMax(1.0)])
+    pl.Exponential(1.0, (-1, 0)), pl.Laplace(1.0), pl.ReportNoisyMax(1.0, "laplace")])
 def test_mechanisms_that_do_not_fit_are_refused(few, mechanism):
     ledger, data = few
     with ledger.request(mechanism, data) as session, pytest.raises(pl.errors.UnsupportedNode):

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privledger.mechanisms import Gaussian, Laplace, PermuteAndFlip, RandomizedResponse, TopK
+from privledger.mechanisms import Gaussian, Laplace, RandomizedResponse, TopK
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
+from privledger.questions.rates import flips
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,
@@ -113,7 +114,7 @@ def _chosen_units(one: Release) -> Ints:
 
 def _choices(real: Release, quiet: Release, twin: Release) -> str:
     """Equal units of weight give equal answers on both tables, other units other ones."""
-    law = "permute_and_flip" if isinstance(real.mechanism, PermuteAndFlip) else "exponential"
+    law = "permute_and_flip" if flips(real.mechanism) else "exponential"
     runs = (real, quiet, twin)
     if not any(main_draws(one) for one in runs):  # no leaf had a candidate
         return "" if _same(quiet.truth, twin.truth) and _same(real.truth, quiet.truth) else (

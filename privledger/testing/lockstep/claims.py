@@ -27,6 +27,7 @@ from privledger.mechanisms import (
     Laplace,
     PermuteAndFlip,
     RandomizedResponse,
+    ReportNoisyMax,
     TopK,
 )
 from privledger.noise.seeded import SeededSource
@@ -149,7 +150,7 @@ class Claim:
         node = self.mechanism
         if isinstance(node, Exponential):
             return node.range
-        if isinstance(node, PermuteAndFlip | TopK):
+        if isinstance(node, PermuteAndFlip | ReportNoisyMax | TopK):
             return node.epsilon
         if isinstance(node, Gaussian):
             return 1 / node.noise_multiplier

@@ -17,6 +17,7 @@ from privledger.mechanisms import (
     Laplace,
     PermuteAndFlip,
     RandomizedResponse,
+    ReportNoisyMax,
     TopK,
 )
 from privledger.noise.seeded import Generator, generator, repeatable
@@ -100,7 +101,7 @@ def louder_of(mechanism: object) -> object:
         return evolve(mechanism, noise_multiplier=mechanism.noise_multiplier * 0.75)
     if isinstance(mechanism, Laplace):
         return evolve(mechanism, scale=mechanism.scale * 0.75)
-    if isinstance(mechanism, Exponential | PermuteAndFlip | TopK):
+    if isinstance(mechanism, Exponential | PermuteAndFlip | ReportNoisyMax | TopK):
         return evolve(mechanism, epsilon=mechanism.epsilon * 1.25)
     if isinstance(mechanism, RandomizedResponse):
         return evolve(mechanism, noise_parameter=mechanism.noise_parameter * 0.75)

@@ -19,6 +19,7 @@ from privledger.mechanisms import (
     Laplace,
     PermuteAndFlip,
     RandomizedResponse,
+    ReportNoisyMax,
     TopK,
 )
 from privledger.numerals import upward
@@ -121,9 +122,9 @@ def _of_choice(node: object, loss: Loss) -> Shown:
     up, down = float(np.sum(loss.up)), float(np.sum(loss.down))
     if isinstance(node, Exponential):
         ratio = (up + down) / node.range
-    elif isinstance(node, TopK) and node.noise == "gumbel":
+    elif isinstance(node, TopK | ReportNoisyMax) and node.noise == "gumbel":
         ratio = (up + down) / node.epsilon
-    elif isinstance(node, PermuteAndFlip | TopK):
+    elif isinstance(node, PermuteAndFlip | ReportNoisyMax | TopK):
         ratio = max(up, down) / node.epsilon
     else:
         return Shown(why="a choice was made under another node")
