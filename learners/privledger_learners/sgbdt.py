@@ -18,9 +18,9 @@ import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.bought_ranges import RANGE_SHARE, bought_bins, wide_features
 from privledger_learners.boosting.class_weights import (
-    WEIGHED_CLIP,
     Weights,
     check_weights,
+    default_clip,
     weights_of,
 )
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
@@ -40,15 +40,6 @@ from privledger_learners.published import published_epsilon, sgbdt_claims
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 DEPTH_OFFSET = 1.0
-
-
-def default_clip(schema: pl.Schema, *, weighed: bool = False) -> float:
-    """Gradient clip where none is given and none is bought; public facts only."""
-    if schema.task == "regression":
-        return 0.2
-    if len(schema.target.categories) > 2:
-        return 0.4
-    return WEIGHED_CLIP if weighed else 0.28
 
 
 class _SGBDT(Boosted):

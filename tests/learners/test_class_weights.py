@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
-from privledger_learners.sgbdt import default_clip
+from privledger_learners.boosting.class_weights import default_clip
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score
 

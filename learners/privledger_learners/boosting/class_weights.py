@@ -1,6 +1,6 @@
 """Classes that count more than their records do: a score of released values moves, nothing else.
 
-Trees, clip bounds and noise are as without, so weights cost nothing; docs/papers/s-gbdt.md.
+Clip bounds are public and noise is as without, so weights cost nothing; docs/papers/s-gbdt.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,15 @@ Weights = str | Sequence[float] | None
 
 WEIGHED_CLIP = 0.95
 """On |y - p|: a rare class has large residuals; with a lower bound its share comes out too low."""
+
+
+def default_clip(schema: pl.Schema, *, weighed: bool = False) -> float:
+    """Gradient clip where none is given and none is bought; public facts only."""
+    if schema.task == "regression":
+        return 0.2
+    if len(schema.target.categories) > 2:
+        return 0.4
+    return WEIGHED_CLIP if weighed else 0.28
 
 
 def check_weights(given: Weights, schema: pl.Schema, *, bought: bool) -> None:
