@@ -389,7 +389,7 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
         if weights is not None and model.trees:  # a prior alone says the largest class
             self.class_weight_ = weights
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: object) -> np.ndarray:
         scores, weights = super()._scores(X), getattr(self, "class_weight_", None)
         if weights is None:
             return scores

@@ -129,3 +129,10 @@ def test_late_records_are_taught_by_scores_that_did_not_move():
     assert np.array_equal(model.model_.start.score, start)
     assert np.allclose(-model.decision_function(X), np.log(50) + model.model_.scores(
         pl.encode_features(X, TWO)))
+
+
+def test_a_kept_model_keeps_its_weights(tmp_path):
+    model, X, _ = fitted(THREE, [0.7, 0.95], class_weight="balanced")
+    pl.save_model(model, tmp_path / "kept.model")
+    assert np.array_equal(pl.load_model(tmp_path / "kept.model").predict_proba(X),
+                          model.predict_proba(X))
