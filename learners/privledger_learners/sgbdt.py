@@ -16,6 +16,7 @@ from sklearn.base import RegressorMixin
 
 import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
+from privledger_learners.boosting.bought_ranges import RANGE_SHARE, bought_bins, wide_features
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
 from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
@@ -68,6 +69,7 @@ class _SGBDT(Boosted):
         regularization: float = 50.0,
         numeric_weight: float = 1.0,
         numeric_bins: int = 1024,
+        ranges: str = "public",
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -96,6 +98,7 @@ class _SGBDT(Boosted):
         self.regularization = regularization
         self.numeric_weight = numeric_weight
         self.numeric_bins = numeric_bins
+        self.ranges = ranges
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -107,7 +110,7 @@ class _SGBDT(Boosted):
         priced, floor = self._recipe(known), self._floor(known)
         if floor is not None:
             return floor.claimed(self.delta)
-        rule, start = priced.rule, priced.rule.start_nodes(priced.noise)
+        rule, start = priced.rule, priced.rule.before_nodes(priced.noise)
         trees = pl.Repeat(rule.round_node(priced.noise), rule.trees)
 
         def sound(node: pl.Node) -> float:
@@ -195,12 +198,15 @@ class _SGBDT(Boosted):
             raise pl.InvalidValue("falling_clip", True, "False or None for classes")
         if clip is None and not regression:
             clip = default_clip(schema)
+        first = changes.get("start_share") is None  # later parts of a stream go on with its bins
+        wide = wide_features(schema) if self.ranges == "bought" and first else ()
         return SgbdtRule(
             trees=int(self.n_trees), start_share=float(share),
             count_share=float(self.count_share), clip=clip, regression=regression,
             sampling_rate=float(self.sampling_rate), extra_rounds=int(self.extra_rounds),
             static_noise=bool(self.static_noise),
-            individual_filter=changes.get("individual_filter", self.individual_filter))
+            individual_filter=changes.get("individual_filter", self.individual_filter),
+            wide=wide, range_share=RANGE_SHARE if wide else 0.0)
 
     def _train(self, data: pl.Dataset, priced: Priced[SgbdtRule], model: Model | None, *,
                covers_start: bool, scope: pl.Scope | None) -> None:
@@ -210,7 +216,7 @@ class _SGBDT(Boosted):
             model: go on with this one (late arrivals); its initial score is kept.
             covers_start: the filter of the scope pays for the initial score, too.
         """
-        rule, bins = priced.rule, data.bins(self.numeric_bins) if model is None else model.bins
+        rule = priced.rule
 
         def ask(session: pl.Session) -> Model:
             paying = data
@@ -220,8 +226,11 @@ class _SGBDT(Boosted):
                 paying = session.filtered(rule.filter_node(priced.noise, priced.order))
             begun = model
             if begun is None:
-                start = begin(session, paying if scope is not None else data, priced,
-                              default_clip(data.schema))
+                whole = paying if scope is not None else data
+                bins = bought_bins(session, whole, rule.range_node(priced.noise), rule.wide,
+                                   self.numeric_bins) if rule.wide else data.bins(
+                                       self.numeric_bins)
+                start = begin(session, whole, priced, default_clip(data.schema))
                 begun = Model.begun(data.schema, bins, start, memory=FeatureMemory.blank(
                     bins, np.random.default_rng(self.random_state)))
             return self._grow(session, paying, priced, begun, self.rollover or covers_start)
@@ -277,6 +286,7 @@ class _SGBDT(Boosted):
     def _check(self) -> None:
         check_choice("individual_filter", self.individual_filter, (None, "gdp", "renyi"))
         check_choice("splits", self.splits, ("adaptive", "random"))
+        check_choice("ranges", self.ranges, ("public", "bought"))
         self._check_boosted()
         check_count("numeric_bins", self.numeric_bins, 2, 65534)
         check_count("n_trees", self.n_trees, 1)
@@ -324,6 +334,8 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         scope: draw on a ledger's filter scope, shared with other learners.
         static_noise: release no counts (ablation).
         splits, leaf: "adaptive" and "posterior", or the paper's "random" and "ratio".
+        ranges: "public", or "bought": .04 of mu squared for where the records of each numeric
+            feature lie, which pays where public bounds are many times wider.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: public choices of splits only; never noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.

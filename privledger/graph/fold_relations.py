@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve
 
 from privledger.accounting import Cost, RdpCurve, Relation, delta_at, pure_rdp
-from privledger.accounting.pld import GaussianPair, Losses, both_ways, pure_pair
+from privledger.accounting.pld import GaussianPair, Losses, both_ways, grouped, pure_pair, replaced
 from privledger.accounting.triangle import MOST_STEPS, steps_rdp
 from privledger.accounting.tuning import (
     negative_binomial_pure,
@@ -40,7 +40,9 @@ def _(node: Group, relation: Relation, orders: Orders) -> Cost:
     inner = cost_of(node.node, relation, orders)
     if node.rows == 1:
         return inner
-    return _several(node.node, inner, node.rows, relation, relation, orders, "a group of rows")
+    losses = None if inner.losses is None else grouped(inner.losses, node.rows)
+    return _several(node.node, inner, node.rows, relation, relation, orders, "a group of rows",
+                    losses)
 
 
 @fold.register
@@ -49,8 +51,9 @@ def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
     if relation != "replace_one":
         raise RelationMismatch("AsReplaceOne is priced under replace_one: that is its purpose")
     inner = cost_of(node.node, "add_remove", orders)
+    losses = None if inner.losses is None else replaced(inner.losses)
     return _several(node.node, inner, 2, "add_remove", "replace_one", orders,
-                    "a change of relation")
+                    "a change of relation", losses)
 
 
 @fold.register
@@ -69,7 +72,7 @@ def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
 
 def _several(
     child: Node, inner: Cost, steps: int, stated: Relation, relation: Relation, orders: Orders,
-    what: str,
+    what: str, losses: Losses | None,
 ) -> Cost:
     if holds(child, IndividualFilter):
         raise UnsupportedNode(f"{what} around an individual filter has no proof here")
@@ -90,14 +93,17 @@ def _several(
             best = np.minimum(best, pure_rdp(pure, orders).as_array())
         return RdpCurve.from_array(orders, best)
 
-    return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure),
-                f"{what} has dominating pairs here for pure DP and for Gaussians only",
+    return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure, losses),
+                f"{what} has no dominating pairs here around what is inside",
                 zcdp=multiply_up(inner.zcdp, float(steps) ** 2))
 
 
-def _several_losses(exact: float | None, pure: float) -> Losses | None:
+def _several_losses(exact: float | None, pure: float, known: Losses | None) -> Losses | None:
+    """Release by release where that is proved; else of the whole, as far as it is pure."""
     if exact is not None and 1e-24 <= exact <= 1e8:
         return both_ways(GaussianPair(up(math.sqrt(exact))))
+    if known is not None:
+        return known
     if 1e-12 <= pure <= 600:
         return both_ways(pure_pair(pure, tight=False))
     return None

@@ -17,6 +17,9 @@ from .reading import Bad, NoPrice
 from .samples import sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
+ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
+            "AsReplaceOne", "LabelOnly", "Public", "PostProcess"}
+UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
 
 
 def price(node: Node, relation: str) -> Price:
@@ -329,7 +332,8 @@ def renyi_only(plan: Node, relation: str) -> bool:
             return True
         if node.name in ("Tuning", "Group", "AsReplaceOne") and node.prices:
             made = next(iter(node.prices.values()))
-            if made.exact is None and made.pure == math.inf:
+            if made.exact is None and made.pure == math.inf and (
+                    node.name == "Tuning" or node.inner.kinds & UNPAIRED):
                 return True
     return False
 
@@ -349,7 +353,7 @@ def by_renyi(plan: Node, found: Price, delta: float) -> float:
               if bound < math.inf]
     if found.zcdp < math.inf:
         usable.append(epsilon_of_rho(found.zcdp, delta) if found.zcdp else 0.0)
-    return min(usable, default=0.0)
+    return min(usable, default=math.inf)
 
 
 def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due:
@@ -369,10 +373,14 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
         least = math.log(max(1.0, math.exp(found.pure) - likely * (1 + math.exp(found.pure))))
         return Due(Fraction(least) * UNIT, shared)
     if renyi_only(plan, relation):
-        return Due(Fraction(by_renyi(plan, found, share)) * UNIT, shared, 0.02,
+        least = by_renyi(plan, found, share)
+        return Due(Fraction(least if least < math.inf else 0.0) * UNIT, shared, 0.02,
                    "Renyi bounds, roughly")
     try:
-        return Due(Fraction(epsilon_of_losses(plan, relation, share)) * UNIT, shared, 0.02,
-                   "a composition, to a percent")
+        least = min(found.pure, epsilon_of_losses(plan, relation, share))
     except NoPrice as what:
         return Due(0, shared, 0.0, f"{what}, of which only the delta is compared")
+    if not plan.kinds <= ATTAINED:
+        # A distribution that only dominates may say more than Renyi bounds, which count then.
+        least = min(least, by_renyi(plan, found, share))
+    return Due(Fraction(least) * UNIT, shared, 0.02, "a composition, to a percent")

@@ -1,7 +1,8 @@
 """Privacy-loss distributions: certified bounds on epsilon and delta of fixed compositions.
 
-    pairs, sampled, grid    dominating pairs
+    pairs, sampled, mixtures, grid  dominating pairs
     losses                  how a node is built of pairs, one lane for each direction
+    several_rows            the same for several rows, and for a row that is exchanged
     probe, lattice          where to compute: tilt, window, mesh
     moments                 Renyi bounds of a pair
     masses                  a pair on a lattice, above it or below it
@@ -40,6 +41,7 @@ from privledger.accounting.pld.pairs import (
     response_loss,
     response_pair,
 )
+from privledger.accounting.pld.several_rows import grouped, replaced
 
 __all__ = [
     "LEAST_RATE",
@@ -58,10 +60,12 @@ __all__ = [
     "epsilon_by_pld",
     "epsilon_lower_by_pld",
     "fixed_size",
+    "grouped",
     "losses_rdp",
     "moved",
     "poisson",
     "pure_pair",
+    "replaced",
     "response_loss",
     "response_pair",
     "together",

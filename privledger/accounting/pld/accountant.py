@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privledger.accounting.pld.compose import Composed, compose
-from privledger.accounting.pld.lattice import HARD_SIZE, SOFT_SIZE, Lattice, choose
+from privledger.accounting.pld.lattice import HARD_SIZE, SOFT_SIZE, Aim, Lattice, choose, felt
 from privledger.accounting.pld.masses import Masses, lower_masses, upper_masses
 from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Pair
 from privledger.accounting.pld.probe import Probe, tilt_for_delta, tilt_for_epsilon
@@ -16,6 +16,10 @@ from privledger.accounting.pld.solve import Profile, profile
 
 Items = tuple[tuple[Pair, int], ...]
 TOLERANCE = 2e-6
+_PASSES = 2
+_ENOUGH = 10.0  # times the tolerance: what a mesh may add before it is chosen again
+_FINE_SIZE = HARD_SIZE
+_FINER, _FINEST = 0.1, 1e-3  # shares of its tolerance that a lower bound's next mesh may add
 _LOST = 1e-7  # share of delta that cutting off the far tail may cost
 
 
@@ -78,22 +82,72 @@ def epsilon_upper(items: Items, delta: float, tolerance: float = TOLERANCE,
     """An epsilon that the composition has at `delta`; infinity if none could be certified."""
     probe = Probe.of(items)
     tilt = tilt_for_delta(probe, delta)
-    lattice = choose(probe, items, tilt, tolerance, soft=soft)
-    curve = profile(_compose(probe, items, lattice, delta, upper=True), upper=True)
+    value, lattice, _ = _upper(probe, items, delta, tilt, tolerance, soft)
     tight = _tight(items)
     renyi = math.inf if tight else _renyi_estimate(probe, items, tilt, delta)
-    return Found(max(0.0, curve.epsilon(delta)), lattice, tight, renyi)
+    return Found(max(0.0, value), lattice, tight, renyi)
+
+
+def _upper(
+    probe: Probe, items: Items, delta: float, tilt: float, tolerance: float, soft: int
+) -> tuple[float, Lattice, Aim | None]:
+    """Epsilon, where it was found, and what is known of delta there.
+
+    A saddle point guesses badly where rare large losses decide: the mesh is then chosen again
+    by the slope that the first pass saw.
+    """
+    lattice = choose(probe, items, tilt, tolerance, soft=soft)
+    curve = profile(_compose(probe, items, lattice, delta, upper=True), upper=True)
+    value = curve.epsilon(delta)
+    aim = _aim(curve, value, delta)
+    for _ in range(_PASSES):
+        if aim is None:
+            break
+        added = felt(probe, lattice, aim)
+        lattice = evolve(lattice, added=added)
+        if added <= _ENOUGH * tolerance * aim.epsilon or soft < SOFT_SIZE:
+            break
+        better = choose(probe, items, tilt, tolerance, soft=_FINE_SIZE, aim=aim)
+        if felt(probe, better, aim) > 0.7 * added:
+            break
+        curve = profile(_compose(probe, items, better, delta, upper=True), upper=True)
+        found = curve.epsilon(delta)
+        if not found < value:
+            break
+        value, lattice, aim = found, better, _aim(curve, found, delta)
+    return value, lattice, aim
+
+
+def _aim(curve: Profile, value: float, delta: float) -> Aim | None:
+    """What one pass says of the place where delta is met; None if it is not met above zero."""
+    slope = curve.slope(value) if 0 < value < math.inf else 0.0
+    return Aim(value, math.log(delta), slope) if slope > 0 else None
 
 
 def epsilon_lower(items: Items, delta: float, tolerance: float = 1e-4,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon below which the composition does not have `delta`; 0 if none is proved."""
     probe = Probe.of(items)
-    lattice = choose(probe, items, tilt_for_delta(probe, delta), tolerance,
-                     soft=soft, both_ends=True)
-    curve = profile(_compose(probe, items, lattice, delta, upper=False), upper=False)
-    value = curve.epsilon(delta)
-    return Found(value if 0 < value < math.inf else 0.0, lattice)
+    tilt = tilt_for_delta(probe, delta)
+
+    def found(lattice: Lattice) -> Found:
+        curve = profile(_compose(probe, items, lattice, delta, upper=False), upper=False)
+        value = curve.epsilon(delta)
+        return Found(value if 0 < value < math.inf else 0.0, lattice)
+
+    best = found(choose(probe, items, tilt, tolerance, soft=soft, both_ends=True))
+    if soft < SOFT_SIZE:
+        return best
+    above, _, aim = _upper(probe, items, delta, tilt, TOLERANCE, soft)
+    if aim is None or above - best.value <= 0.5 * tolerance * above:
+        return best
+    for finer in (_FINER, _FINEST):
+        again = found(choose(probe, items, tilt, finer * tolerance, soft=_FINE_SIZE,
+                             both_ends=True, aim=aim))
+        best = max(best, again, key=lambda one: one.value)
+        if above - best.value <= 0.5 * tolerance * above:
+            break
+    return best
 
 
 def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,

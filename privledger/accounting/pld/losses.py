@@ -14,7 +14,8 @@ from typing import Literal
 from attrs import frozen
 
 from privledger.accounting.pld.accountant import Items
-from privledger.accounting.pld.grid import largest, product
+from privledger.accounting.pld.grid import TooMuch, largest, product
+from privledger.accounting.pld.mixtures import MixturePair, binomial
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -46,11 +47,19 @@ class Dearest:
 
 @frozen(eq=False)
 class Sampled:
-    """`inner` on a random sample."""
+    """`inner` on a random sample.
 
-    kind: Literal["remove", "add", "fixed"]
+    Attributes:
+        kind: which direction, or "fixed" for a sample of fixed size, or "replace" for a row
+            that is exchanged for another.
+        rows: how many rows come, go or are exchanged; above 1 for Gaussians inside only, and
+            so is "replace".
+    """
+
+    kind: Literal["remove", "add", "fixed", "replace"]
     rate: float
     inner: Lane
+    rows: int = 1
 
 
 Lane = GaussianPair | LaplacePair | BoundedRangePair | AtomPair | Together | Dearest | Sampled
@@ -166,6 +175,8 @@ class _Resolver:
         if not items:
             return ()
         inner = product(items, self.tail)
+        if lane.rows > 1 or lane.kind == "replace":
+            return ((_mixture(lane, inner), 1),)
         return ((_sample(lane.kind, lane.rate, inner), 1),)
 
     def _dearest(self, lane: Dearest) -> Items:
@@ -184,6 +195,16 @@ class _Resolver:
 
 _KINDS: dict[str, type[RemovePair] | type[AddPair] | type[FixedSizePair]] = {
     "remove": RemovePair, "add": AddPair, "fixed": FixedSizePair}
+
+
+def _mixture(lane: Sampled, inner: Pair) -> Pair:
+    """Several rows, or an exchanged one, on a sample of Gaussians: see `mixtures`."""
+    if not isinstance(inner, GaussianPair):
+        raise TooMuch
+    drawn, none = binomial(lane.rate, lane.rows), (1.0,)
+    if lane.kind == "remove":
+        return MixturePair(drawn, none, inner.mu)
+    return MixturePair(none if lane.kind == "add" else drawn, drawn, inner.mu)
 
 
 def _sample(name: str, rate: float, inner: Pair) -> Pair:

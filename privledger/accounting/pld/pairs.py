@@ -64,6 +64,26 @@ def _differences(tail: Array, side: Array) -> Array:
     return np.where(right, low - high, np.where(left, high - low, 1 - low - high))
 
 
+def normal_masses(
+    at: Array, moved: Array | float = 0.0
+) -> tuple[Array, Array, float, float]:
+    """N(0, 1) masses between rising cut points, bounds on their errors, and both ends.
+
+    Args:
+        moved: what rounding may have moved the points by, besides a unit in their last place.
+    """
+    from scipy.special import ndtr
+
+    tail = ndtr(-np.abs(at))
+    held = tail > 0
+    z = np.where(held, at, 0.0)
+    loose = np.where(held, tail * (_tail_error(z) + np.where(held, moved, 0.0)
+                                   * (1 + np.abs(z))), 0.0)
+    mass = np.maximum(_differences(tail, at), 0.0)
+    return (mass, loose[:-1] + loose[1:] + UNIT * mass,
+            float(ndtr(at[0])) * (1 + 1e-12), float(ndtr(-at[-1])) * (1 + 1e-12))
+
+
 @frozen
 class GaussianPair:
     """N(mu, 1) against N(0, 1): the loss is N(mu^2/2, mu^2) under P.
@@ -77,22 +97,12 @@ class GaussianPair:
 
     def bands(self, edges: Array) -> Bands:
         """Differences of normal tails, each from the side where it is small; see `Pair.bands`."""
-        from scipy.special import ndtr
-
         with np.errstate(invalid="ignore"):
-            at_p = edges / self.mu - 0.5 * self.mu
-            at_q = edges / self.mu + 0.5 * self.mu
-        masses, slacks, ends = [], [], []
-        for at in (at_p, at_q):
-            tail = ndtr(-np.abs(at))
-            loose = np.where(tail > 0, tail * _tail_error(np.where(tail > 0, at, 0.0)), 0.0)
-            masses.append(np.maximum(_differences(tail, at), 0.0))
-            slacks.append(loose[:-1] + loose[1:] + UNIT * masses[-1])
-            ends.append((float(ndtr(at[0])) * (1 + 1e-12), float(ndtr(-at[-1])) * (1 + 1e-12)))
+            p, slack_p, below, above = normal_masses(edges / self.mu - 0.5 * self.mu)
+            q, slack_q, below_q, above_q = normal_masses(edges / self.mu + 0.5 * self.mu)
         finite = edges[np.isfinite(edges)]
         blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + self.mu * self.mu)
-        return Bands(masses[0], masses[1], slacks[0], slacks[1],
-                     ends[0][0], ends[1][0], ends[0][1], ends[1][1], blur)
+        return Bands(p, q, slack_p, slack_q, below, below_q, above, above_q, blur)
 
     def atoms(self) -> Atoms:
         """None: the loss of a normal pair is continuous."""

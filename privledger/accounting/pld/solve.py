@@ -54,6 +54,15 @@ class Profile:
             return self.extra
         return self.extra + math.exp(min(self.log_scale + math.log(value), 1.0))
 
+    def slope(self, epsilon: float) -> float:
+        """How fast log delta falls at `epsilon`, per nat; 0 where the window does not reach."""
+        place = int(np.searchsorted(self.grid, epsilon - self.shift, side="left"))
+        if place >= len(self.grid):
+            return 0.0
+        fall = math.exp(epsilon - self.shift - self.grid[place]) * float(self.falling[place])
+        rest = float(self.rising[place]) - fall
+        return fall / rest if rest > 0 else 0.0
+
     def epsilon(self, delta: float) -> float:
         """Where delta is met; infinity if nowhere on the window."""
         return self._crossing(delta) + self.shift

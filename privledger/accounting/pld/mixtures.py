@@ -1,0 +1,149 @@
+"""Rows of a person, or an exchanged row, on a Poisson sample of Gaussian releases.
+
+P is a mixture of N(j mu, 1), Q of N(-j mu, 1), j = 0, 1, ...: how many of the rows are in the
+sample. The loss rises with x, so every best test is a half-line (docs/proofs/relations.md).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from attrs import field, frozen
+
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.bands import NO_ATOMS, UNIT, Atoms, Bands
+from privledger.accounting.pld.pairs import bounded_tail, normal_masses
+
+MOST_ROWS = 64
+_LEAST = -640.0  # log of a chance
+_TABLE = 4096
+_STEPS = 4  # of Newton's method, from a table
+
+
+def held(rate: float, rows: int) -> bool:
+    """Whether floats hold every chance of `binomial`, and so few rows are listed here."""
+    return rows <= MOST_ROWS and min(rate, 1 - rate) > 0 and (
+        rows * math.log(min(rate, 1 - rate)) > _LEAST)
+
+
+@cache
+def binomial(rate: float, rows: int) -> tuple[float, ...]:
+    """Chances that 0, 1, ... of `rows` are in a sample, each to half a unit in its last place."""
+    share = Fraction(rate)
+    return tuple(float(math.comb(rows, j) * share**j * (1 - share) ** (rows - j))
+                 for j in range(rows + 1))
+
+
+@frozen(cache_hash=True)
+class MixturePair:
+    """Sum of up[j] N(j mu, 1) against the sum of down[j] N(-j mu, 1)."""
+
+    up: tuple[float, ...]
+    down: tuple[float, ...]
+    mu: float
+    tight: bool = field(default=True, init=False)
+
+    @property
+    def top(self) -> float:
+        """-log(down[0]) if P is one normal law; else infinity."""
+        return math.inf if len(self.up) > 1 else -math.log(self.down[0])
+
+    @property
+    def _least(self) -> float:
+        return -math.inf if len(self.down) > 1 else math.log(self.up[0])
+
+    def _side(self, weights: tuple[float, ...], x: Array) -> tuple[Array, Array, Array]:
+        """log of a mixture's density over N(0, 1)'s at x; its slope; size of what was rounded."""
+        j = np.arange(len(weights))[:, None] * self.mu
+        with np.errstate(divide="ignore"):
+            start = np.log(np.array(weights))[:, None] - 0.5 * j * j
+        rise = j * x
+        exponent = start + rise
+        peak = exponent.max(axis=0)
+        share = np.exp(exponent - peak)
+        total = share.sum(axis=0)
+        share /= total
+        size = np.where(share > 0, np.where(np.isfinite(start), np.abs(start), 0.0)
+                        + np.abs(rise), 0.0)
+        return peak + np.log(total), (share * j).sum(axis=0), (share * size).sum(axis=0)
+
+    def loss(self, x: Array) -> tuple[Array, Array, Array]:
+        """Loss at x, its slope, and a bound on the rounding of the loss; each of x's shape."""
+        above, rise, size = self._side(self.up, x)
+        below, fall, other = self._side(self.down, -x)
+        rounding = UNIT * (8 * (size + other) + 8 * (len(self.up) + len(self.down)))
+        return above - below, rise + fall, rounding
+
+    def _places(self, edges: Array) -> tuple[Array, float]:
+        """Where the loss is each of `edges`, and how far off it is there at most."""
+        x = np.where(edges > 0, np.inf, -np.inf)
+        seen = np.isfinite(edges) & (edges > self._least) & (edges < self.top)
+        if not bool(seen.any()):
+            return x, 0.0
+        aim = edges[seen]
+        low, high = -40.0, 40.0
+        while self.loss(np.array([low]))[0][0] > aim[0] and low > -_FARTHEST:
+            low *= 2
+        while self.loss(np.array([high]))[0][0] < aim[-1] and high < _FARTHEST:
+            high *= 2
+        table = np.linspace(low, high, _TABLE)
+        known = np.maximum.accumulate(self.loss(table)[0])
+        right = np.clip(np.searchsorted(known, aim), 1, _TABLE - 1)
+        guess = np.interp(aim, known, table)
+        for _ in range(_STEPS):
+            value, slope, _ = self.loss(guess)
+            step = np.where(slope > 0, (value - aim) / np.where(slope > 0, slope, 1.0), 0.0)
+            guess = np.clip(guess - step, table[right - 1], table[right])
+        guess = np.maximum.accumulate(guess)
+        value, _, rounding = self.loss(guess)
+        x[seen] = guess
+        return x, float(np.max(np.abs(value - aim) + rounding))
+
+    def bands(self, edges: Array) -> Bands:
+        """Mixed masses of normal laws between the places of the edges; see `Pair.bands`."""
+        x, off = self._places(edges)
+        sides = [_mixed(self.up, x, self.mu), _mixed(self.down, x, -self.mu)]
+        (p, slack_p, below, above), (q, slack_q, below_q, above_q) = sides
+        size = float(np.max(np.abs(edges[np.isfinite(edges)]), initial=0.0))
+        return Bands(p, q, slack_p, slack_q, below, below_q, above, above_q,
+                     off + 8 * UNIT * (1 + size))
+
+    def atoms(self) -> Atoms:
+        """None: the loss is continuous."""
+        return NO_ATOMS
+
+    def probe(self) -> tuple[Array, Array]:
+        """Places 17 deviations around all normal laws of P; see `Pair.probe`."""
+        reach = (len(self.up) - 1) * self.mu
+        x = np.linspace(-17.0, 17.0 + reach, 161 + min(800, math.ceil(10 * reach)))
+        density, _, _ = self._side(self.up, x)
+        log_p = density - 0.5 * x * x
+        weight = np.exp(log_p - log_p.max())
+        return self.loss(x)[0], weight / weight.sum()
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity above the largest loss, unknown below it."""
+        return bounded_tail(self, edge)
+
+
+_FARTHEST = 1e6
+
+
+def _mixed(
+    weights: tuple[float, ...], x: Array, mu: float
+) -> tuple[Array, Array, float, float]:
+    """Masses of a mixture between cut points, bounds on their errors, and the two ends."""
+    mass, slack = np.zeros(len(x) - 1), np.zeros(len(x) - 1)
+    below = above = 0.0
+    for j, weight in enumerate(weights):
+        if weight == 0:
+            continue
+        inner, loose, under, over = normal_masses(
+            x - j * mu, 4 * UNIT * (np.abs(x) + j * abs(mu)))
+        mass += weight * inner
+        slack += weight * (loose + 4 * UNIT * (1 + len(weights)) * inner)
+        below, above = below + weight * under, above + weight * over
+    return mass, slack, below * (1 + 1e-12), above * (1 + 1e-12)
