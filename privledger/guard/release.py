@@ -60,7 +60,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     return inside.read(look)
 
 
-def _refuse_rows(question: Any, leaf: Any, inside: Inside) -> None:
+def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
     """Under unit person a kind of question is asked only if it says what one person may move."""
     if inside.vault.facts.unit == "person" and type(leaf) in DISCRETE:
         raise UnsupportedNode(f"{type(leaf).__name__} is priced for one number, and a person may "

@@ -169,7 +169,8 @@ def add_noise(
     return result
 
 
-def _drawn(mechanism: Any, scales: NDArray[np.float64], source: NoiseSource) -> NDArray[np.int64]:
+def _drawn(mechanism: object, scales: NDArray[np.float64],
+           source: NoiseSource) -> NDArray[np.int64]:
     if isinstance(mechanism, DiscreteLaplace):
         return source.discrete_laplace(mechanism.parameter, len(scales))
     if isinstance(mechanism, DiscreteGaussian):

@@ -49,6 +49,8 @@ def queries(data, rng):
     blocks = [pl.questions.Ones(), pl.questions.ColumnValue("x", 0.5, 2.5),
               pl.questions.ColumnValue("x", float(rng.normal()), 0.01,
                                        clip=float(rng.uniform(0.01, 3)))]
+    blocks += [pl.questions.RowValues(["x"] if classes else ["x", ""], float(rng.uniform(0.1, 3)),
+                                      kind) for kind in ("values", "products")]
     if classes:
         score = data.score("softmax", rng.normal(size=3) * 3)
         logistic = data.score("logistic", [float(rng.normal())])
