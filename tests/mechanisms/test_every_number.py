@@ -157,6 +157,8 @@ NUMBERS = {
     "Ledger.open_scope.delta": (lambda b, d, v: b.open_scope(
         pl.IndividualFilter("gdp", 0.1), delta=v), DELTA),
     "Ledger.record.row": (lambda b, d, v: b.record(v), WHOLE),
+    "Ledger.foreign.delta": (lambda b, d, v: b.foreign(
+        G, table="t", library="l", version="1", hook="h", delta=v), DELTA),
     "Ledger.request.delta": (lambda b, d, v: b.request(G, d, delta=v), DELTA),
     "Ledger.request.claimed": (lambda b, d, v: b.request(G, d, claimed=v),
                                unless_none(AT_LEAST_ZERO)),

@@ -89,7 +89,8 @@ class SSRDTClassifier(LabelBaseline):
         cells = [coin_tree(pl.questions.GrownCells(bins), depth, rng)
                  for _ in range(self.n_trees)]
         places = [tree.assign(codes) for tree in cells]
-        held = np.where(known[:, None], first_guess(answers), 0.0)
+        held = np.zeros(answers.shape)
+        held[known] = first_guess(answers[known])  # of answers alone: then it has no bias
         for _ in range(1 if known.all() else 2):  # once more, with what the first time said
             trees = tuple(Tree(tree, _shares(place, held, tree.count))
                           for tree, place in zip(cells, places, strict=True))
