@@ -239,8 +239,6 @@ NUMBERS = {
         lambda b, d, v: pl.questions.FeatureChoice(d, "rank").without(v), WHOLE),
     "Dataset.features_by.excluded": (
         lambda b, d, v: d.features_by("rank", excluded=[v]), WHOLE),
-    "Dataset.features_by.weights": (
-        lambda b, d, v: d.features_by("agreement", weights=[v, v]), COUNT),
     "LabelQuery.rows": (lambda b, d, v: pl.questions.LabelQuery(d, rows=[v]), PLACE),
     "LabelQuery.candidates": (lambda b, d, v: pl.questions.LabelQuery(d, candidates=[[v, 1]]),
                               PLACE),
