@@ -74,7 +74,7 @@ def sarif(outcome: Outcome) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _notes(warnings: Sequence[str]) -> dict[str, Any]:
+def _notes(warnings: Sequence[str]) -> dict[str, object]:
     """Warnings are told by the tool: they are no result, and no baseline counts them."""
     if not warnings:
         return {}
