@@ -22,7 +22,7 @@ PAPERS = Path(privledger_papers.__file__).parent
 LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
     "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "spool", "questions",
-    "ledger", "kernels", "engines", "storage", "guard",
+    "ledger", "kernels", "engines", "storage", "guard", "adapters",
     "plugins", "models", "broker", "testing", "reports", "gate", "runs", "notebook", "plot", "cli",
     "pytest_plugin",
 )

@@ -15,6 +15,9 @@ from sklearn.ensemble import (
 )
 
 import privledger as pl
+from privledger_papers.comparison_forests import RuleForest
+from privledger_papers.comparison_rules import bernoulli, denil, medians, nearness
+from privledger_papers.comparison_trees import Rule
 from privledger_papers.correlations import CorrelationLasso
 from privledger_papers.forms import CHOICES, TREES, Form, Maker
 from privledger_papers.published_cells import Cell
@@ -26,7 +29,7 @@ class Encoded:
     """A scikit-learn estimator on the numbers that `privledger` encodes a table as."""
 
     schema: pl.Schema
-    estimator: BaseEstimator
+    estimator: BaseEstimator | RuleForest
     classes_: np.ndarray = field(init=False, factory=lambda: np.zeros(0))
 
     def _matrix(self, X: Features) -> np.ndarray:
@@ -63,6 +66,19 @@ def _forest(classifier: type, regressor: type, trees: int, least: int = 1) -> Ma
     return make
 
 
+def _grown(rule: Rule, *, honest: bool = False) -> Maker:
+    def make(cell: Cell, table: Table) -> Form:
+        return Form(Encoded(table.schema, RuleForest(rule, True, honest=honest)), False,
+                    "by its definition; docs/papers/baselines.md")
+    return make
+
+
+def _median(cell: Cell, table: Table) -> Form:
+    forest = RuleForest(medians(min(CHOICES, len(table.schema.features))), not table.regression,
+                        int(cell.options.get("trees", TREES)), 1, int(cell.options["depth"]))
+    return Form(Encoded(table.schema, forest), False)
+
+
 def _boosting(cell: Cell, table: Table) -> Form:
     kind = (HistGradientBoostingRegressor if table.regression
             else HistGradientBoostingClassifier)
@@ -78,6 +94,10 @@ COMPARISONS: dict[tuple[str, str], Maker] = {
     ("000", "RF"): _forest(*_RANDOM, TREES, 5),
     ("000", "ERT"): _forest(ExtraTreesClassifier, ExtraTreesRegressor, TREES, 5),
     ("001", "RF"): _forest(*_RANDOM, 100), ("004", "Breiman"): _forest(*_RANDOM, 100, 5),
+    ("000", "Median"): _median,
+    ("004", "Denil14"): _grown(denil, honest=True), ("004", "BRF"): _grown(bernoulli, honest=True),
+    ("004", "CompRF-C"): _grown(nearness(classes=False)),
+    ("004", "CompRF-I"): _grown(nearness(classes=True)),
     ("002", "LASSO, not private, penalty .1"): _lasso,
     ("003", "non-private GBDT"): _boosting,
 }

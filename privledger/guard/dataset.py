@@ -28,6 +28,7 @@ from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.person_cells import RowsPerPersonCells, check_people
 from privledger.questions.query import Query
+from privledger.questions.row_values import RowValues, longest
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number, positive, probability
@@ -165,6 +166,20 @@ class Dataset:
             raise InvalidValue("bounds", (low, high), "lower below upper")
         value = ColumnValue(self._key(name), (low + high) / 2, (high - low) / 2)
         return Query(self, (value,), None, f"sum of {name}")
+
+    def row_sum(self, names: Sequence[str] | None = None, kind: str = "values",
+                clip: float | None = None, cells: Cells | None = None) -> Query:
+        """Sum of whole rows as vectors, or of the products of their entries; see `RowValues`.
+
+        Args:
+            names: numeric columns, the target by its name; None for every numeric feature.
+            clip: of a row's norm; None for one that shortens no row in L2.
+        """
+        chosen = names if names is not None else [
+            column.name for column in self.schema.features if column.kind == "numeric"]
+        keys = [self._key(self._numeric(name).name) for name in chosen]
+        bound = longest(len(keys), kind) if clip is None else clip
+        return Query(self, (RowValues(keys, bound, kind),), cells, f"row sum of {kind}")
 
     def histogram(self, name: str, edges: Sequence[float] | None = None) -> Query:
         """Counts per category, or per interval between public `edges`."""

@@ -20,6 +20,7 @@ from privledger.graph.nodes import Sequential, check_node
 from privledger.guard.chunking import Chunking
 from privledger.guard.creating import creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
+from privledger.guard.elsewhere import Elsewhere, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities
@@ -242,6 +243,26 @@ class Ledger(Teller):
         """
         return _session(self._grant(Request(
             plan, data, learner, delta, scope, labels, lease, claimed, wait), self.handle))
+
+    def foreign(self, plan: Node, *, table: str, library: str, version: str, hook: str,
+                learner: str = "", labels: Mapping[str, str] | None = None,
+                delta: float = 0.0) -> ForeignGrant:
+        """Reserve `plan`, durably, for a run of another library on rows this ledger never sees.
+
+        The charge is never handed back, whatever happens later. docs/others.md says what is held
+        against the reservation, and what stays on the library's word.
+
+        Args:
+            table: what the rows are called; a protected table's name, if they are its own.
+            library, version: who runs it. hook: where the run asks, such as `step_hook`.
+            labels: as of `request`; `library`, `version` and `hook` are added, and caps match them.
+            delta: as of `request`.
+
+        Raises:
+            BudgetExceeded, PolicyViolation, UnsupportedNode: nothing was charged.
+        """
+        return foreign(self._history, Elsewhere(plan, table, library, version, hook, learner,
+                                                labels or {}, delta))
 
     @property
     def window(self) -> str | None:

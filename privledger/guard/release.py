@@ -23,6 +23,7 @@ from privledger.questions.derivation import Derivation
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
 from privledger.questions.question import Noise
+from privledger.questions.whole_sums import DISCRETE
 from privledger.rounding import MOST_COUNT, count
 from privledger.tables.weighing import ONE
 
@@ -34,7 +35,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted and not inside.vouched:
         raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
                          "nothing was read")
-    _refuse_rows(question, inside)
+    _refuse_rows(question, leaf, inside)
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     question.check(inside.vault.facts)
@@ -59,8 +60,12 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     return inside.read(look)
 
 
-def _refuse_rows(question: Any, inside: Inside) -> None:
+def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
     """Under unit person a kind of question is asked only if it says what one person may move."""
+    if inside.vault.facts.unit == "person" and type(leaf) in DISCRETE:
+        raise UnsupportedNode(f"{type(leaf).__name__} is priced for one number, and a person may "
+                              "speak in several cells and parts: take Gaussian or Laplace; "
+                              "nothing was read")
     if inside.vault.facts.unit == "person" and not getattr(question, "by_person", False):
         raise UnsupportedNode(f"{type(question).__name__} bounds what one row may move, and this "
                               "ledger protects people, who have several; nothing was read")

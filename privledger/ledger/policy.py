@@ -23,7 +23,7 @@ MECHANISMS = tuple(
     kind.__name__ for kind in (*LEAF_TYPES, IndividualFilter)
     if kind not in (PostProcess, Public)
 )
-ISOLATIONS = ("guarded", "brokered")
+ISOLATIONS = ("guarded", "brokered", "foreign")
 
 
 @frozen

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 
 from privledger.errors import PrivledgerError
@@ -74,6 +75,26 @@ def rounded_magnitude(uniform: LazyUniform, survival: Survival, scale: float, gu
         return uniform.is_below(lambda precision: survival(numerator, denominator, precision))
 
     found = _last_true(at_least, min(max(guess, 0), LIMIT))
+    if found > LIMIT:
+        raise PrivledgerError("noise beyond 2**62 grid steps: use a coarser grid")
+    return found
+
+
+def rounded_whole(uniform: LazyUniform, parameter: Fraction, guess: int) -> int:
+    """The largest k with uniform < P(|X| >= k), X of mass proportional to exp(-parameter |x|).
+
+    Arguments and errors as for `rounded_magnitude`.
+    """
+    over, under = parameter.numerator, parameter.denominator
+
+    def enclosed(steps: int, precision: int) -> tuple[int, int]:
+        low, high = laplace_survival(steps * over, under, precision)
+        least, most = laplace_survival(over, under, precision)
+        one = 1 << precision
+        return 2 * low * one // (one + most), _ceil_div(2 * high * one, one + least)
+
+    found = _last_true(lambda steps: uniform.is_below(lambda precision: enclosed(steps, precision)),
+                       min(max(guess, 0), LIMIT))
     if found > LIMIT:
         raise PrivledgerError("noise beyond 2**62 grid steps: use a coarser grid")
     return found

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import exact_choice, samplers, top_k
+from privledger.noise import discrete, exact_choice, samplers, top_k
 from privledger.rounding import count
 
 Generator: TypeAlias = np.random.Generator
@@ -83,6 +83,16 @@ class SeededSource:
         size = count("size", size, least=0)
         checked = samplers.checked_scale("scale", scale, size)
         return np.rint(self._generator.laplace(size=size) * checked).astype(np.int64)
+
+    def discrete_laplace(self, parameter: float, size: int) -> NDArray[np.int64]:
+        """Exactly the discrete law; see `discrete.discrete_laplace`."""
+        size = count("size", size, least=0)
+        return discrete.discrete_laplace(parameter, size, self.integers64)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> NDArray[np.int64]:
+        """Exactly the discrete law; see `discrete.discrete_gaussian`."""
+        size = count("size", size, least=0)
+        return discrete.discrete_gaussian(sigma, size, self.integers64)
 
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         """Coins, true with probability `rate`."""

@@ -10,7 +10,7 @@ from typing import Literal, NoReturn, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import exact_choice, samplers, top_k
+from privledger.noise import discrete, exact_choice, samplers, top_k
 from privledger.rounding import count
 
 _BUFFER_BYTES = 1 << 16  # one system call per 8192 words; a small batch cannot afford its own
@@ -45,6 +45,12 @@ class NoiseSource(Protocol):
 
     def laplace(self, scale: object, size: int) -> NDArray[np.int64]:
         """Laplace noise, density exp(-|x|/scale) / (2 scale), rounded to whole grid steps."""
+
+    def discrete_laplace(self, parameter: float, size: int) -> NDArray[np.int64]:
+        """Whole numbers with mass proportional to exp(-parameter |x|), shape (size,)."""
+
+    def discrete_gaussian(self, sigma: float, size: int) -> NDArray[np.int64]:
+        """Whole numbers with mass proportional to exp(-x^2 / (2 sigma^2)), shape (size,)."""
 
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         """Coins, true with probability `rate` or less by under 2**-64."""
@@ -168,6 +174,16 @@ class SystemSource:
         size = count("size", size, least=0)
         checked = samplers.checked_scale("scale", scale, size)
         return samplers.rounded(samplers.LAPLACE, checked, size, self._words)
+
+    def discrete_laplace(self, parameter: float, size: int) -> NDArray[np.int64]:
+        """Exactly the discrete law; see `discrete.discrete_laplace`."""
+        size = count("size", size, least=0)
+        return discrete.discrete_laplace(parameter, size, self._words)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> NDArray[np.int64]:
+        """Exactly the discrete law; see `discrete.discrete_gaussian`."""
+        size = count("size", size, least=0)
+        return discrete.discrete_gaussian(sigma, size, self._words)
 
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         """Coins with probability `rate` rounded down to a multiple of 2**-64.

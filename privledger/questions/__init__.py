@@ -23,6 +23,7 @@ from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
 from privledger.questions.person_cells import RowsPerPersonCells
 from privledger.questions.query import Query
+from privledger.questions.row_values import RowValues
 from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.tree_cells import Test, TreeCells
 from privledger.questions.votes import Votes
@@ -47,6 +48,7 @@ __all__ = [
     "Picked",
     "Query",
     "ResidualCells",
+    "RowValues",
     "RowsPerPersonCells",
     "Score",
     "TargetShares",

@@ -29,6 +29,7 @@ from privledger.questions.derivation import derivation_of
 from privledger.questions.one_voice import Manner, Voices, voices
 from privledger.questions.question import Noise
 from privledger.questions.sums import Recipe, add_noise, cell_sums, recipes
+from privledger.questions.whole_sums import DISCRETE, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
 
@@ -102,15 +103,22 @@ class Query:
             return block.clip
         if block.signed:
             return 2 * block.clip
-        if self.cell_count == 1 or (
-                relation == "replace_label" and not depends_on_label(self.cells)):
+        if not self._moves(relation):
             if block.width == 1:
                 return block.clip
             return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
         return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
 
+    def _moves(self, relation: str) -> bool:
+        """Whether a neighbour may leave one cell and come into another."""
+        return relation != "add_remove" and self.cell_count > 1 and (
+            relation != "replace_label" or depends_on_label(self.cells))
+
     def prepare(self, mechanism: Any, relation: str) -> Summing:
         """As `Question.prepare`: a grid and a noise scale for every block."""
+        if type(mechanism) in DISCRETE:
+            whole = whole_recipe(mechanism, self.blocks, relation, self._moves(relation))
+            return Summing((whole,), 2, relation=relation)
         made = recipes(mechanism, lambda norm: [self.sensitivity(block, relation, norm)
                                                 for block in self.blocks], self._per_class())
         return Summing(made, 1 if type(mechanism) is Laplace else 2, relation=relation,

@@ -15,7 +15,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.mechanisms import Gaussian, Laplace
+from privledger.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from privledger.noise.source import NoiseSource
 from privledger.questions.stretches import RUN, runs
 from privledger.rounding import moderate
@@ -37,7 +37,8 @@ class Recipe:
 
     Attributes:
         grid: size of a grid step, a power of two.
-        noise: standard deviation (Gaussian) or parameter b (Laplace) in grid steps.
+        noise: standard deviation (Gaussian) or parameter b (Laplace) in grid steps; the node's own
+            number for discrete noise.
         weight: share of mu squared that a contribution of full norm costs (Gaussian only).
     """
 
@@ -158,9 +159,7 @@ def add_noise(
 ) -> list[NDArray[np.float64]]:
     """One batch of exact noise for all blocks; back to the query's own unit."""
     sizes = [part.size for part in sums]
-    scales = np.repeat([recipe.noise for recipe in made], sizes)
-    draw = source.gaussian if isinstance(mechanism, Gaussian) else source.laplace
-    noise = draw(scales, int(sum(sizes)))
+    noise = _drawn(mechanism, np.repeat([recipe.noise for recipe in made], sizes), source)
     result: list[NDArray[np.float64]] = []
     start = 0
     for part, recipe, size in zip(sums, made, sizes, strict=True):
@@ -168,3 +167,13 @@ def add_noise(
         result.append(noisy.astype(np.float64) * recipe.grid)
         start += size
     return result
+
+
+def _drawn(mechanism: object, scales: NDArray[np.float64],
+           source: NoiseSource) -> NDArray[np.int64]:
+    if isinstance(mechanism, DiscreteLaplace):
+        return source.discrete_laplace(mechanism.parameter, len(scales))
+    if isinstance(mechanism, DiscreteGaussian):
+        return source.discrete_gaussian(mechanism.sigma, len(scales))
+    draw = source.gaussian if isinstance(mechanism, Gaussian) else source.laplace
+    return draw(scales, len(scales))

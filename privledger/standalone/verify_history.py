@@ -592,7 +592,7 @@ Rule = Callable[[Any], Any]
 SINCE = {"corrected": 2, "window": 3, "enrolled": 4}  # kinds that earlier formats do not have
 FILTER_NAMES = ("gdp", "zcdp", "rdp", "basic")
 MOST_ORDER = 1_000_000
-ISOLATIONS = ("guarded", "brokered")
+ISOLATIONS = ("guarded", "brokered", "foreign")
 UNITS = ("row", "person")
 MARK = re.compile("[0-9a-f]{32}")
 

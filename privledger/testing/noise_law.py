@@ -22,7 +22,14 @@ from privledger.errors import InvalidValue
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
-from privledger.testing import choice_laws, edge_laws, pool_laws, sampler_laws, session_laws
+from privledger.testing import (
+    choice_laws,
+    discrete_laws,
+    edge_laws,
+    pool_laws,
+    sampler_laws,
+    session_laws,
+)
 from privledger.testing.distances import Finding, LawResult, worst
 from privledger.testing.failing import fail
 from privledger.testing.sampler_laws import Bench
@@ -36,6 +43,8 @@ FEWEST_DRAWS = 1 << 14
 LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "gaussian": sampler_laws.gaussian,
     "laplace": sampler_laws.laplace,
+    "discrete-laplace": discrete_laws.discrete_laplace,
+    "discrete-gaussian": discrete_laws.discrete_gaussian,
     "rounding-edges": edge_laws.rounding_edges,
     "far-tails": edge_laws.far_tails,
     "choice-edges": edge_laws.choice_edges,
@@ -51,6 +60,7 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "pool": pool_laws.pool,
     "session-gaussian": session_laws.session_gaussian,
     "session-laplace": session_laws.session_laplace,
+    "session-discrete": discrete_laws.session_discrete,
     "session-sample": session_laws.session_sample,
     "session-coins": session_laws.session_coins,
     "session-exponential": choice_laws.session_exponential,

@@ -298,7 +298,7 @@ def test_every_field_of_a_block_arrives():
     running = child.score("softmax", [0.1, 0.2, 0.3])
     for block in (running.gradient(0.5), running.gradient(0.5, filtered=True, coordinate=2),
                   running.hessian(), running.hessian(0.25), pl.questions.ClassIs(2),
-                  pl.questions.TargetShares(),
+                  pl.questions.TargetShares(), pl.questions.RowValues(["x"], 0.7, "products"),
                   pl.questions.ColumnValue("x", 0.5, 0.25, 0.125), pl.questions.Ones()):
         sent = json.loads(json.dumps(describer.query(child.query((block,)))))
         reader.learn(json.loads(json.dumps(describer.new())))

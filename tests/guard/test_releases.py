@@ -341,7 +341,7 @@ def test_scores_may_follow_a_private_coin(guarded):
 
 
 @pytest.mark.parametrize("mechanism", [pl.Laplace(1.0), pl.Gaussian(1.0, (0.5, 0.5)),
-                                       pl.DiscreteGaussian(2.0), pl.Exponential(1.0)])
+                                       pl.SparseVector(1.0, 2.0), pl.Exponential(1.0)])
 def test_a_release_that_cannot_be_made_charges_nothing(make_ledger, schema, table, mechanism):
     ledger = make_ledger()
     data = ledger.protect(*table, schema)

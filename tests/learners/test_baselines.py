@@ -20,6 +20,7 @@ from privledger_learners import (
 )
 from privledger_learners.baselines.coin_trees import coin_tree
 from privledger_learners.baselines.greedy_trees import pruned_shares
+from privledger_learners.trees.grow import smoothed_shares
 
 import privledger as pl
 from privledger.testing import (
@@ -113,7 +114,7 @@ def test_labels_are_learned_where_most_have_none(kind):
     """Public features say what neighbours are like; not a privacy test."""
     schema, X, y = table()
     some = np.where(np.arange(len(y)) % 5 == 0, y.astype(object), None)
-    more = {"depth": 6, "n_trees": 30} if kind is SSRDTClassifier else {}  # its rule: 1 of 3
+    more = {"depth": 6, "n_trees": 30} if kind is SSRDTClassifier else {}  # its rule: 3
     model = kind(epsilon=8.0, schema=schema, random_state=1, **more).fit(X, some)
     assert model.score(X, y) > 0.75
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
@@ -130,6 +131,24 @@ def test_a_label_costs_epsilon_and_nothing_more(kind):
     assert learner.claimed()[-1].sound == cost
     with pytest.raises(pl.InvalidValue, match="no finite epsilon.*Nothing was read"):
         kind(epsilon=0.7, schema=schema, variant="paper").plan()
+
+
+def test_unlabelled_records_fill_leaves_once_with_what_the_labelled_say():
+    """By hand; answers are taken as they are at epsilon 60, where one in e**60 is false."""
+    schema, X, y = table(300)
+    some = np.where(np.arange(300) % 3 == 0, y.astype(object), None)
+    model = SSRDTClassifier(epsilon=60.0, schema=schema, n_trees=1, depth=2, random_state=3)
+    model.fit(X, some)
+    tree, = model.forest_.trees
+    place = tree.cells.assign(tree.cells.bins.codes(model.data_.public_features))
+    known, classes = np.arange(300) % 3 == 0, np.array(schema.target.categories)
+    held = (y[:, None] == classes) * known[:, None].astype(float)
+
+    def shares():
+        return smoothed_shares(np.stack([held[place == leaf].sum(axis=0)
+                                         for leaf in range(4)]), 1.0, 1.0)
+    held[~known] = shares()[place[~known]]
+    assert tree.values == pytest.approx(shares(), abs=1e-9)
 
 
 def test_trees_on_parts_cost_once_and_say_one_label():
@@ -191,13 +210,31 @@ def test_a_tree_of_coins_tests_inside_its_boxes_and_every_box_holds_a_value():
         assert tree.open.any(axis=1).all()
 
 
-@pytest.mark.parametrize("kind", [RDTClassifier, DPERTRegressor])
-@pytest.mark.parametrize("name", ["epsilon", "delta", "n_trees", "depth", "max_depth",
-                                  "numeric_bins"])
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, math.nan, math.inf, True, "1", [1.0], 10**400])
-def test_numbers_that_are_none_are_refused(kind, name, wrong):
-    if name in ("epsilon", "delta") and wrong in (1.5, 0):
-        wrong = 1.5 if name == "delta" else 0
+COUNTS = {"n_trees", "depth", "max_depth", "numeric_bins", "n_neighbors"}
+WRONG = [0, -1, 1.5, math.nan, math.inf, -math.inf, True, np.bool_(True), np.float64(2), "1", b"1",
+         [1.0], np.array([1]), np.array(1.0), object(), 10**400, 1j]
+
+
+def takes(kind, name):
+    return name in kind().get_params()
+
+
+@pytest.mark.parametrize("kind", FORESTS + NUMBERS + LABELS)
+def test_numbers_that_are_none_are_refused(kind):
+    """Every parameter that takes one; where None is a rule of its own, it is left out."""
     schema = table(5, task=kind.info.tasks[0])[0]
-    with pytest.raises(pl.PrivledgerError):
-        kind(**{"epsilon": 1.0, "schema": schema, name: wrong}).plan()
+    asked = {"epsilon", "delta"} | {name for name in COUNTS if takes(kind, name)}
+    assert set(kind().get_params()) - asked == {
+        "schema", "variant", "mode", "random_state", "unaccounted",
+        *({"relation"} if kind not in LABELS else ())}
+    for name in sorted(asked):
+        fine = {"epsilon": (1.5, np.float64(2)), "delta": (0,)}.get(name, ())
+        for wrong in WRONG:
+            if any(wrong is one or (isinstance(wrong, type(one)) and wrong == one)
+                   for one in fine):
+                continue
+            with pytest.raises(pl.InvalidValue, match=name):
+                kind(**{"epsilon": 1.0, "schema": schema, name: wrong}).plan()
+    for name in asked - {"depth", "numeric_bins", "n_neighbors"}:
+        with pytest.raises(pl.InvalidValue, match=name):
+            kind(**{"epsilon": 1.0, "schema": schema, name: None}).plan()

@@ -112,6 +112,11 @@ NUMBERS = {
     "Bins.grid": (lambda b, d, v: pl.questions.Bins(d.schema, grid=v), COUNT),
     "Bins.cuts": (lambda b, d, v: pl.questions.Bins(
         d.schema, 8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),
+    "RowValues.clip": (lambda b, d, v: pl.questions.RowValues(["size"], v), POSITIVE),
+    "Dataset.row_sum.clip": (lambda b, d, v: d.row_sum(["size"], clip=v),
+                             [value for value in POSITIVE if value is not None]),
+    "Dataset.features_by.weights": (
+        lambda b, d, v: d.features_by("agreement", weights=(v,)), COUNT),
     "Dataset.bins.grid": (lambda b, d, v: d.bins(grid=v), COUNT),
     "Dataset.bins.cuts": (lambda b, d, v: d.bins(
         8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),
@@ -152,6 +157,8 @@ NUMBERS = {
     "Ledger.open_scope.delta": (lambda b, d, v: b.open_scope(
         pl.IndividualFilter("gdp", 0.1), delta=v), DELTA),
     "Ledger.record.row": (lambda b, d, v: b.record(v), WHOLE),
+    "Ledger.foreign.delta": (lambda b, d, v: b.foreign(
+        G, table="t", library="l", version="1", hook="h", delta=v), DELTA),
     "Ledger.request.delta": (lambda b, d, v: b.request(G, d, delta=v), DELTA),
     "Ledger.request.claimed": (lambda b, d, v: b.request(G, d, claimed=v),
                                unless_none(AT_LEAST_ZERO)),
@@ -272,6 +279,7 @@ NO_NUMBERS = {
     "records, functions and names": [
         "Choice.allowed", "Dataset.custom.function", "Exponential.score_change", "OneOf.nodes",
         "Parallel.nodes",
+        "RowValues.names",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],

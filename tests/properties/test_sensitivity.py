@@ -49,6 +49,8 @@ def queries(data, rng):
     blocks = [pl.questions.Ones(), pl.questions.ColumnValue("x", 0.5, 2.5),
               pl.questions.ColumnValue("x", float(rng.normal()), 0.01,
                                        clip=float(rng.uniform(0.01, 3)))]
+    blocks += [pl.questions.RowValues(["x"] if classes else ["x", ""], float(rng.uniform(0.1, 3)),
+                                      kind) for kind in ("values", "products")]
     if classes:
         score = data.score("softmax", rng.normal(size=3) * 3)
         logistic = data.score("logistic", [float(rng.normal())])
@@ -156,7 +158,7 @@ def test_a_declared_sensitivity_below_the_derived_one_is_refused(guarded):
 
 def test_no_sampler_means_refused(guarded):
     data = guarded[1]
-    for mechanism in (pl.DiscreteGaussian(1.0), pl.DiscreteLaplace(1.0), pl.Exponential(1.0),
+    for mechanism in (pl.SparseVector(1.0, 2.0), pl.ReportNoisyMax(1.0), pl.Exponential(1.0),
                       pl.Asserted(1.0, "x"), pl.nodes.Public("x"), pl.Repeat(pl.Gaussian(1.0), 2),
                       None):
         with pytest.raises(pl.errors.UnsupportedNode):

@@ -90,7 +90,7 @@ def srt(epsilon: float, delta: float, sound: float) -> Steps:
 
 
 def max_tree(epsilon: float, delta: float, sound: float) -> Steps:
-    """Bootstrap, then everything."""
+    """Copies of a record first: the bootstrap has no price."""
     return (pl.ClaimStep(
         "bootstrap", "Liu, Li, Li, Chen 2018", epsilon, math.inf, delta,
         "a record that is drawn c times costs c epsilon, and nothing bounds c; here all trees "

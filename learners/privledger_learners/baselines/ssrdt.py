@@ -33,7 +33,7 @@ class SSRDTClassifier(LabelBaseline):
         schema: public facts of the table; required unless a guarded Dataset is given.
         variant: `default`, or `paper`: refused, with the step that has no price.
         n_trees: how many; every label answers once, so they are free.
-        depth: None for half as many tests as attributes, and at most as many as the labelled
+        depth: None for as many tests as attributes, and at most as many as the labelled
             records, whose number is public here, can fill.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulation; never of private noise.
@@ -89,7 +89,8 @@ class SSRDTClassifier(LabelBaseline):
         cells = [coin_tree(pl.questions.GrownCells(bins), depth, rng)
                  for _ in range(self.n_trees)]
         places = [tree.assign(codes) for tree in cells]
-        held = np.where(known[:, None], first_guess(answers), 0.0)
+        held = np.zeros(answers.shape)
+        held[known] = first_guess(answers[known])  # of answers alone: then it has no bias
         for _ in range(1 if known.all() else 2):  # once more, with what the first time said
             trees = tuple(Tree(tree, _shares(place, held, tree.count))
                           for tree, place in zip(cells, places, strict=True))
@@ -99,8 +100,7 @@ class SSRDTClassifier(LabelBaseline):
     def _depth(self, data: pl.Dataset, rows: int) -> int:
         if self.depth is not None:
             return self.depth
-        half = max(len(data.schema.features) // 2, 1)
-        return min(half, fair_depth(float(rows), 1.0, PER_LEAF, DEEPEST))
+        return min(len(data.schema.features), fair_depth(float(rows), 1.0, PER_LEAF, DEEPEST))
 
     def _shares(self, X: object) -> np.ndarray:
         check_is_fitted(self, "forest_")

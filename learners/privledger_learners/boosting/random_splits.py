@@ -50,6 +50,8 @@ class SgbdtRule:
         static_noise: no count is released (the paper's static leaf noise ablation).
         individual_filter: None, "gdp" or "renyi".
         regression: which of the two start releases is used.
+        wide: positions of the features whose ranges are bought, each by a histogram of its own.
+        range_share: part of mu squared for all of those.
     """
 
     trees: int
@@ -61,6 +63,17 @@ class SgbdtRule:
     extra_rounds: int = 0
     static_noise: bool = False
     individual_filter: str | None = None
+    wide: tuple[int, ...] = ()
+    range_share: float = 0.0
+
+    def range_node(self, noise: float) -> pl.Gaussian:
+        """The histogram of one wide feature."""
+        return pl.Gaussian(noise * math.sqrt(len(self.wide) / self.range_share))
+
+    def before_nodes(self, noise: float) -> tuple[pl.Node, ...]:
+        """Everything that comes before the first tree."""
+        ranges = (pl.Repeat(self.range_node(noise), len(self.wide)),) if self.wide else ()
+        return (*ranges, *self.start_nodes(noise))
 
     def start_nodes(self, noise: float) -> tuple[pl.Gaussian, ...]:
         """The releases of the initial score, for an overall noise multiplier `noise`."""
@@ -82,7 +95,7 @@ class SgbdtRule:
 
     def tree_node(self, noise: float) -> pl.Gaussian:
         """One tree: joint release of count and clipped gradient sum for all leaves."""
-        multiplier = noise * math.sqrt(self.trees / (1 - self.start_share))
+        multiplier = noise * math.sqrt(self.trees / (1 - self.start_share - self.range_share))
         if self.static_noise:
             return pl.Gaussian(multiplier)
         return pl.Gaussian(multiplier, shares=(self.count_share, 1 - self.count_share))
@@ -94,8 +107,8 @@ class SgbdtRule:
 
     def unfiltered(self, noise: float) -> pl.Node:
         """The whole fit without an individual filter."""
-        return pl.Sequential([*self.start_nodes(noise), pl.Repeat(self.round_node(noise),
-                                                                  self.trees)])
+        return pl.Sequential([*self.before_nodes(noise), pl.Repeat(self.round_node(noise),
+                                                                   self.trees)])
 
     def filter_node(self, noise: float, order: float) -> pl.IndividualFilter:
         """The trees behind an individual filter whose cap is what `trees` rounds cost."""
@@ -111,7 +124,7 @@ class SgbdtRule:
         """The composition node of a fit with overall noise multiplier `noise`."""
         if self.individual_filter is None:
             return self.unfiltered(noise)
-        return pl.Sequential([*self.start_nodes(noise), self.filter_node(noise, order)])
+        return pl.Sequential([*self.before_nodes(noise), self.filter_node(noise, order)])
 
 
 def price(rule: SgbdtRule, epsilon: float, delta: float,

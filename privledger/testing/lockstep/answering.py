@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privledger.mechanisms import Gaussian, Laplace, RandomizedResponse, TopK
+from privledger.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    TopK,
+)
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.label_query import LabelQuery
@@ -31,6 +38,10 @@ from privledger.testing.lockstep.units import unit_within
 
 AROUND = (Coins, Words)
 """Draws about who takes part, which P5 looks at."""
+
+_LAWS: dict[type, str] = {Gaussian: "gaussian", Laplace: "laplace",
+                          DiscreteGaussian: "discrete_gaussian",
+                          DiscreteLaplace: "discrete_laplace"}
 
 
 def main_draws(one: Release) -> list[Draw]:
@@ -62,7 +73,7 @@ def answered(place: int, real: Release, quiet: Release, twin: Release) -> Iterat
 def _numbers(real: Release, quiet: Release) -> str:
     """Each number is its sum plus a whole draw of its own, times one step per block."""
     drawn, silent = main_draws(real), main_draws(quiet)
-    law = {Gaussian: "gaussian", Laplace: "laplace"}.get(type(real.mechanism), "")
+    law = _LAWS.get(type(real.mechanism), "")
     if len(drawn) != 1 or len(silent) != 1 or not isinstance(drawn[0], Additive):
         return "the noise was not drawn in one batch of this call"
     if drawn[0].law != law:

@@ -22,6 +22,8 @@ from privledger.facts.values import Json
 from privledger.graph import Node
 from privledger.graph.plan_json import from_json, to_json
 from privledger.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
@@ -48,6 +50,7 @@ from privledger.tables.chunk import Rows
 from privledger.testing.examples import example_schema
 from privledger.testing.lockstep.kept import (
     Additive,
+    AdditiveLaw,
     Chosen,
     ChosenSet,
     Draw,
@@ -82,7 +85,15 @@ class Notes:
         """Noted; zero."""
         return self._added("laplace", scale, size)
 
-    def _added(self, law: Literal["gaussian", "laplace"], scale: object, size: int) -> Ints:
+    def discrete_laplace(self, parameter: float, size: int) -> Ints:
+        """Noted; zero."""
+        return self._added("discrete_laplace", 1 / parameter, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Ints:
+        """Noted; zero."""
+        return self._added("discrete_gaussian", sigma, size)
+
+    def _added(self, law: AdditiveLaw, scale: object, size: int) -> Ints:
         held: Floats = np.broadcast_to(np.asarray(scale, dtype=np.float64), (size,))
         result = np.zeros(size, dtype=np.int64)
         self.draws.append(Additive(law, held, result))
@@ -156,6 +167,10 @@ class Claim:
             return 1 / node.noise_multiplier
         if isinstance(node, Laplace):
             return node.l1_sensitivity / node.scale
+        if isinstance(node, DiscreteLaplace):
+            return node.parameter * node.sensitivity
+        if isinstance(node, DiscreteGaussian):
+            return node.sensitivity / node.sigma
         if isinstance(node, RandomizedResponse):
             return priced_response(node.noise_parameter, node.num_buckets)
         raise InvalidValue("mechanism", type(node).__name__, "one that is released")
@@ -203,7 +218,7 @@ class Claim:
             elif isinstance(one, Additive) and isinstance(other, Additive):
                 quiet = np.minimum(one.scale, other.scale)
                 shift = additive_shift(truth_a, truth_b, quiet)
-                total += shift.l1 if one.law == "laplace" else shift.l2
+                total += shift.l1 if one.law.endswith("laplace") else shift.l2
         return total
 
     def to_json(self) -> Json:

@@ -20,6 +20,8 @@ from privledger.ledger import Budget
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+AdditiveLaw: TypeAlias = Literal["gaussian", "laplace", "discrete_gaussian", "discrete_laplace"]
+
 Vector: TypeAlias = tuple[Scope, Ints, NDArray[np.int32]]
 """A scope, units taken by every record, and the rounds each took part in."""
 
@@ -43,12 +45,13 @@ class Additive:
     """Noise for a batch of numbers.
 
     Attributes:
-        law: `gaussian` or `laplace`.
-        scale: sigma or b of each number, in grid steps, shape (size,).
+        law: of the noise; discrete ones are of whole steps.
+        scale: sigma or b of each number, in grid steps, shape (size,); 1/parameter for
+            `discrete_laplace`.
         result: what was said, in grid steps, shape (size,).
     """
 
-    law: Literal["gaussian", "laplace"]
+    law: AdditiveLaw
     scale: Floats
     result: Ints
 

@@ -12,6 +12,8 @@ from privledger.guard.handle import _granted
 from privledger.guard.session import Granted
 from privledger.ledger import Budget
 from privledger.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
@@ -101,6 +103,10 @@ def louder_of(mechanism: object) -> object:
         return evolve(mechanism, noise_multiplier=mechanism.noise_multiplier * 0.75)
     if isinstance(mechanism, Laplace):
         return evolve(mechanism, scale=mechanism.scale * 0.75)
+    if isinstance(mechanism, DiscreteLaplace):
+        return evolve(mechanism, parameter=mechanism.parameter * 1.25)
+    if isinstance(mechanism, DiscreteGaussian):
+        return evolve(mechanism, sigma=mechanism.sigma * 0.75)
     if isinstance(mechanism, Exponential | PermuteAndFlip | ReportNoisyMax | TopK):
         return evolve(mechanism, epsilon=mechanism.epsilon * 1.25)
     if isinstance(mechanism, RandomizedResponse):

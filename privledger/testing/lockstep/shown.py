@@ -14,6 +14,8 @@ from attrs import frozen
 
 from privledger.accounting import Relation
 from privledger.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
@@ -67,7 +69,7 @@ def shown(real: Release, quiet: Release, twin: Release) -> Shown:
     """What a release shows, whose answer is known to be what was drawn (P2)."""
     node = real.charged[0][1] if real.charged else real.mechanism
     draws = main_draws(quiet), main_draws(twin)
-    if isinstance(node, Gaussian | Laplace):
+    if isinstance(node, Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace):
         return _of_numbers(node, real, quiet, twin)
     if not draws[0] or not draws[1]:
         return Shown()
@@ -82,7 +84,8 @@ def shown(real: Release, quiet: Release, twin: Release) -> Shown:
     return Shown(why="what was drawn is of another kind on the other table")
 
 
-def _of_numbers(node: Gaussian | Laplace, real: Release, quiet: Release, twin: Release) -> Shown:
+def _of_numbers(node: Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace, real: Release,
+                quiet: Release, twin: Release) -> Shown:
     moved = np.concatenate(blocks_of(twin.truth)) - np.concatenate(blocks_of(quiet.truth))
     step, draw = steps_of(real, quiet), main_draws(real)[0]
     other = main_draws(twin)[0]
@@ -98,6 +101,10 @@ def _of_numbers(node: Gaussian | Laplace, real: Release, quiet: Release, twin: R
         squared = float(np.square(in_widths).sum())
         return Shown(math.inf, math.inf, squared, math.sqrt(squared) * node.noise_multiplier)
     loss = float(in_widths.sum())
+    if isinstance(node, DiscreteGaussian):
+        return Shown(math.inf, math.inf, loss**2, loss * node.sigma / node.sensitivity)
+    if isinstance(node, DiscreteLaplace):
+        return Shown(loss, loss, 0.0, loss / (node.parameter * node.sensitivity))
     return Shown(loss, loss, 0.0, loss * node.scale / node.l1_sensitivity)
 
 

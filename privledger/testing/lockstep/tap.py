@@ -123,6 +123,30 @@ class Tap:
             found = self.steering.sign * np.abs(found)
         return self._keep(Additive(law, scales, found), found)
 
+    def discrete_laplace(self, parameter: float, size: int) -> Ints:
+        """As `NoiseSource.discrete_laplace`."""
+        return self._whole("discrete_laplace", 1 / parameter, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Ints:
+        """As `NoiseSource.discrete_gaussian`."""
+        return self._whole("discrete_gaussian", sigma, size)
+
+    def _whole(self, law: Literal["discrete_gaussian", "discrete_laplace"], scale: float,
+               size: int) -> Ints:
+        """Noise that is never zero: a step is seen by what was added."""
+        scales: Floats = np.full(size, float(scale))
+        self._told(Additive)
+        if self.quiet:
+            none = np.zeros(size, dtype=np.int64)
+            return self._keep(Additive(law, scales, none), none)
+        wide = min(float(scale) * self.steering.wide, 2.0**50)
+        found = (self._source.discrete_laplace(1 / wide, size) if law == "discrete_laplace"
+                 else self._source.discrete_gaussian(wide, size))
+        found[found == 0] = 1
+        if self.steering.sign:
+            found = self.steering.sign * np.abs(found)
+        return self._keep(Additive(law, scales, found), found)
+
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         """As `NoiseSource.bernoulli`; a record that both runs have gets the same coin."""
         fresh = self._source.bernoulli(rate, size)
