@@ -90,7 +90,7 @@ class Session(Opaque):
             mechanism: `Gaussian` or `Laplace` for a `Query`, and `DiscreteLaplace` or
                 `DiscreteGaussian` where one number moves by whole steps; `Exponential`,
                 `PermuteAndFlip` or `ReportNoisyMax` (exponential or Gumbel noise) for a `Choice`,
-                `LabelChoice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
+                `LabelChoice`, `QuantileChoice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
                 `RandomizedResponse` for `data.labels()`. Equal to a node that the plan still
                 holds under the handle's derivation.
             query: from a handle of this session's data.

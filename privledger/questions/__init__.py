@@ -22,6 +22,7 @@ from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
 from privledger.questions.person_cells import RowsPerPersonCells
+from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import ResidualCells, Score, probabilities
@@ -46,6 +47,7 @@ __all__ = [
     "LabelledCells",
     "Ones",
     "Picked",
+    "QuantileChoice",
     "Query",
     "ResidualCells",
     "RowValues",

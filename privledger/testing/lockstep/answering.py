@@ -18,6 +18,7 @@ from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
+from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
 from privledger.questions.rates import flips
 from privledger.testing.lockstep.kept import (
@@ -60,7 +61,7 @@ def answered(place: int, real: Release, quiet: Release, twin: Release) -> Iterat
     why = ""
     if isinstance(real.question, Query):
         why = _numbers(real, quiet)
-    elif isinstance(real.question, Choice | LabelChoice):
+    elif isinstance(real.question, Choice | LabelChoice | QuantileChoice):
         why = _choices(real, quiet, twin)
     elif isinstance(real.question, FeatureChoice):
         why = _features(real, quiet, twin)
