@@ -17,10 +17,22 @@ from sklearn.base import RegressorMixin
 import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.bought_ranges import RANGE_SHARE, bought_bins, wide_features
+from privledger_learners.boosting.class_weights import (
+    Weights,
+    check_weights,
+    default_clip,
+    weights_of,
+)
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
 from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
-from privledger_learners.boosting.sum_of_trees import Model, Priced, Start, tree_depth
+from privledger_learners.boosting.sum_of_trees import (
+    Model,
+    Priced,
+    Start,
+    class_scores,
+    tree_depth,
+)
 from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.floor import Floor
 from privledger_learners.guarding import guard, made_for
@@ -28,13 +40,6 @@ from privledger_learners.published import published_epsilon, sgbdt_claims
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 DEPTH_OFFSET = 1.0
-
-
-def default_clip(schema: pl.Schema) -> float:
-    """Gradient clip where none is given and none is bought; public facts only."""
-    if schema.task == "regression":
-        return 0.2
-    return 0.28 if len(schema.target.categories) == 2 else 0.4
 
 
 class _SGBDT(Boosted):
@@ -64,6 +69,7 @@ class _SGBDT(Boosted):
         scope: pl.Scope | None = None,
         stream_share: float = 0.3,
         static_noise: bool = False,
+        class_weight: Weights = None,
         splits: str = "adaptive",
         leaf: str = "posterior",
         regularization: float = 50.0,
@@ -93,6 +99,7 @@ class _SGBDT(Boosted):
         self.scope = scope
         self.stream_share = stream_share
         self.static_noise = static_noise
+        self.class_weight = class_weight
         self.splits = splits
         self.leaf = leaf
         self.regularization = regularization
@@ -196,8 +203,9 @@ class _SGBDT(Boosted):
         clip = self.gradient_clip
         if self.falling_clip and not regression:
             raise pl.InvalidValue("falling_clip", True, "False or None for classes")
+        check_weights(self.class_weight, schema, bought=self.start_share != 0)
         if clip is None and not regression:
-            clip = default_clip(schema)
+            clip = default_clip(schema, weighed=self.class_weight is not None)
         first = changes.get("start_share") is None  # later parts of a stream go on with its bins
         wide = wide_features(schema) if self.ranges == "bought" and first else ()
         return SgbdtRule(
@@ -332,7 +340,7 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         extra_rounds: rounds after `n_trees`, for records with budget left (needs a filter).
         rollover: scale a record's part down instead of ejecting it (needs a filter).
         scope: draw on a ledger's filter scope, shared with other learners.
-        static_noise: release no counts (ablation).
+        static_noise: release no counts (ablation). class_weight: for `SGBDTClassifier`.
         splits, leaf: "adaptive" and "posterior", or the paper's "random" and "ratio".
         ranges: "public", or "bought": .04 of mu squared for where the records of each numeric
             feature lie, which pays where public bounds are many times wider.
@@ -360,10 +368,33 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
     The classes are the schema's category list, never those that occur. Parameters as in
     `SGBDTRegressor`; `gradient_clip` bounds |y - p| (.28), or the L2 norm of the softmax
     gradient (.4). `falling_clip` is for squared residuals: it has no use here.
+
+    Args:
+        class_weight: None, or how much a record of each class counts in labels and probabilities:
+            public numbers in the schema's order, or "balanced", one over the class's size as the
+            initial score buys it. Free: released scores move, no price does. Two classes without
+            a `gradient_clip` of one's own then have .95.
+
+    Attributes:
+        class_weight_: of each class in the schema's order, the largest 1; where it was asked for.
     """
 
     info = pl.LearnerInfo("sgbdt-classifier", "gradient boosting on noisy leaf sums, for classes",
                           PAPER, ("add_remove", "replace_one"), ("classification",))
+
+    def _grown(self, model: Model) -> None:
+        super()._grown(model)
+        self.__dict__.pop("class_weight_", None)  # of an earlier fit
+        weights = weights_of(self.class_weight, model)
+        if weights is not None and model.trees:  # a prior alone says the largest class
+            self.class_weight_ = weights
+
+    def _scores(self, X: object) -> np.ndarray:
+        scores, weights = super()._scores(X), getattr(self, "class_weight_", None)
+        if weights is None:
+            return scores
+        moved = class_scores(weights)
+        return np.asarray(scores + (moved[0] if scores.ndim == 1 else moved))
 
 
 __all__ = ["SGBDTClassifier", "SGBDTRegressor"]
