@@ -29,6 +29,7 @@ from privledger.questions.label_query import LabelQuery
 from privledger.questions.person_cells import RowsPerPersonCells, check_people
 from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
+from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues, longest
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
@@ -231,6 +232,11 @@ class Dataset:
                 label that is not among them counts as a uniform draw from them.
         """
         return LabelQuery(self, rows, candidates, what)
+
+    def responses(self, name: str) -> ResponseQuery:
+        """A categorical column (a feature, or the target by its name) of all records, one
+        randomised answer each, under replace_one. Takes `RandomizedResponse`."""
+        return ResponseQuery(self, self._key(name), f"responses of {name}")
 
     def custom(self, function: Any, sensitivity: float, why: str) -> Query:
         """Sum of a per-row function, clipped to [-sensitivity, sensitivity]. Asserted."""

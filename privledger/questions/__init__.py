@@ -24,6 +24,7 @@ from privledger.questions.options import Picked
 from privledger.questions.person_cells import RowsPerPersonCells
 from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
+from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.tree_cells import Test, TreeCells
@@ -50,6 +51,7 @@ __all__ = [
     "QuantileChoice",
     "Query",
     "ResidualCells",
+    "ResponseQuery",
     "RowValues",
     "RowsPerPersonCells",
     "Score",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -14,7 +14,7 @@ from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, text, whole
 from privledger.questions.blocks import target_of
-from privledger.questions.derivation import derivation_of
+from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.question import Noise
 from privledger.questions.rates import Bound, flips, rate_of, refuse_top_k
 from privledger.questions.statistics import summed
@@ -44,7 +44,7 @@ class QuantileChoice:
         what: a few public words for the ledger.
     """
 
-    data: Any = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     name: str
     quantile: float
     lower: float
@@ -64,7 +64,7 @@ class QuantileChoice:
 
     @property
     def part(self) -> int:
-        """The quantile, in parts."""
+        """What is asked for, as a whole number of 2^-16."""
         return round(self.quantile * PARTS)
 
     @property
@@ -99,11 +99,11 @@ class QuantileChoice:
         """
         return (self.bound.sensitivity if relation == "add_remove" else 1.0) * _ROOM
 
-    def prepare(self, mechanism: Any, relation: str) -> float:
+    def prepare(self, mechanism: object, relation: str) -> float:
         """As `Question.prepare`: what scores are multiplied by."""
         return rate_of(mechanism, self, relation)
 
-    def check_chooser(self, mechanism: Any) -> None:
+    def check_chooser(self, mechanism: object) -> None:
         """As `Scored.check_chooser`."""
         refuse_top_k(mechanism)
 

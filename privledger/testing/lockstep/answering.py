@@ -21,6 +21,7 @@ from privledger.questions.options import Picked
 from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
 from privledger.questions.rates import flips
+from privledger.questions.response_query import ResponseQuery
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,
@@ -65,7 +66,7 @@ def answered(place: int, real: Release, quiet: Release, twin: Release) -> Iterat
         why = _choices(real, quiet, twin)
     elif isinstance(real.question, FeatureChoice):
         why = _features(real, quiet, twin)
-    elif isinstance(real.question, LabelQuery):
+    elif isinstance(real.question, LabelQuery | ResponseQuery):
         why = _labels(real, quiet, twin)
     if why:
         yield Broken("P2", place, why)
