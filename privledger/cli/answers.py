@@ -40,6 +40,7 @@ class Answer:
 
     Attributes:
         compared: what the ledger was compared with; None where there is none.
+        warnings: what does not fail the check, and somebody asked to be told of.
     """
 
     code: int
@@ -49,6 +50,7 @@ class Answer:
     fits: str = ""
     receipt: dict[str, Any] | None = None
     compared: Comparison | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def find_policy(given: str | None) -> Policy:
@@ -84,7 +86,7 @@ def show_answer(format_: str, subject: str, policy: Policy, result: Answer) -> N
     """Print the verdict; a job on GitHub gets a page, too."""
     if format_ in FORMATS:
         outcome = Outcome(subject, privledger.__version__, result.code, result.verdict, RULES,
-                          result.findings, dict(numbers(result, policy)))
+                          result.findings, dict(numbers(result, policy)), result.warnings)
         click.echo(ci_text(format_, outcome))
         if format_ == "github" and os.environ.get(SUMMARY):
             with open(os.environ[SUMMARY], "a", encoding="utf-8") as page:
@@ -93,6 +95,7 @@ def show_answer(format_: str, subject: str, policy: Policy, result: Answer) -> N
     emit(format_, {"subject": subject, "policy": policy, "exit": result.code,
                    "verdict": result.verdict, "facts": result.facts, "fits": result.fits,
                    "findings": result.findings, "receipt": result.receipt,
+                   "warnings": result.warnings,
                    "comparison": result.compared and result.compared.as_dict()},
          lambda out: _render(out, result, policy))
 
@@ -133,5 +136,7 @@ def _render(out: Console, result: Answer, policy: Policy) -> None:
     out.print(text("; ".join([result.verdict, *owed]), colour))
     if result.facts is not None or result.compared is not None:
         out.print(pairs(numbers(result, policy)))
+    for warning in result.warnings:
+        out.print(text(f"warning: {warning}", YELLOW))
     if result.findings:
         out.print(findings_table(result.findings))

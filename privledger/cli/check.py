@@ -42,10 +42,12 @@ from privledger.storage import is_url, shown
               help="For --learner: one of its parameters, as TOML writes it.")
 @click.option("--isolation", type=click.Choice(["guarded", "brokered"]),
               help="For a plan: how the learner will be kept from the rows [default: as run does].")
+@click.option("--warn-at", type=float, metavar="SHARE",
+              help="For a ledger: warn, and pass, from this share of its budget or a cap on.")
 @check_format_option
 def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
           receipt: str | None, expect_head: str | None, new_ledger: bool, key_file: str | None,
-          public_key: str | None, format_: str, **sketch: Any) -> None:
+          public_key: str | None, warn_at: float | None, format_: str, **sketch: Any) -> None:
     """The gate for CI: does a ledger, or a run that has not happened yet, keep to a policy?
 
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
@@ -57,6 +59,8 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     plan = Sketch(**sketch)
     if (subject is None) == (plan.learner is None):
         raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
+    if warn_at is not None and (subject is None or is_run_file(subject)):
+        raise click.UsageError("--warn-at is for a ledger")
     rules = find_policy(policy)
     known = witness(receipt, expect_head, key_file, public_key)
     if subject is None:
@@ -70,7 +74,7 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
                             plan.isolation, new=new_ledger or rules.new_ledger)
     else:
         name = shown(subject)
-        result = evolve(check_ledger(subject, rules, known), compared=known.comparison)
+        result = evolve(check_ledger(subject, rules, known, warn_at), compared=known.comparison)
     show_answer(format_, name, rules, result)
     click.get_current_context().exit(result.code)
 

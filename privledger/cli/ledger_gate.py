@@ -12,10 +12,17 @@ from privledger.errors import LedgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare
 from privledger.reports import Survey
+from privledger.rounding import probability, upward_percent
 
 
-def check_ledger(path: str, policy: Policy, known: Witness) -> Answer:
-    """Trust first, then limits."""
+def check_ledger(path: str, policy: Policy, known: Witness,
+                 warn_at: float | None = None) -> Answer:
+    """Trust first, then limits.
+
+    Args:
+        warn_at: share of the budget, or of a cap, from which on a warning is given.
+    """
+    share = None if warn_at is None else probability("warn_at", warn_at, one=True)
     report = trusted(path, known)
     if isinstance(report, Answer):
         return report
@@ -24,7 +31,10 @@ def check_ledger(path: str, policy: Policy, known: Witness) -> Answer:
                        receipt=report.receipt)
     missing = missing_receipt(policy, known)
     result = decided(ledger_facts(report), policy, report.policy, missing)
-    return evolve(result, receipt=report.receipt)
+    full = () if share is None else tuple(
+        f"{name}: {figure.text()} is gone, in the units that add up; asked to warn at "
+        f"{upward_percent(share)}" for name, figure in report.full if figure.value >= share)
+    return evolve(result, receipt=report.receipt, warnings=full)
 
 
 def trusted(path: str, known: Witness) -> Survey | Answer:

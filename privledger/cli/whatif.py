@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from attrs import evolve
 
-from privledger.accounting import RELATIONS
+from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
-from privledger.graph import Node, Repeat, from_json
+from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State
+from privledger.ledger.events import Granted
+from privledger.ledger.view_forecast import Forecast, forecast
 from privledger.reports import Price, price_plan
 from privledger.reports.advice import what_fits
 from privledger.reports.pricing import rule_for
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 @click.option("--again", metavar="GRANT", help="Would the plan of this grant fit once more?")
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
               help="How often the plan would run.")
+@click.option("--how-many", "how_many", is_flag=True,
+              help="How often the plan still fits, one request after another: exact, in units.")
 @click.option("--relation", type=click.Choice(RELATIONS),
               help="What the ledger's plans cost under another relation.")
 @click.option("--rows", type=click.IntRange(min=1),
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
 @format_option
 def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float | None,
            delta: float | None, params: tuple[str, ...], node_file: str | None,
-           again: str | None, times: int, relation: str | None, rows: int | None,
+           again: str | None, times: int, how_many: bool, relation: str | None, rows: int | None,
            format_: str) -> None:
     """Ask a question about a ledger. Opens no data and writes nothing.
 
@@ -61,16 +66,20 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
     at = state.budget.delta if delta is None else delta
     others = [] if relation is None else other_prices(state, relation)
     others += [] if rows is None else [group_price(state, rows)]
-    price, fits = None, ""
+    price, fits, room = None, "", None
+    if how_many and not asked:
+        raise click.UsageError("--how-many of what? --learner, --plan or --again")
     if asked:
         node = (_learner_plan(learner, schema, epsilon, at, params, state) if learner
                 else _plan_of(node_file, again, state))
         node = node if times == 1 else Repeat(node, times)
         price = price_plan(node, at, budget=state.budget, state=state)
         fits = "" if price.fits else _advice(node, state)
+        room = _room(node, at, again, state) if how_many else None
     emit(format_, {"ledger": shown(ledger), "fits": None if price is None else price.fits,
-                   "price": price, "instead": fits, "others": others, "receipt": receipt},
-         lambda out: _render(out, price, fits, others))
+                   "price": price, "instead": fits, "how_many": room, "others": others,
+                   "receipt": receipt},
+         lambda out: _render(out, price, fits, others, room))
     if (price is not None and not price.fits) or any(one.epsilon is None for one in others):
         click.get_current_context().exit(REFUSED)
 
@@ -101,7 +110,28 @@ def _advice(node: Node, state: State) -> str:
     return what_fits(node, state.relation, rule, rule.cap_units, state).text
 
 
-def _render(out: Console, price: Price | None, fits: str, others: list[OtherPrice]) -> None:
+def _room(node: Node, delta: float, again: str | None, state: State) -> Forecast:
+    """Of a grant that is asked about again, with its table and labels; else of nobody's."""
+    assert state.budget is not None
+    rule = state.rule or rule_for(node, state.budget, state.relation, state.filter_asked)
+    cost = cost_of(node, check_relation(state.relation), rule.orders)
+    asked = Granted("", "", "", {}, delta, 0, 0)
+    if again is not None:
+        asked = evolve(find_grant(state, again).event, delta=delta)
+    return forecast(state, rule, cost, asked)
+
+
+def _render_room(out: Console, room: Forecast) -> None:
+    if room.times is None:
+        out.print(text("it costs nothing: any number fits", GREEN))
+        return
+    out.print(text(f"exactly {room.times} more would be granted, if nobody else asks", "bold"))
+    for one in room.rooms if len(room.rooms) > 1 else ():
+        out.print(text(f"  by {one.name}: {'any number' if one.times is None else one.times}"))
+
+
+def _render(out: Console, price: Price | None, fits: str, others: list[OtherPrice],
+            room: Forecast | None) -> None:
     if price is not None:
         if price.fits:
             out.print(text(f"it would fit: epsilon {charge(price.spent)} is spent before it, "
@@ -114,6 +144,8 @@ def _render(out: Console, price: Price | None, fits: str, others: list[OtherPric
             ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
             *([("instead", fits)] if fits else []),
         ]))
+    if room is not None:
+        _render_room(out, room)
     if others:
         out.print(grid(("everything paid for", "epsilon", "delta", "why"), [
             (one.what, text(charge(one.epsilon), "" if one.epsilon is not None else RED),

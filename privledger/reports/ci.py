@@ -32,6 +32,7 @@ class Outcome:
         rules: every rule that was looked at, with its meaning.
         findings: those that do not hold.
         numbers: what was compared, for people.
+        warnings: what fails nothing, and is annotated.
     """
 
     subject: str
@@ -41,6 +42,7 @@ class Outcome:
     rules: Mapping[str, str]
     findings: Sequence[Finding]
     numbers: Mapping[str, str] = {}
+    warnings: Sequence[str] = ()
 
     @property
     def failed(self) -> Sequence[Finding]:
@@ -64,12 +66,20 @@ def sarif(outcome: Outcome) -> str:
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "privledger", "version": outcome.version, "rules": rules}},
         "invocations": [{"executionSuccessful": outcome.code in (0, 1),
-                         "exitCode": outcome.code}],
+                         "exitCode": outcome.code, **_notes(outcome.warnings)}],
         "results": [_result(found, names.index(found.rule), outcome.subject)
                     for found in outcome.failed],
         "columnKind": "unicodeCodePoints",
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _notes(warnings: Sequence[str]) -> dict[str, object]:
+    """Warnings are told by the tool: they are no result, and no baseline counts them."""
+    if not warnings:
+        return {}
+    return {"toolExecutionNotifications": [
+        {"level": "warning", "message": {"text": clean(warning, _MORE)}} for warning in warnings]}
 
 
 def _result(found: Finding, index: int, subject: str) -> dict[str, Any]:
@@ -93,7 +103,9 @@ def junit(outcome: Outcome) -> str:
         "failures": str(len(broken) if known else 0), "errors": str(0 if known else len(broken)),
         "skipped": str(0 if known else len(names) - len(broken))})
     properties = ElementTree.SubElement(suite, "properties")
-    for name, value in {"verdict": outcome.verdict, **outcome.numbers}.items():
+    for name, value in {"verdict": outcome.verdict, **outcome.numbers,
+                        **({"warning": "; ".join(outcome.warnings)} if outcome.warnings else {}),
+                        }.items():
         ElementTree.SubElement(properties, "property", {"name": name, "value": clean(value)})
     for name in names:
         case = ElementTree.SubElement(suite, "testcase", {
@@ -115,15 +127,19 @@ def junit(outcome: Outcome) -> str:
 def github(outcome: Outcome) -> str:
     """Workflow commands: an annotation per finding, or a notice."""
     subject = _property(outcome.subject)
-    if not outcome.failed:
-        return f"::notice file={subject},title=privledger::{_data(outcome.verdict)}"
-    return "\n".join(f"::error file={subject},title=privledger {_property(found.rule)}::"
-                     f"{_data(found.message)}" for found in outcome.failed)
+    lines = [f"::error file={subject},title=privledger {_property(found.rule)}::"
+             f"{_data(found.message)}" for found in outcome.failed]
+    if not lines:
+        lines = [f"::notice file={subject},title=privledger::{_data(outcome.verdict)}"]
+    lines += [f"::warning file={subject},title=privledger::{_data(warning)}"
+              for warning in outcome.warnings]
+    return "\n".join(lines)
 
 
 def summary(outcome: Outcome) -> str:
     """Markdown for the summary page of a job."""
-    rows = [("verdict", outcome.verdict), ("subject", outcome.subject), *outcome.numbers.items()]
+    rows = [("verdict", outcome.verdict), ("subject", outcome.subject), *outcome.numbers.items(),
+            *(("warning", warning) for warning in outcome.warnings)]
     lines = ["### privledger check", "", "| | |", "|---|---|"]
     lines += [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows]
     if outcome.failed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from attrs import frozen
 
@@ -107,7 +106,7 @@ class Risk:
                          "wrong, so are these figures.")
         return tuple(words)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """JSON values."""
         return {
             "source": self.source, "relation": self.relation, "unit": self.about,

@@ -34,6 +34,7 @@ from privledger.ledger.view_charges import (
 )
 from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
+from privledger.ledger.view_forecast import fullness
 from privledger.ledger.view_releases import lines_of
 from privledger.reports.receipt import Past
 from privledger.reports.verdict import Verdict
@@ -53,6 +54,7 @@ class Survey:
         answers: how many releases there are. vouched: what of them rests on somebody's word.
         noise: where it came from. private: none of it was simulated.
         receipt: the head; None if there is a finding.
+        full: share of the budget, and of each cap, that is gone, in units.
 
     With a finding, the numbers are those of an account that cannot be trusted, or missing.
     """
@@ -78,6 +80,7 @@ class Survey:
     policy: Policy | None = None
     receipt: dict[str, Any] | None = field(default=None)
     unit: str = "row"
+    full: tuple[tuple[str, Figure], ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -123,7 +126,8 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
         tables=table_spends(charges, state.rule, seen.rows),
         windows=state.opened, policy=state.policy,
-        receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit)
+        receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit,
+        full=fullness(state))
 
 
 @frozen

@@ -13,6 +13,7 @@ from privledger.ledger import History, audit, folded
 from privledger.ledger.codec import decode
 from privledger.ledger.loading import fold_rows
 from privledger.ledger.view_compared import comparison
+from privledger.ledger.view_forecast import fullness
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
 from tests.bodies import body_of
@@ -81,7 +82,7 @@ def slow(store):
         "asserted": set(asserted), "isolation": {grant.isolation for grant in granted},
         "private": report.private, "windows": report.windows, "policy": report.policy,
         "noise": set(report.noise), "tables": set(report.tables), "receipt": report.receipt,
-        "unit": store.read()[0].event.unit}
+        "unit": store.read()[0].event.unit, "full": fullness(folded(entries))}
 
 
 def quick(store):
