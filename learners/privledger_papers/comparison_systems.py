@@ -96,8 +96,8 @@ COMPARISONS: dict[tuple[str, str], Maker] = {
     ("001", "RF"): _forest(*_RANDOM, 100), ("004", "Breiman"): _forest(*_RANDOM, 100, 5),
     ("000", "Median"): _median,
     ("004", "Denil14"): _grown(denil, honest=True), ("004", "BRF"): _grown(bernoulli, honest=True),
-    ("004", "CompRF-C"): _grown(nearness(classes=True)),
-    ("004", "CompRF-I"): _grown(nearness(classes=False)),
+    ("004", "CompRF-C"): _grown(nearness(classes=False)),
+    ("004", "CompRF-I"): _grown(nearness(classes=True)),
     ("002", "LASSO, not private, penalty .1"): _lasso,
     ("003", "non-private GBDT"): _boosting,
 }

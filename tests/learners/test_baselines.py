@@ -114,7 +114,7 @@ def test_labels_are_learned_where_most_have_none(kind):
     """Public features say what neighbours are like; not a privacy test."""
     schema, X, y = table()
     some = np.where(np.arange(len(y)) % 5 == 0, y.astype(object), None)
-    more = {"depth": 6, "n_trees": 30} if kind is SSRDTClassifier else {}  # its rule: 1 of 3
+    more = {"depth": 6, "n_trees": 30} if kind is SSRDTClassifier else {}  # its rule: 3
     model = kind(epsilon=8.0, schema=schema, random_state=1, **more).fit(X, some)
     assert model.score(X, y) > 0.75
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)

@@ -33,7 +33,7 @@ class SSRDTClassifier(LabelBaseline):
         schema: public facts of the table; required unless a guarded Dataset is given.
         variant: `default`, or `paper`: refused, with the step that has no price.
         n_trees: how many; every label answers once, so they are free.
-        depth: None for half as many tests as attributes, and at most as many as the labelled
+        depth: None for as many tests as attributes, and at most as many as the labelled
             records, whose number is public here, can fill.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of public coins, and of simulation; never of private noise.
@@ -100,8 +100,7 @@ class SSRDTClassifier(LabelBaseline):
     def _depth(self, data: pl.Dataset, rows: int) -> int:
         if self.depth is not None:
             return self.depth
-        half = max(len(data.schema.features) // 2, 1)
-        return min(half, fair_depth(float(rows), 1.0, PER_LEAF, DEEPEST))
+        return min(len(data.schema.features), fair_depth(float(rows), 1.0, PER_LEAF, DEEPEST))
 
     def _shares(self, X: object) -> np.ndarray:
         check_is_fitted(self, "forest_")
