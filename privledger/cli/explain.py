@@ -18,6 +18,7 @@ from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
 from privledger.reports import leaves
+from privledger.reports.by_hand import by_hand
 from privledger.reports.risk import WRONG, ledger_risk, plan_risk
 from privledger.rounding import exact
 from privledger.storage import is_url
@@ -72,13 +73,17 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
                     relation: str | None, data_dir: str | None, format_: str) -> None:
     """Say which theorem proves a price, what is proved from below, and why others differ.
 
-    Of a ledger, name a grant or a filter scope (its first letters do). Opens no data.
+    Of a ledger, name a grant or a filter scope (its first letters do); without one, its total is
+    done by hand: the theorem, the formula with its numbers, and a script. Opens no data.
     """
     words: list[str] = []
     about, receipt, risk = "row", None, None
     if is_url(subject) or not subject.endswith((".json", ".toml")):
         if grant is None:
-            raise click.UsageError("name a grant of the ledger: log and show list them")
+            if path is not None or delta is not None:
+                raise click.UsageError("--node and --delta are for one grant: name it")
+            _explain_total(subject, format_)
+            return
         with reading(subject) as opened:
             state, receipt = opened.state, opened.receipt.as_dict()
             risk = ledger_risk(view_of(state))
@@ -103,6 +108,19 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
                                "risk": told.as_dict()}
     emit(format_, value if receipt is None else value | {"receipt": receipt},
          lambda out: render(out, found, [told.sentences[0], *words, *_vouched(node)]))
+
+
+def _explain_total(ledger: str, format_: str) -> None:
+    """The whole ledger: what its total rests on, to be redone with a calculator."""
+    with reading(ledger) as opened:
+        view, receipt = view_of(opened.state), opened.receipt.as_dict()
+    risk, found = ledger_risk(view), by_hand(view)
+
+    def show(out: Console) -> None:
+        for line in (risk.sentences[0], *found.lines):
+            out.print(text(line), soft_wrap=True)
+
+    emit(format_, found.as_dict() | {"risk": risk.as_dict(), "receipt": receipt}, show)
 
 
 def _granted(state: State, name: str) -> tuple[Node, list[str]]:
