@@ -21,6 +21,7 @@ FORMATS = ("json", "sarif", "junit", "github")
 
 COMMANDS = {
     "demo": ("demo:demo", "The whole story on real data in half a minute."),
+    "init": ("init:init", "Write a schema from a public description."),
     "plan": ("plan:plan", "Price a run; no data is opened."),
     "explain": ("explain:explain_command", "Which theorem proves a price, why not others."),
     "run": ("run:run", "Price a run, reserve its budget, train and score."),

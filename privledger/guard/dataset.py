@@ -27,7 +27,9 @@ from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.person_cells import RowsPerPersonCells, check_people
+from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
+from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues, longest
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
@@ -167,6 +169,21 @@ class Dataset:
         value = ColumnValue(self._key(name), (low + high) / 2, (high - low) / 2)
         return Query(self, (value,), None, f"sum of {name}")
 
+    def quantile(self, name: str, quantile: float = 0.5, *, lower: float | None = None,
+                 upper: float | None = None, bins: int = 1024) -> QuantileChoice:
+        """A quantile of a numeric column among public edges, in the column's own unit.
+
+        Args:
+            name: a feature, or the target by its name.
+            lower, upper: public bounds, narrower than the column's.
+            bins: how many intervals; the answer is one of the edges.
+        """
+        column = self._numeric(name)
+        low = column.lower if lower is None else number("lower", lower)
+        high = column.upper if upper is None else number("upper", upper)
+        return QuantileChoice(self, self._key(name), quantile, low, high, bins,
+                              f"quantile of {name}")
+
     def row_sum(self, names: Sequence[str] | None = None, kind: str = "values",
                 clip: float | None = None, cells: Cells | None = None) -> Query:
         """Sum of whole rows as vectors, or of the products of their entries; see `RowValues`.
@@ -215,6 +232,11 @@ class Dataset:
                 label that is not among them counts as a uniform draw from them.
         """
         return LabelQuery(self, rows, candidates, what)
+
+    def responses(self, name: str) -> ResponseQuery:
+        """A categorical column (a feature, or the target by its name) of all records, one
+        randomised answer each, under replace_one. Takes `RandomizedResponse`."""
+        return ResponseQuery(self, self._key(name), f"responses of {name}")
 
     def custom(self, function: Any, sensitivity: float, why: str) -> Query:
         """Sum of a per-row function, clipped to [-sensitivity, sensitivity]. Asserted."""

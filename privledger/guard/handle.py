@@ -90,9 +90,9 @@ class Session(Opaque):
             mechanism: `Gaussian` or `Laplace` for a `Query`, and `DiscreteLaplace` or
                 `DiscreteGaussian` where one number moves by whole steps; `Exponential`,
                 `PermuteAndFlip` or `ReportNoisyMax` (exponential or Gumbel noise) for a `Choice`,
-                `LabelChoice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
-                `RandomizedResponse` for `data.labels()`. Equal to a node that the plan still
-                holds under the handle's derivation.
+                `LabelChoice`, `QuantileChoice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
+                `RandomizedResponse` for `data.labels()` and `data.responses(name)`. Equal
+                to a node that the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
                 scaled down to what it can still pay per round, so nobody is left out.

@@ -22,7 +22,9 @@ from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
 from privledger.questions.person_cells import RowsPerPersonCells
+from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
+from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.tree_cells import Test, TreeCells
@@ -46,8 +48,10 @@ __all__ = [
     "LabelledCells",
     "Ones",
     "Picked",
+    "QuantileChoice",
     "Query",
     "ResidualCells",
+    "ResponseQuery",
     "RowValues",
     "RowsPerPersonCells",
     "Score",

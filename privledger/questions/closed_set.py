@@ -24,13 +24,16 @@ from privledger.questions.derivation import Step
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.person_cells import RowsPerPersonCells
+from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
+from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells, Score
 from privledger.questions.tree_cells import Test
 from privledger.questions.votes import Votes
 
-QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, LabelQuery)
+QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
+                              LabelQuery, ResponseQuery)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues, CustomValue,
                             Gradient, Hessian)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,

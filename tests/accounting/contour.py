@@ -62,10 +62,10 @@ Law = Pair | Normal
 World = list[tuple[Law, int]]
 
 
-def normals(up: dict[float, float], down: dict[float, float]) -> Pair:
+def normals(up: dict[float, float], down: dict[float, float], points: int = 500) -> Pair:
     """A mixture of unit normals (centre: weight) against another."""
     centres = [*up, *down]
-    x = np.linspace(min(centres) - 14, max(centres) + 14, 1400)
+    x = np.linspace(min(centres) - 12, max(centres) + 12, points)
 
     def log_density(weights: dict[float, float]) -> Array:
         terms = [math.log(weight) - 0.5 * (x - centre) ** 2

@@ -112,6 +112,18 @@ NUMBERS = {
     "Bins.grid": (lambda b, d, v: pl.questions.Bins(d.schema, grid=v), COUNT),
     "Bins.cuts": (lambda b, d, v: pl.questions.Bins(
         d.schema, 8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),
+    "QuantileChoice.quantile": (
+        lambda b, d, v: pl.questions.QuantileChoice(d, "size", v, 0.0, 1.0), RATE),
+    "QuantileChoice.lower": (
+        lambda b, d, v: pl.questions.QuantileChoice(d, "size", 0.5, v, 1.0), [*FINITE, None]),
+    "QuantileChoice.upper": (
+        lambda b, d, v: pl.questions.QuantileChoice(d, "size", 0.5, 0.0, v), [*FINITE, None]),
+    "QuantileChoice.bins": (
+        lambda b, d, v: pl.questions.QuantileChoice(d, "size", 0.5, 0.0, 1.0, v), COUNT),
+    "Dataset.quantile.quantile": (lambda b, d, v: d.quantile("size", v), RATE),
+    "Dataset.quantile.lower": (lambda b, d, v: d.quantile("size", lower=v), FINITE),
+    "Dataset.quantile.upper": (lambda b, d, v: d.quantile("size", upper=v), FINITE),
+    "Dataset.quantile.bins": (lambda b, d, v: d.quantile("size", bins=v), COUNT),
     "RowValues.clip": (lambda b, d, v: pl.questions.RowValues(["size"], v), POSITIVE),
     "Dataset.row_sum.clip": (lambda b, d, v: d.row_sum(["size"], clip=v),
                              [value for value in POSITIVE if value is not None]),
@@ -284,6 +296,12 @@ NO_NUMBERS = {
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
     "a question talks to the guard, which calls it on copies of its own (questions/question.py)": [
+        "ResponseQuery.prepare.mechanism", "ResponseQuery.sketch.state", "ResponseQuery.data",
+        "ResponseQuery.finish.merged", "ResponseQuery.merge.a", "ResponseQuery.merge.b",
+        "QuantileChoice.check_chooser.mechanism", "QuantileChoice.prepare.mechanism",
+        "QuantileChoice.sketch.state", "QuantileChoice.merge.a", "QuantileChoice.merge.b",
+        "QuantileChoice.finish.merged", "QuantileChoice.scores.merged",
+        "QuantileChoice.scores.one", "QuantileChoice.data",
         "Choice.check_chooser.mechanism", "Choice.prepare.mechanism", "Choice.sketch.state",
         "FeatureChoice.check_chooser.mechanism", "FeatureChoice.prepare.mechanism",
         "FeatureChoice.sketch.state",

@@ -24,6 +24,7 @@ from privledger.accounting.moments import Array
 from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.lattice import Lattice
 from privledger.accounting.pld.masses import Masses
+from privledger.accounting.pld.near_one import LEAST_COUNT, close, near
 
 _FEW = 4
 _VANISHING = -90.0  # log size below which a power is set to zero
@@ -65,7 +66,7 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
     half = size // 2 + 1
     product = np.ones(half, dtype=np.complex128)
     log_reach = np.zeros(half)  # log of a bound on the product's size
-    parts: list[tuple[int, float, Array]] = []  # count, 2-norm of the error, reach
+    parts: list[_Part] = []
     log_moment = log_slack = mean = 0.0
     for masses, count in items:
         check_time()
@@ -77,8 +78,13 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
         off = _fft_error(size) * math.sqrt(size) * float(np.sqrt(np.dot(tilted, tilted)))
         reach = np.sqrt(value.real**2 + value.imag**2) + off
         log_reach += count * np.log(reach)
-        parts.append((count, off, reach if len(items) <= _FEW else reach[:1]))
-        product *= _power(value, count, reach)
+        finer = _finer(tilted, count, reach) if len(items) <= _FEW else None
+        if finer is None:
+            parts.append(_Part(count, off, reach if len(items) <= _FEW else reach[:1]))
+            product *= _power(value, count, reach)
+        else:
+            parts.append(_Part(count, off, reach, finer[1]))
+            product *= finer[0]
     product[log_reach < _VANISHING] = 0
     forward = _forward_error(parts, log_reach, size)
     result = _irfft(product, size)
@@ -97,21 +103,52 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
                     sum(count * masses.blur for masses, count in items) * (1 + 1e-12))
 
 
-def _forward_error(
-    parts: Sequence[tuple[int, float, Array]], log_reach: Array, size: int
-) -> float:
+@frozen(eq=False)
+class _Part:
+    """One item's transform: how often it runs, the 2-norm of its error, bounds on its size.
+
+    `relative`: of its power at every frequency, where that was computed apart.
+    """
+
+    count: int
+    off: float
+    reach: Array
+    relative: Array | None = None
+
+
+def _finer(tilted: Array, count: int, reach: Array) -> tuple[NDArray[np.complex128], Array] | None:
+    """The power of a transform close to 1, with its relative error; None where it is not."""
+    if count < LEAST_COUNT:
+        return None
+    size = len(tilted)
+    at = np.flatnonzero(count * np.log(reach) >= _VANISHING)
+    half = near(size, len(at))
+    if not half:
+        return None
+    far = tilted.copy()
+    far[:half] = 0
+    far[size - half:] = 0
+    off = _fft_error(size) * math.sqrt(size) * float(np.sqrt(np.dot(far, far)))
+    return close(tilted, at, half, _rfft(far), off).power(count, size)
+
+
+def _forward_error(parts: Sequence[_Part], log_reach: Array, size: int) -> float:
     """Error per mass: the mean over frequencies of sum_j count_j |e_j| product / reach_j.
 
     By Cauchy and Schwarz with the 2-norm of each e_j. With many items, product / reach_j, a
-    product of reaches of at most 1 + error, is bounded by 1.01 instead.
+    product of reaches of at most 1 + error, is bounded by 1.01 instead. Powers computed apart
+    have relative errors at each frequency.
     """
     full = np.exp(np.minimum(log_reach, 1.0))
-    rounding = 8 * UNIT * sum(count for count, _, _ in parts) * 2 * float(full.sum())
-    total = 0.0
-    for count, off, reach in parts:
-        rest = full / reach if len(reach) == len(full) else np.full(len(full), 1.01)
-        total += count * off * math.sqrt(2 * float(np.dot(rest, rest)))
-    return 1.01 * (total + rounding) / size + math.exp(_VANISHING)
+    squared = sum(part.count for part in parts if part.relative is None) + len(parts)
+    total = 8 * UNIT * squared * 2 * float(full.sum())
+    for part in parts:
+        if part.relative is not None:
+            total += 2 * float(np.dot(full, part.relative))
+            continue
+        rest = full / part.reach if len(part.reach) == len(full) else np.full(len(full), 1.01)
+        total += part.count * part.off * math.sqrt(2 * float(np.dot(rest, rest)))
+    return 1.01 * total / size + math.exp(_VANISHING)
 
 
 def _rfft(values: Array) -> NDArray[np.complex128]:

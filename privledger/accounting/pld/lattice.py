@@ -10,6 +10,7 @@ from attrs import frozen
 
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.grid import TooMuch
+from privledger.accounting.pld.near_one import LEAST_COUNT
 from privledger.accounting.pld.pairs import Pair
 from privledger.accounting.pld.probe import Probe
 
@@ -185,7 +186,10 @@ def _rounding(probe: Probe, tilt: float, step: float, aim: Aim) -> float:
     runs = float(probe.counts.sum())
     spread = math.sqrt(max(variance, 1e-300))
     one, all_of_them = (min(1.0, step / (3.5 * s)) for s in (spread / math.sqrt(runs), spread))
-    error = _FFT * (runs * math.sqrt(2 * one * all_of_them) + math.sqrt(all_of_them))
+    forward = runs * math.sqrt(2 * one * all_of_them)
+    if runs >= LEAST_COUNT and len(probe.counts) == 1:
+        forward = math.sqrt(runs) * all_of_them
+    error = _FFT * (forward + math.sqrt(all_of_them))
     beyond = error / min(1.0, step * (tilt + 0.1)) / (tilt + 1)
     return beyond * math.exp(min(300.0, log_moment - tilt * aim.epsilon - aim.log_delta))
 

@@ -18,8 +18,10 @@ from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.options import Picked
+from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
 from privledger.questions.rates import flips
+from privledger.questions.response_query import ResponseQuery
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,
@@ -60,11 +62,11 @@ def answered(place: int, real: Release, quiet: Release, twin: Release) -> Iterat
     why = ""
     if isinstance(real.question, Query):
         why = _numbers(real, quiet)
-    elif isinstance(real.question, Choice | LabelChoice):
+    elif isinstance(real.question, Choice | LabelChoice | QuantileChoice):
         why = _choices(real, quiet, twin)
     elif isinstance(real.question, FeatureChoice):
         why = _features(real, quiet, twin)
-    elif isinstance(real.question, LabelQuery):
+    elif isinstance(real.question, LabelQuery | ResponseQuery):
         why = _labels(real, quiet, twin)
     if why:
         yield Broken("P2", place, why)

@@ -1,0 +1,120 @@
+"""`privledger init`: a schema from a public description, never from the data."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from attrs import evolve
+
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.printing import GREEN, pairs, text
+from privledger.errors import InvalidValue, SchemaError
+from privledger.facts.dictionary import MOST_TEXT, schema_of_dictionary, schema_toml
+from privledger.facts.schema import PUBLIC_WORDS, Column, Schema
+from privledger.rounding import MOST_COUNT, count
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(cls=Guarded)
+@click.argument("schema", metavar="SCHEMA.toml", type=click.Path(dir_okay=False))
+@click.option("--from", "source", type=click.Path(exists=True, dir_okay=False),
+              help="A data dictionary (.csv: one line for each column) or another schema "
+                   "(.toml, .json). Without it, questions are asked.")
+@click.option("--name", help="Of the table [default: that of the file].")
+@click.option("--target", help="Name of the target column.")
+@click.option("--provenance", type=click.Choice(PUBLIC_WORDS), default="declared",
+              show_default=True, help="Where bounds and categories come from.")
+@click.option("--expected-rows", type=int,
+              help="About how many rows there will be: a promise made without looking.")
+@format_option
+def init(schema: str, source: str | None, name: str | None, target: str | None, provenance: str,
+         expected_rows: int | None, format_: str) -> None:
+    """Write a schema from a public description. It never reads a table, and overwrites nothing."""
+    place = Path(schema)
+    if place.suffix != ".toml":
+        raise InvalidValue("SCHEMA.toml", place.name, "a file that ends in .toml")
+    if place.exists():
+        raise InvalidValue("SCHEMA.toml", place.name, "a file that is not there yet")
+    if expected_rows is not None:
+        count("expected_rows", expected_rows, most=MOST_COUNT)
+    called = name or place.stem
+    if source is None:
+        made = asked(called, target, provenance, expected_rows)
+    elif source.endswith((".toml", ".json")):
+        made = _again(Schema.load(source), name, target, provenance, expected_rows)
+    elif source.endswith(".csv"):
+        made = schema_of_dictionary(_read(source), name=called, target=target,
+                                    provenance=provenance, expected_rows=expected_rows)
+    else:
+        raise InvalidValue("--from", Path(source).name, "a .csv, .toml or .json file")
+    written = schema_toml(made)
+    if Schema.from_dict(tomllib.loads(written)) != made:
+        raise SchemaError("the schema does not come back as it was written; nothing was written")
+    with place.open("x", encoding="utf-8") as file:
+        file.write(written)
+    found = {"schema": str(place), "columns": len(made.columns), "features": len(made.features),
+             "sha256": made.digest}
+
+    def render(out: Console) -> None:
+        out.print(text(f"{place}: {len(made.columns)} columns, {len(made.features)} features; "
+                       "no data was read", GREEN))
+        out.print(pairs([("next", "read every bound once more: are they public? Then name the "
+                                  "file in a run, or give it to pl.Schema.load")]))
+
+    emit(format_, found, render)
+
+
+def _read(path: str) -> str:
+    """The text of a dictionary; a larger file is none."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            found = file.read(MOST_TEXT + 1)
+        except UnicodeDecodeError:
+            raise SchemaError("no text in UTF-8, so no data dictionary") from None
+    return found
+
+
+def _again(schema: Schema, name: str | None, target: str | None, provenance: str,
+           expected_rows: int | None) -> Schema:
+    """Another schema's facts, for another table or target. Its numbers of rows stay behind."""
+    columns = tuple(evolve(column, unit="") for column in schema.columns)  # a word for readers
+    if target is not None:
+        if target not in [column.name for column in columns]:
+            raise SchemaError(f"no column is called {target!r}")
+        columns = tuple(evolve(column, role=_role(column, target)) for column in columns)
+    return evolve(schema, name=name or schema.name, columns=columns, public_rows=None,
+                  public_people=None, expected_rows=expected_rows,
+                  expected_rows_provenance=None if expected_rows is None else provenance)
+
+
+def _role(column: Column, target: str) -> str:
+    if column.name == target:
+        return "target"
+    return "feature" if column.role == "target" else column.role
+
+
+def asked(name: str, target: str | None, provenance: str, expected_rows: int | None) -> Schema:
+    """Ask for columns, one after another, until a name is left empty."""
+    lines = ["name,kind,lower,upper,categories"]
+    while True:
+        column = click.prompt("name of a column (empty: done)", default="", show_default=False,
+                              err=True)
+        if not column:
+            break
+        kind = click.prompt("its kind", type=click.Choice(
+            ["numeric", "integer", "categorical", "identifier", "string", "timestamp"]), err=True)
+        facts = ["", "", ""]
+        if kind in ("numeric", "integer"):
+            facts[:2] = [str(click.prompt(f"its public {which} bound", type=float, err=True))
+                         for which in ("lower", "upper")]
+        elif kind == "categorical":
+            facts[2] = str(click.prompt("its public categories, separated by |", err=True))
+        cells = (column, kind, *facts)
+        lines.append(",".join('"' + cell.replace('"', '""') + '"' for cell in cells))
+    return schema_of_dictionary("\n".join(lines), name=name, target=target, provenance=provenance,
+                                expected_rows=expected_rows)
