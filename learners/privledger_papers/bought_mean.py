@@ -26,7 +26,7 @@ class BoughtMean:
         """Sums of (t, 1 - t), t the target scaled to [0, 1]: a record adds one to both."""
         self.ledger_ = pl.Ledger.create(None, budget=pl.Budget(self.epsilon, 0.0))
         data = self.ledger_.protect(X, y, self.schema)
-        noise = pl.Laplace(1.0000001 / self.epsilon)
+        noise = pl.Laplace(pl.calibrate(pl.Laplace, self.epsilon, 0.0))
         with self.ledger_.request(noise, data, learner="dp-mean") as session:
             held = session.release(noise, data.query(
                 (pl.questions.TargetShares(),), None, "mean of the target"))

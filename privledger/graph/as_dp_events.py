@@ -6,17 +6,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Factory, define
 
 from privledger.accounting import Cost, Relation
 from privledger.accounting.tuning import negative_binomial_mean
-from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.errors import InvalidValue, RelationMismatch, UnsupportedNode
 from privledger.graph.dp_events import dp_module, whole_records
 from privledger.graph.fold import cost_of
 from privledger.graph.networkx_view import label
 from privledger.graph.nodes import (
+    AsReplaceOne,
     FixedSizeSample,
     Node,
     OneOf,
@@ -52,15 +53,18 @@ class Saying:
             theirs prices, instead of an error.
         weaker: labels of nodes whose event says less than they do, and how many there are.
         unsaid: labels of nodes that became an `UnsupportedDpEvent`.
+        doubled: the event is for their PLD accountant alone, which doubles under replace-one.
     """
 
     exact: bool = True
     whole: bool = False
     weaker: Counter[str] = Factory(Counter)
     unsaid: Counter[str] = Factory(Counter)
+    doubled: bool = False
 
 
-def to_dp_event(node: Node, relation: Relation = "add_remove", *, exact: bool = True) -> Any:
+def to_dp_event(node: Node, relation: Relation = "add_remove", *, exact: bool = True,
+                accountant: Literal["any", "pld"] = "any") -> Any:
     """The `dp_accounting` event that says what `node` says.
 
     Notes, facts and reasons have no place in an event and are left out.
@@ -69,8 +73,12 @@ def to_dp_event(node: Node, relation: Relation = "add_remove", *, exact: bool = 
         relation: what the event will be priced under; set their accountant to the same.
         exact: refuse a node that no event says exactly. If False, such a node becomes an event
             that is true of it but says less: a Gaussian, or zCDP from pure DP.
+        accountant: which of theirs will price the event. Under replace_one `pld` doubles Gaussian
+            noise, as the events' own words have it, and refuses Laplace noise (0.6.0), and so
+            takes `AsReplaceOne` exactly; `rdp` does not double: it would price it too low.
 
     Raises:
+        InvalidValue: an accountant of another name.
         UnsupportedNode: no such event; or `node` has no price under `relation` here; or
             dp_accounting is not installed.
     """
@@ -78,7 +86,9 @@ def to_dp_event(node: Node, relation: Relation = "add_remove", *, exact: bool = 
     check_node("node", node)
     whole_records(relation)
     cost_of(node, relation)
-    return _export(node, relation, Saying(exact))
+    if accountant not in ("any", "pld"):
+        raise InvalidValue("accountant", accountant, "any or pld")
+    return _export(node, relation, Saying(exact, doubled=accountant == "pld"))
 
 
 def every_dp_event(node: Node, relation: Relation) -> tuple[Any, Saying]:
@@ -195,6 +205,15 @@ def _(node: DiscreteLaplace, relation: Relation, how: Saying) -> Any:
     _additive(node, relation, how)
     return _make("DiscreteLaplaceDpEvent", noise_parameter=node.parameter,
                  sensitivity=node.sensitivity)
+
+
+@_export.register
+def _(node: AsReplaceOne, relation: Relation, how: Saying) -> Any:
+    """What is read as this node under replace_one, for the accountant that reads it so, too."""
+    if how.doubled and relation == "replace_one" and isinstance(
+            node.node, Gaussian | Laplace | DiscreteLaplace | PoissonSample):
+        return _export(node.node, "add_remove", how)
+    return _weaker(node, relation, how)
 
 
 @_export.register

@@ -63,6 +63,8 @@ def test_coins_by_floats_and_by_integers_are_the_same(sigma):
         mp.dps = 60
         ratio = exp(-mpf(away.numerator) / mpf(away.denominator))
         assert kept == (mpf(word) < ratio * mpf(2) ** 64)
+        (slow,) = discrete._kept(np.array([x]), sigma, whole, Words(word), 1e30)
+        assert slow == kept
 
 
 @pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, True, 2.0**-60, 2.0**60, "1"])

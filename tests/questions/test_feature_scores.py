@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -121,6 +122,27 @@ def test_sorted_keys_and_tallies_weigh_classes_alike(data):
             patch.setattr(feature_scores_code, "MOST_SORTED", most)
             found.append(scores_of("agreement", schema, table, weights=weights).tolist())
     assert found[0] == found[1]
+
+
+class Reads:
+    """Of messages about one table."""
+
+    def __init__(self, data):
+        self.handle = lambda _: data
+
+
+@pytest.mark.parametrize("wrong", [[0, 1], [1, 1025], [True, 1], [1, 0.5], [1], ["1", 1], "11",
+                                   None, {"0": 1}], ids=repr)
+def test_weights_arrive_as_they_were_sent(wrong):
+    """Without them another score would answer at the same price, and nobody would notice."""
+    data = pl.Dataset(schema_of(2), object())
+    choice = data.features_by("agreement", weights=(3, 1024))
+    sent = json.loads(json.dumps(choice.to_wire(None)))
+    assert type(choice).from_wire(sent, Reads(data)).weights == (3, 1024)
+    plain = data.features_by("agreement").to_wire(None)
+    assert type(choice).from_wire(plain, Reads(data)).weights == ()
+    with pytest.raises(pl.errors.PrivledgerError):
+        type(choice).from_wire(sent | {"weights": wrong}, Reads(data))
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 2, 3), (0, 1), (1, 1025), (1, True), (1, 0.5)])
