@@ -90,7 +90,8 @@ def _below(charges: Sequence[Charge], own: Amount, x: float, level: int, whole: 
     for one in charges:
         parts.setdefault(_LEVELS[level](one), []).append(one)
     sized = sorted(((summed([one.amount for one in part], own.rule), name, part)
-                    for name, part in parts.items()), key=lambda each: (-each[0].units, each[2][0].position))
+                    for name, part in parts.items()),
+                   key=lambda each: (-each[0].units, each[2][0].position))
     shown = [each for each in sized if _wide(each[0], whole) >= NARROWEST]
     rest = sized[len(shown):]
     for amount, name, part in shown:
