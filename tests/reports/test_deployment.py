@@ -52,8 +52,7 @@ data_curators = ["An office"]
 intended_use = "planning"
 data_product_type = "Summary statistics"
 data_product_region = "Nowhere"
-description = """counts # of
-ages"""
+description = "counts # of\\nages"
 publication_date = "2026-11-23"
 [administrative]
 registry_authors = ["A. Nobody"]
