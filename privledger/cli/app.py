@@ -35,6 +35,7 @@ COMMANDS = {
     "whatif": ("whatif:whatif", "Ask a question about a ledger."),
     "correct": ("correct:correct", "Append a correction; it never gives budget back."),
     "receipt": ("receipt:receipt", "Print the head of a ledger, to keep elsewhere."),
+    "prove": ("prove:prove", "A short proof of what was spent, or that an entry is there."),
     "verify": ("verify:verify", "Read and price everything again, trust no total."),
     "export": ("export:export", "Write the whole history as JSON lines."),
     "report": ("report:report", "Write one HTML page that needs nothing else."),

@@ -19,14 +19,19 @@ from privledger.ledger import Entry, Store, folded
 from privledger.ledger.codec import encode
 from privledger.ledger.events import Enrolled, Settled
 from privledger.ledger.pieces import stored_under
+from privledger.ledger.receipts import receipt_of
+from privledger.ledger.view import view_of
 from privledger.numerals import many
+from privledger.reading import load_toml
+from privledger.reports import audited
+from privledger.reports.deployment import deployment
 from privledger.reports.formats import FORMATS, written
 from privledger.storage import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-STDOUT = "-"
+STDOUT, DEPLOYMENT = "-", "deployment"
 PRIVATE_FILE = 0o600
 CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which depends on "
                 "private data")
@@ -35,9 +40,13 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
 @click.command(cls=Guarded)
 @click.argument("ledger", metavar="LEDGER", type=LedgerPlace(), required=False)
 @click.option("-o", "--output", metavar="FILE", help="Where to write the history; - for stdout.")
-@click.option("--as", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True,
+@click.option("--as", "kind", type=click.Choice((*FORMATS, DEPLOYMENT)), default="jsonl",
+              show_default=True,
               help="Lines of the history; or for other tools: entries as one JSON list or as CSV, "
-                   "the plans as GraphML, Graphviz or events of dp_accounting.")
+                   "the plans as GraphML, Graphviz or events of dp_accounting; or an entry of "
+                   "OpenDP's registry of deployments.")
+@click.option("--human", type=click.Path(exists=True, dir_okay=False),
+              help="For --as deployment: TOML with what only a person knows.")
 @click.option("--include-records", is_flag=True,
               help="Append the per-record vectors. CONFIDENTIAL: for auditors.")
 @click.option("--exact", is_flag=True,
@@ -46,8 +55,9 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
               help="Write the stand-alone verifier, with or without a LEDGER.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @format_option
-def export(ledger: str | None, output: str | None, kind: str, include_records: bool,
-           exact: bool, verifier: str | None, force: bool, format_: str) -> None:
+def export(ledger: str | None, output: str | None, kind: str, human: str | None,
+           include_records: bool, exact: bool, verifier: str | None, force: bool,
+           format_: str) -> None:
     """Write the whole history as JSON lines, one entry per line exactly as it was hashed.
 
     Or, with --as, for other tools; only the lines can be verified afterwards.
@@ -60,6 +70,8 @@ def export(ledger: str | None, output: str | None, kind: str, include_records: b
         raise click.UsageError("--include-records goes with the lines only")
     if exact and kind != "dp-event":
         raise click.UsageError("--exact goes with --as dp-event only")
+    if (human is None) == (kind == DEPLOYMENT):
+        raise click.UsageError("--as deployment and --human FILE go together")
     value: dict[str, Any] = {
         "ledger": None if ledger is None else shown(ledger), "output": output, "as": kind,
         "entries": None, "head": None, "receipt": None, "records": include_records,
@@ -71,6 +83,7 @@ def export(ledger: str | None, output: str | None, kind: str, include_records: b
             if not entries:
                 raise LedgerCorrupt("the history is empty: not a ledger")
             lines = ([entry_line(entry) for entry in entries] if kind == "jsonl"
+                     else [_deployment(store, human)] if human is not None
                      else [_written(kind, entries, exact)])
             if include_records:
                 lines += vector_lines(store, entries)
@@ -100,6 +113,16 @@ def _written(kind: str, entries: list[Entry], exact: bool) -> str:
                 note(f"INEXACT: {parts} of the plans {'is' if sum(what.values()) == 1 else 'are'} "
                      f"{how}: {', '.join(what)}")
     return found
+
+
+def _deployment(store: Store, human: str) -> str:
+    """An entry of the registry, of a history in which an audit found no fault."""
+    entries, findings = audited(store)
+    if findings:
+        raise LedgerCorrupt("no deployment of a ledger that cannot be trusted: verify says why")
+    state = folded(entries)
+    return deployment(view_of(state, entries), load_toml(human, "deployment"),
+                      receipt_of(state).as_dict())
 
 
 def entry_line(entry: Entry) -> str:

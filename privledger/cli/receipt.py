@@ -10,6 +10,7 @@ import click
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.ledger.holder import now
+from privledger.ledger.merkle import leaf, root
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @format_option
 def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: str) -> None:
     """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter,
-    and when it was made.
+    when it was made, and the root of the tree that `privledger prove` leads to.
 
     Keep it where whoever can write the ledger cannot: it finds a cut tail or an old copy.
     """
@@ -34,6 +35,8 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: st
     key = read_private_key(sign_key) if sign_key else None
     with reading(ledger) as opened:
         value: dict[str, Any] = opened.receipt.as_dict() | {"time": now()}
+        leaves = [leaf(row[4]) for row in opened._history.store.rows()][:value["entries"]]
+    value["tree"] = root(leaves).hex()
     if key_file:
         value = sign_receipt(value, read_key(key_file))
     elif key is not None:

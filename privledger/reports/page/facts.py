@@ -13,6 +13,7 @@ from privledger.ledger.view_charges import Charge as Charged
 from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.ledger.view_plans import plan_or_none
 from privledger.reports.page.drawing import Drawing, Root, drawing
+from privledger.reports.page.icicle import Icicle, icicle
 from privledger.reports.page.nodes import NodeRow, NodeTable
 from privledger.reports.page.over_tables import over_tables
 from privledger.reports.page.past import Bar, Move, bars, moves
@@ -71,6 +72,7 @@ class Page:
     people: tuple[People, ...]
     vectors: bool
     what_if: WhatIf
+    icicle: Icicle
 
     @property
     def risk(self) -> Risk | None:
@@ -122,6 +124,7 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         people=found, vectors=wanted.vectors and bool(found),
         what_if=what_if(view, Sequential([plans[one.name] for one in view.charges if one.paid]),
                         len(rows)),
+        icicle=icicle(view),
     )
 
 
