@@ -14,8 +14,19 @@ from types import TracebackType
 from attrs import field, frozen
 
 from privledger.errors import InvalidValue, NotGranted, UnsupportedNode, public_name
-from privledger.graph import Node, PoissonSample, Repeat, from_json, to_json
-from privledger.graph.nodes import check_filtered, check_node
+from privledger.graph import (
+    IndividualFilter,
+    Node,
+    Parallel,
+    PoissonSample,
+    PostProcess,
+    Public,
+    Repeat,
+    Sequential,
+    from_json,
+    to_json,
+)
+from privledger.graph.nodes import below, check_node, children, holds
 from privledger.guard.opaque import Opaque
 from privledger.guard.policing import refuse_forbidden
 from privledger.guard.reserve import reserve
@@ -30,6 +41,7 @@ from privledger.rounding import positive, probability
 ISOLATION = "foreign"
 _MOST_TEXT = 200
 _OWN = ("library", "version", "hook")
+_FREE = (Public, PostProcess, Sequential, Parallel)  # the latter two where they are empty
 
 
 @frozen
@@ -167,6 +179,20 @@ def _text(name: str, value: object) -> str:
     return value
 
 
+def _check_enforced(plan: Node) -> None:
+    """Refuse a price that only a guard could make true.
+
+    Raises:
+        UnsupportedNode: nothing was granted.
+    """
+    if holds(plan, IndividualFilter):
+        raise UnsupportedNode("an individual filter stops no record in what runs elsewhere, so its "
+                              "cap is no price there; nothing was granted")
+    if all(children(one) or isinstance(one, _FREE) for one in below(plan)):
+        raise UnsupportedNode("a run elsewhere reads rows, and this plan pays for none; nothing "
+                              "was granted")
+
+
 def foreign(history: History, asked: Elsewhere) -> ForeignGrant:
     """Reserve for a run elsewhere, durably, or refuse; nothing is read here.
 
@@ -187,7 +213,7 @@ def foreign(history: History, asked: Elsewhere) -> ForeignGrant:
         delta=probability("delta", asked.delta, zero=True), units=0, delta_units=0, time=now(),
         labels=dict(plain_labels(given | where)), holder=this_process(), isolation=ISOLATION)
     own = from_json(event.plan)
-    check_filtered(own)
+    _check_enforced(own)
     table = state.tables.get(event.data)
     refuse_forbidden(history, event, own, None if table is None else table.rows)
     return ForeignGrant(history, reserve(history, event, own))

@@ -76,3 +76,38 @@ def _consistency(leaves: Sequence[bytes], size: int, *, whole: bool) -> list[byt
     if size <= at:
         return [*_consistency(leaves[:at], size, whole=whole), root(leaves[at:])]
     return [*_consistency(leaves[at:], size - at, whole=False), root(leaves[:at])]
+
+
+def begins_with(tree: bytes, size: int, old: bytes, before: int, path: Sequence[bytes]) -> bool:
+    """Whether `path` shows that the tree of `size` leaves begins with the one of `before`.
+
+    The proof is taken apart as it was made, from the root downwards: its last hash is always that
+    of the other half.
+    """
+    if not 0 < before <= size:
+        return False
+    if before == size:
+        return tree == old and not path
+    found = _rebuilt(size, before, list(path), old)
+    return found == (old, tree)
+
+
+def _rebuilt(size: int, before: int, path: list[bytes],
+             old: bytes | None) -> tuple[bytes, bytes] | None:
+    """The smaller and the larger root that a path stands for; None where it does not fit.
+
+    Args:
+        old: the smaller tree's root, while this subtree holds all of it; else None.
+    """
+    if before == size:
+        if old is not None:
+            return None if path else (old, old)
+        return (path[0], path[0]) if len(path) == 1 else None
+    if not path:
+        return None
+    at, other = _split(size), path.pop()
+    if before <= at:
+        found = _rebuilt(at, before, path, old)
+        return None if found is None else (found[0], joined(found[1], other))
+    found = _rebuilt(size - at, before - at, path, None)
+    return None if found is None else (joined(other, found[0]), joined(other, found[1]))

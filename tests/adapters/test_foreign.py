@@ -158,3 +158,18 @@ def test_records_of_the_table_are_charged_all_of_it():
     ledger.protect({"x": np.arange(9) / 9}, SCHEMA, name="patients")
     ledger.foreign(pl.Asserted(0.5, "x"), **WHO).close()
     assert ledger.record(3).total > 0
+
+
+FILTER = pl.IndividualFilter("gdp", 0.1, node=pl.Repeat(pl.Gaussian(1.0), 1000))
+
+
+@pytest.mark.parametrize("plan", [
+    FILTER, pl.Sequential([pl.Gaussian(9.0), FILTER]), pl.IndividualFilter("gdp", 0.1),
+    pl.nodes.Public("x"), pl.Sequential([]), pl.Sequential([pl.nodes.PostProcess("x")])],
+    ids=lambda plan: type(plan).__name__)
+def test_what_nobody_enforces_elsewhere_is_no_price(plan):
+    """History: a filter's cap of mu .316 paid for 1000 rounds that nobody was left out of."""
+    ledger = made(filter="gdp", order=None)
+    with pytest.raises(pl.errors.UnsupportedNode, match="nothing was granted"):
+        ledger.foreign(plan, **WHO)
+    assert not ledger.state.grants

@@ -7,6 +7,7 @@ import hashlib
 import json
 import zlib
 from functools import lru_cache
+from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def render_page(page: Page) -> str:
         curve=delta_curve(page.what_if.curve, budget.delta),
         promised=promise(budget.relation, page.report.about),
         verdict=evolve(budget.verdict, publishable=page.publishable),
-        receipt=canonical(budget.receipt),
+        receipt=canonical(budget.receipt), version=version("privledger"),
     )
 
 
