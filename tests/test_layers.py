@@ -23,8 +23,8 @@ LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
     "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "spool", "questions",
     "ledger", "kernels", "engines", "storage", "guard", "adapters",
-    "plugins", "models", "broker", "testing", "reports", "gate", "runs", "notebook", "plot", "cli",
-    "pytest_plugin",
+    "plugins", "models", "broker", "federation", "testing", "reports", "gate", "runs", "notebook",
+    "plot", "cli", "pytest_plugin",
 )
 ALONE = "standalone"
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -10,12 +10,13 @@ import json
 import os
 import select
 import time
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from attrs import define, field
 
 from privledger.broker.allowance import Watch
 from privledger.errors import IsolationError, IsolationLimit
+from privledger.facts.values import Json
 
 MIB = 2**20
 MOST_VALUES = 1_000_000  # of one message: an empty list takes a byte to say and sixty to hold
@@ -25,6 +26,16 @@ _TICK = 0.2  # seconds between two looks at the other process
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(word)
+
+
+class Ends(Protocol):
+    """Whoever carries a learner's questions, and the replies to them."""
+
+    def send(self, message: dict[str, object]) -> None:
+        """Carry one question. Raises `PrivledgerError` if it cannot be carried."""
+
+    def receive(self) -> Json:
+        """The reply to it. Raises `PrivledgerError` if none comes."""
 
 
 @define(eq=False)
@@ -47,7 +58,7 @@ class Channel:
     _read: int = field(default=0, init=False)
     _looked: float = field(default=0.0, init=False)
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, object]) -> None:
         """Write one message.
 
         Raises:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from attrs import asdict, define, field, frozen
 
-from privledger.broker.channel import Channel
+from privledger.broker.channel import Channel, Ends
 from privledger.broker.failures import error_in, error_out, number_in, number_out
 from privledger.broker.wire import Describer
 from privledger.errors import NotGranted, PrivledgerError
@@ -66,7 +66,7 @@ class BrokeredLedger:
     relation: str
     mode: str
     budget: Budget
-    _channel: Channel = field(alias="channel")
+    _channel: Ends = field(alias="channel")
     _describer: Describer = field(alias="describer")
     path: str = "in another process"
     on_release: Any = None
