@@ -32,7 +32,7 @@ class LedgerBudget(BudgetAccountant or object):  # type: ignore[misc]
 
     Copies and clones are the same object, so that a grid search pays for every fit; pickling
     raises, so that no other process fits uncharged. Warnings of diffprivlib that privacy leaks
-    (bounds that were read from the data) are errors from the first `check` on.
+    (bounds that were read from the data) are errors from here on, as tools warn before they check.
     """
 
     def __init__(self, ledger: Ledger, *, table: str, learner: str = "",
@@ -46,6 +46,7 @@ class LedgerBudget(BudgetAccountant or object):  # type: ignore[misc]
         self._open: list[tuple[float, float, ForeignGrant]] = []
         self._spent: list[tuple[float, float]] = []
         self._lock = Mutex()
+        warnings.simplefilter("error", PrivacyLeakWarning)
 
     @property
     def spent_budget(self) -> list[tuple[float, float]]:

@@ -7,8 +7,9 @@ Neither events nor nodes carry a relation, but some mean different things under 
 
 - `GaussianDpEvent`, `LaplaceDpEvent`, `DiscreteLaplaceDpEvent` add noise to a sum of values of
   *norm* at most C. Under add-or-remove-one the sum moves by C, under replace-one by up to 2 C.
-  Their `PLDAccountant` doubles, their `RdpAccountant` does not. So an event is read as its
-  docstring says, and no event is written that the second one would price too low.
+  Their `PLDAccountant` doubles Gaussian noise and refuses Laplace noise, their `RdpAccountant`
+  does not double. So an event is read as its docstring says, and none is written that the second
+  one would price too low, unless the first one is named as who will read it.
 - `RandomizedResponseDpEvent` and `SampledWithoutReplacementDpEvent` are for replace-one,
   `PoissonSampledDpEvent` is for add-or-remove-one.
 """

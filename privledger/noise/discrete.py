@@ -33,6 +33,22 @@ _TRIES = 4096  # each fails with probability below 3/4
 _FAR = 1000.0  # exp(-1000) is zero in floats, and below 2**-1400 in truth
 
 
+def sampled_parameter(parameter: object) -> float:
+    """A parameter of discrete Laplace noise that can be drawn; raises `InvalidValue`."""
+    checked = positive("parameter", parameter)
+    if not 1 / LARGEST <= checked <= 1 / SMALLEST:
+        raise InvalidValue("parameter", checked, "from 2**-50 to 2**20")
+    return checked
+
+
+def sampled_sigma(sigma: object) -> float:
+    """A sigma of discrete Gaussian noise that can be drawn; raises `InvalidValue`."""
+    checked = positive("sigma", sigma)
+    if not SMALLEST <= checked <= LARGEST:
+        raise InvalidValue("sigma", checked, "from 2**-20 to 2**50")
+    return checked
+
+
 def discrete_laplace(parameter: object, size: int, words: Words, *,
                      margin: float = MARGIN) -> Integers:
     """Exact draws with mass proportional to exp(-parameter |x|), shape (size,).
@@ -46,10 +62,7 @@ def discrete_laplace(parameter: object, size: int, words: Words, *,
         InvalidValue: another parameter.
         PrivledgerError: a magnitude over 2**62, or an entropy source that repeats itself.
     """
-    checked = positive("parameter", parameter)
-    if not 1 / LARGEST <= checked <= 1 / SMALLEST:
-        raise InvalidValue("parameter", checked, "from 2**-50 to 2**20")
-    return _laplace(Fraction(checked), size, words, margin)
+    return _laplace(Fraction(sampled_parameter(parameter)), size, words, margin)
 
 
 def discrete_gaussian(sigma: object, size: int, words: Words, *,
@@ -60,9 +73,7 @@ def discrete_gaussian(sigma: object, size: int, words: Words, *,
     Steinke 2020, arXiv:2004.00010v4, algorithm 3). Arguments and errors as above; sigma is from
     2**-20 to 2**50.
     """
-    width = positive("sigma", sigma)
-    if not SMALLEST <= width <= LARGEST:
-        raise InvalidValue("sigma", width, "from 2**-20 to 2**50")
+    width = sampled_sigma(sigma)
     whole = math.floor(width) + 1
     out = np.zeros(size, dtype=np.int64)
     left = np.arange(size)

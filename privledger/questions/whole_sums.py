@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from privledger.errors import UnsupportedNode
 from privledger.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privledger.noise.discrete import sampled_parameter, sampled_sigma
 from privledger.questions.blocks import Block
 from privledger.questions.sums import Recipe
 from privledger.rounding import moderate
@@ -31,6 +32,7 @@ def whole_recipe(mechanism: Discrete, blocks: tuple[Block, ...], relation: str,
 
     Raises:
         UnsupportedNode: more than one number moves, or the node covers no whole step.
+        InvalidValue: no sampler draws so much, or so little, noise.
     """
     name = type(mechanism).__name__
     if len(blocks) != 1 or blocks[0].width != 1:
@@ -46,7 +48,8 @@ def whole_recipe(mechanism: Discrete, blocks: tuple[Block, ...], relation: str,
                               f"{', twice where it is replaced' if signed else ''}; the mechanism "
                               f"says {mechanism.sensitivity}. Nothing was read")
     grid = grid_of(blocks[0].clip, steps)
-    noise = (mechanism.parameter if isinstance(mechanism, DiscreteLaplace) else mechanism.sigma)
+    noise = (sampled_parameter(mechanism.parameter) if isinstance(mechanism, DiscreteLaplace)
+             else sampled_sigma(mechanism.sigma))
     return Recipe(grid, noise, 0.0)
 
 

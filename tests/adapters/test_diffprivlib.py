@@ -88,6 +88,14 @@ def test_copies_pay_too_and_other_processes_cannot(adapter):
         pickle.dumps(budget)
 
 
+def test_a_leak_before_the_first_check_is_an_error(adapter):
+    """History: mean, var, sum and quantile read bounds off the data and warn, then check."""
+    adapter.LedgerBudget(made(filter="basic"), table="t")
+    leak = sys.modules["diffprivlib.utils"].PrivacyLeakWarning
+    with pytest.raises(leak):
+        warnings.warn("bounds from the data", leak, stacklevel=1)
+
+
 def test_a_leak_is_an_error_and_a_seed_is_refused(adapter):
     budget = adapter.LedgerBudget(made(filter="basic"), table="t")
     budget.check(0.1, 0)

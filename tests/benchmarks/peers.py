@@ -178,7 +178,9 @@ def shown(of: str, digits: int) -> str:
     def cell(values: list[float] | None) -> str:
         if not values:
             return "-"
-        spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        if len(values) == 1:
+            return f"{values[0]:.{digits}f} (one fit)"
+        spread = statistics.stdev(values) / len(values) ** 0.5
         return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
 
     rows = [[name, f"{epsilon:g}", *(cell(held.get((name, epsilon, each))) for each in names)]

@@ -122,3 +122,21 @@ def test_a_sample_takes_discrete_noise(sharp):
     with ledger.request(pl.PoissonSample(0.5, node), data) as session:
         answer = session.release(node, data.poisson(0.5).count())
     assert float(answer).is_integer()
+
+
+@pytest.mark.parametrize("node", [
+    pl.DiscreteLaplace(1e-16), pl.DiscreteLaplace(2.0**21), pl.DiscreteGaussian(2.0**51),
+    pl.DiscreteGaussian(2.0**-21)], ids=repr)
+def test_noise_without_a_sampler_is_refused_before_rows_are_read(node):
+    """History: the sampler said so, when the rows were read and the charge was made."""
+    query = pl.questions.Query(pl.Ledger, (pl.questions.Ones(),))
+    with pytest.raises(pl.InvalidValue, match=r"2\*\*"):
+        query.prepare(node, "add_remove")
+
+
+def test_a_refusal_of_such_noise_hands_the_grant_back(sharp):
+    ledger, data = sharp
+    with pytest.raises(pl.InvalidValue):
+        ask(ledger, data, pl.DiscreteLaplace(1e-16), data.count())
+    assert ledger.spent == 0
+    assert [grant.status for grant in ledger.state.grants.values()] == ["aborted"]

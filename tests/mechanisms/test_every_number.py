@@ -297,7 +297,6 @@ NO_NUMBERS = {
         "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
     "a question talks to the guard, which calls it on copies of its own (questions/question.py)": [
         "ResponseQuery.prepare.mechanism", "ResponseQuery.sketch.state", "ResponseQuery.data",
-        "ResponseQuery.finish.merged", "ResponseQuery.merge.a", "ResponseQuery.merge.b",
         "QuantileChoice.check_chooser.mechanism", "QuantileChoice.prepare.mechanism",
         "QuantileChoice.sketch.state", "QuantileChoice.merge.a", "QuantileChoice.merge.b",
         "QuantileChoice.finish.merged", "QuantileChoice.scores.merged",

@@ -10,9 +10,9 @@ from sklearn.base import clone
 import privledger as pl
 from tests.models import kept_learners
 from tests.voices.tables import PERSON
-from tests.voices.test_one_row_each import learners
+from tests.voices.test_one_row_each import LABELS_ONLY, learners
 
-LEARNERS = {name: found for name, found in learners().items() if "label-private" not in name}
+LEARNERS = {name: found for name, found in learners().items() if name not in LABELS_ONLY}
 
 
 def people_table(schema, seed=1):
@@ -37,8 +37,9 @@ def test_it_fits_and_predicts(make_ledger, name):
     assert ledger.verify() == []
 
 
-def test_single_labels_of_people_are_refused_by_name(make_ledger):
-    schema, learner = learners()["label-private-classifier"]
+@pytest.mark.parametrize("name", LABELS_ONLY)
+def test_single_labels_of_people_are_refused_by_name(make_ledger, name):
+    schema, learner = learners()[name]
     X, y, people = people_table(schema)
     ledger = make_ledger(epsilon=4.0, relation="replace_label", **PERSON)
     data = ledger.protect(X, y, schema, people=people, public_features=True)

@@ -60,10 +60,12 @@ def fitted(learner, schema, relation, make_ledger, people):
 
 
 ONLY_ADD_REMOVE = ("samples", "private-ensemble")
+LABELS_ONLY = [name for name, (_, learner) in learners().items()
+               if learner.info.relations == ("replace_label",)]
 RUNS = [(name, relation) for name in learners() for relation in ("add_remove", "replace_one")
-        if not name.startswith("label-private")
+        if name not in LABELS_ONLY
         if relation == "add_remove" or not name.startswith(ONLY_ADD_REMOVE)]
-RUNS += [("label-private-classifier", "replace_label")]
+RUNS += [(name, "replace_label") for name in LABELS_ONLY]
 
 
 @pytest.mark.parametrize(("name", "relation"), RUNS)
