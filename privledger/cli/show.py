@@ -80,8 +80,8 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
     """The whole page; `whole` folds nothing."""
     out.print(verdict_text(report.verdict), soft_wrap=True)
     if report.risk is not None:
-        for sentence in report.risk.sentences:
-            out.print(text(sentence))
+        for line in report.risk.sentences if whole else (" ".join(report.risk.sentences),):
+            out.print(text(line), soft_wrap=True)  # a paragraph, where grants are folded
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([

@@ -83,6 +83,8 @@ def choices():
         yield (number.choose(other, "gain", among="both", gradient=gradient, penalty=1.0),
                pl.Exponential(1.0))
         yield classes.choose_label(tree, labels), pl.Exponential(1.0)
+    for name in ("z", ""):
+        yield number.quantile(name, 0.3, 0.0, 100.0, bins=16), pl.Exponential(1.0)
 
 
 def other_choice(data, tree):
@@ -190,8 +192,24 @@ def test_single_labels_are_the_same_for_every_chunking_and_order(part, order):
     np.testing.assert_array_equal(found, question.sketch(rows, asked))
 
 
+@settings(max_examples=20, deadline=None)
+@given(cuts=st.sets(st.integers(1, N - 1), max_size=4), order=st.randoms(use_true_random=False))
+def test_responses_stay_in_the_order_of_the_records(cuts, order):
+    """Of a table in one piece; stretches of it say the same, in any order."""
+    question = Q.ResponseQuery(pl.Dataset(CLASSES, None), "")
+    rows, ends = rows_of(CLASSES), [0, *sorted(cuts), N]
+    stretches = [evolve(rows.subset(np.arange(a, b)), first=a) for a, b in pairwise(ends)]
+    order.shuffle(stretches)
+    found = ()
+    for one in stretches:
+        found = question.merge(found, question.sketch(one, 3))
+    codes = np.concatenate([held for _, held in sorted(found, key=lambda one: one[0])])
+    np.testing.assert_array_equal(codes, question.sketch(rows, 3)[0][1])
+
+
 def test_the_law_is_tried_on_every_kind():
-    kinds = {type(question) for question, _ in (*SUMMED, *features())} | {Q.LabelQuery}
+    kinds = {type(question) for question, _ in (*SUMMED, *features())} | {
+        Q.LabelQuery, Q.ResponseQuery}
     assert kinds == set(closed_set.QUESTIONS)
     asked = [question for question, _ in SUMMED if type(question) is Q.Query]
     assert {type(block) for question in asked for block in question.blocks} == set(

@@ -118,7 +118,7 @@ def test_prices_comparisons_and_refusals(ledger, noise):
     no_less(page, rf"price +epsilon {NUMBER} at", price.epsilon)
     no_less(page, rf"charge +{NUMBER} of", price.amount)
     no_less(page, rf"books epsilon {NUMBER}", price.charged)
-    asked = text_of(lambda out: render_whatif(out, price, "", []))
+    asked = text_of(lambda out: render_whatif(out, price, "", [], None))
     no_less(asked, rf"alone +epsilon {NUMBER} at", price.epsilon)
     if price.error is not None:
         words = str(price.error)

@@ -25,8 +25,8 @@ FAULTS: tuple[Fault, ...] = (
         "Gaussian noise is scaled to half of what one record adds."),
     Fault(
         "replaced-sign-forgotten", "sensitivity", QUERY,
-        "            return 2 * block.clip\n        if self.cell_count",
-        "            return block.clip\n        if self.cell_count",
+        "            return 2 * block.clip\n        if not self._moves",
+        "            return block.clip\n        if not self._moves",
         "sgbdt-number-replace", (LOCK, GUESS),
         "A replaced record moves a signed sum from one end to the other, twice its clip."),
     Fault(
@@ -80,8 +80,8 @@ FAULTS: tuple[Fault, ...] = (
         "Cells are told with less noise the more there are, though a record is in one of them."),
     Fault(
         "one-draw-for-all-cells", "noise reuse", SUMS,
-        "    noise = draw(scales, int(sum(sizes)))\n",
-        "    noise = np.repeat(draw(scales[:1], 1), int(sum(sizes)))\n",
+        "    return draw(scales, len(scales))\n",
+        "    return np.repeat(draw(scales[:1], 1), len(scales))\n",
         "joint", (LOCK,),
         "All cells share one draw, so differences between them are exact."),
     Fault(
