@@ -80,8 +80,9 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
     """The whole page; `whole` folds nothing."""
     out.print(verdict_text(report.verdict), soft_wrap=True)
     if report.risk is not None:
-        for line in report.risk.sentences if whole else (" ".join(report.risk.sentences),):
-            out.print(text(line), soft_wrap=True)  # a paragraph, where grants are folded
+        for sentence in report.risk.sentences:  # a paragraph, where grants are folded
+            out.print(text(sentence), end="\n" if whole else " ", soft_wrap=not whole)
+        out.print()
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import attrs
 import numpy as np
 import pytest
@@ -53,7 +55,8 @@ def sums():
     table = np.array([0, 1] * 4 + [0], dtype=np.uint8)
     for data, blocks in (
             (number, (Q.Ones(), Q.ColumnValue("x", 0.5, 1.5), Q.TargetShares(),
-                      squared.gradient(0.7), squared.hessian(0.5))),
+                      squared.gradient(0.7), squared.hessian(0.5),
+                      Q.RowValues(("x", "z", ""), 1.5, "products"))),
             (classes, (Q.Ones(), Q.ClassIs(1), softmax.gradient(0.4, filtered=True),
                        softmax.hessian(), Q.CustomValue(lambda t: t["z"] / 3, 9.0, "a row")))):
         for cells in (None, Q.CategoryCells("c", 4), Q.IntervalCells("x", (0.0, 1.0)), tree,
@@ -62,7 +65,8 @@ def sums():
                       Q.ResidualCells(squared if data is number else softmax, (0.1, 0.5)),
                       Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,))),
                       Q.RowsPerPersonCells((2.0,))):
-            yield data.query(blocks, cells), pl.Gaussian(3.0, (0.2,) * 5)
+            shares = (0.2,) * 5 if len(blocks) == 5 else (0.25, 0.25, *(0.125,) * 4)
+            yield data.query(blocks, cells), pl.Gaussian(3.0, shares)
 
 
 def choices():
@@ -84,7 +88,7 @@ def choices():
                pl.Exponential(1.0))
         yield classes.choose_label(tree, labels), pl.Exponential(1.0)
     for name in ("z", ""):
-        yield number.quantile(name, 0.3, 0.0, 100.0, bins=16), pl.Exponential(1.0)
+        yield Q.QuantileChoice(number, name, 0.3, 0.0, 100.0, 16), pl.Exponential(1.0)
 
 
 def other_choice(data, tree):
@@ -198,7 +202,8 @@ def test_responses_stay_in_the_order_of_the_records(cuts, order):
     """Of a table in one piece; stretches of it say the same, in any order."""
     question = Q.ResponseQuery(pl.Dataset(CLASSES, None), "")
     rows, ends = rows_of(CLASSES), [0, *sorted(cuts), N]
-    stretches = [evolve(rows.subset(np.arange(a, b)), first=a) for a, b in pairwise(ends)]
+    stretches = [attrs.evolve(rows.subset(np.arange(a, b)), first=a)
+                 for a, b in itertools.pairwise(ends)]
     order.shuffle(stretches)
     found = ()
     for one in stretches:

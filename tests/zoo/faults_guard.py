@@ -200,8 +200,8 @@ FAULTS: tuple[Fault, ...] = (
         "A grant that is settled answers what its plan still holds, and nobody writes it down."),
     Fault(
         "refund-after-a-look", "refund", SESSION,
-        "        kind = Settled if failed is None or self.touched else Aborted\n",
-        "        kind = Settled if failed is None else Aborted\n",
+        "        keep = failed is None or self.touched or runs_elsewhere(self.plan)\n",
+        "        keep = failed is None or runs_elsewhere(self.plan)\n",
         "joint", (KIT,),
         "A fit that fails after an answer is no longer counted as settled."),
     Fault(

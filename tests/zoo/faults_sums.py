@@ -37,8 +37,8 @@ FAULTS: tuple[Fault, ...] = (
         "A replaced record leaves one cell and enters another: the root of two, not one."),
     Fault(
         "label-cells-as-one", "relation", QUERY,
-        'relation == "replace_label" and not depends_on_label(self.cells)',
-        'relation == "replace_label" and depends_on_label(self.cells)',
+        'relation != "replace_label" or depends_on_label(self.cells)',
+        'relation != "replace_label" or not depends_on_label(self.cells)',
         "labels", (LOCK,),
         "A changed label leaves one class and enters another, and is priced as if it stayed."),
     Fault(
@@ -73,9 +73,9 @@ FAULTS: tuple[Fault, ...] = (
         "The scale was for the whole sensitivity; divided by it the cost is doubled."),
     Fault(
         "noise-thinned-by-cells", "noise scale", SUMS,
-        "    scales = np.repeat([recipe.noise for recipe in made], sizes)\n",
-        "    scales = np.repeat([recipe.noise / size**0.5 for recipe, size in "
-        "zip(made, sizes)], sizes)\n",
+        "np.repeat([recipe.noise for recipe in made], sizes), source)\n",
+        "np.repeat([recipe.noise / size**0.5 for recipe, size in "
+        "zip(made, sizes)], sizes), source)\n",
         "joint", (LOCK,),
         "Cells are told with less noise the more there are, though a record is in one of them."),
     Fault(
