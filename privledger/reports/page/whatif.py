@@ -63,7 +63,8 @@ def what_if(view: View, whole: Node, distinct: int) -> WhatIf:
                       *((one.accountant, one.epsilon, clean(one.why))
                         for one in found.alternatives)]
     except (PrivledgerError, InvalidValue, OverflowError) as error:
-        others = [("any other", None, f"the history as a whole has no price: {clean(error)}")]
+        why = f"No accountant prices the history as a whole: {clean(error)}"
+        note, others = f"{note} {why}".strip(), [("any other", None, "see below")]
     compared = sorted([own, *(Compared(*one) for one in others)],
                       key=lambda one: (one.epsilon is None, one.epsilon or 0.0))
     return WhatIf(curve, tuple(compared), lower, note)
