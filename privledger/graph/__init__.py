@@ -5,11 +5,13 @@ from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
 from privledger.graph.as_dp_events import every_dp_event, to_dp_event
 from privledger.graph.dp_events import from_dp_event
 from privledger.graph.explain import Explanation, explain, quick_answers
+from privledger.graph.federated import Trust, alone, trusts
 from privledger.graph.fold import cost_of
 from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Federated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -34,6 +36,7 @@ __all__ = [
     "AsReplaceOne",
     "Context",
     "Explanation",
+    "Federated",
     "FixedSizeSample",
     "Group",
     "IndividualFilter",
@@ -47,7 +50,9 @@ __all__ = [
     "Public",
     "Repeat",
     "Sequential",
+    "Trust",
     "Tuning",
+    "alone",
     "calibrate",
     "canonical",
     "certify",
@@ -67,5 +72,6 @@ __all__ = [
     "rdp_per_record",
     "to_dp_event",
     "to_json",
+    "trusts",
     "view",
 ]

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 PARTS = ("reading", "places", "nodes", "shapes", "leaves", "samples", "distributions", "convert",
-         "prices", "meter", "policies", "efforts", "caps", "vectors", "persons", "checkpoints",
+         "prices", "federations", "meter", "policies", "efforts", "caps", "vectors", "persons", "checkpoints",
          "book", "verifier")
 END = '''
 
