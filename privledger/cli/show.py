@@ -91,8 +91,8 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
                    f"{promise(report.relation, report.about)}"),
         ("spent", f"epsilon {charge(report.spent)}, delta {charge(report.spent_delta)} "
                   "(reservations included)"),
-        *([("alone", f"epsilon {charge(report.alone)}, if all other parties of its federations give "
-                     "their noise away")] if report.alone is not None else []),
+        *([("alone", f"epsilon {charge(report.alone)}, if all other parties of its federations "
+                     "give their noise away")] if report.alone is not None else []),
         ("left", f"a plan of epsilon {remainder(report.left)} would still be granted "
                  "(plans add up by the filter below, not epsilon by epsilon)"),
         ("filter", f"{report.filter}: {report.theorem}"),
@@ -152,8 +152,8 @@ def _height(grant: GrantReport) -> int:
     def lines(plan: Outline) -> int:
         return 1 + sum(lines(child) for child in plan.children[:MOST_MEMBERS])
 
-    return 1 + bool(grant.note) + bool(grant.federated) + lines(grant.plan) + bool(grant.lines) + min(
-        len(grant.lines), MOST_LINES + 1)
+    said = bool(grant.note) + bool(grant.federated)
+    return 1 + said + lines(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
 
 
 def add_brief(root: Tree, grant: GrantReport) -> None:

@@ -13,11 +13,19 @@ from privledger.accounting import Cost, Relation
 from privledger.errors import UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
+    AsReplaceOne,
     Federated,
+    FixedSizeSample,
+    Group,
+    IndividualFilter,
+    LabelOnly,
     Node,
     OneOf,
     Parallel,
+    PoissonSample,
+    Repeat,
     Sequential,
+    Tuning,
     below,
     children,
     holds,
@@ -69,11 +77,13 @@ def _thinned(plan: Node, honest: int) -> Node:
 
 
 def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:
-    if not inside:
-        return plan
     if isinstance(plan, Sequential | Parallel | OneOf):
         return evolve(plan, nodes=inside)
-    return evolve(plan, node=inside[0])
+    for kind in (Repeat, PoissonSample, FixedSizeSample, IndividualFilter, Group, AsReplaceOne,
+                 LabelOnly, Tuning):
+        if isinstance(plan, kind) and inside:
+            return evolve(plan, node=inside[0])
+    return plan
 
 
 @frozen

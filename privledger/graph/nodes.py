@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from privledger.errors import InvalidMechanism, UnsupportedNode
+from privledger.errors import InvalidMechanism
 from privledger.graph.nesting import Nested, check_nested
 from privledger.mechanisms import (
     Asserted,

@@ -17,7 +17,7 @@ from .reading import Bad, NoPrice
 from .samples import sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
-SLACK = 1e-300
+DELTA_OF_SHARES = 1e-300
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
             "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
 UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
@@ -236,7 +236,7 @@ def federated(node: Node, relation: str) -> Price:
         return inner
     if inner.failure:
         raise Bad("shared noise around a delta")
-    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, SLACK)
+    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, DELTA_OF_SHARES)
 
 
 def tuning(node: Node, relation: str) -> Price:

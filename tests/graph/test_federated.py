@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.cli.app import main
+from privledger.cli.opening import reading_state
 from privledger.graph import cost_of, trusts
 from privledger.graph.federated import SLACK
 from privledger.ledger.view import view_of
@@ -80,18 +81,20 @@ def test_what_sharing_by_five_and_by_twenty_costs_alone():
         assert found == pytest.approx(pl.epsilon(pl.Gaussian(noise / parties**0.5), 1e-5))
 
 
+NODE = {"node": pl.Gaussian(1.0), "parties": 5, "colluding": 4}
+SHARED = {"noise": "shared"}
+
+
 @pytest.mark.parametrize("wrong", [
-    dict(parties=0), dict(colluding=5), dict(colluding=-1), dict(least_honest=0),
-    dict(least_honest=2), dict(parties=1001), dict(parties=True), dict(colluding=0.5),
-    dict(seen_by="nobody"), dict(noise="half"), dict(node=Federated(pl.Gaussian(1.0), 2, 1),
-                                             noise="shared"),
-    dict(node=pl.Laplace(1.0), noise="shared"), dict(node=pl.nodes.Group(2, pl.Gaussian(1.0)),
-                                                     noise="shared"),
-    dict(node=pl.IndividualFilter("gdp", 1.0), noise="shared"),
+    {"parties": 0}, {"parties": 1001}, {"parties": True}, {"colluding": 5}, {"colluding": -1},
+    {"colluding": 0.5}, {"least_honest": 0}, {"least_honest": 2}, {"seen_by": "nobody"},
+    {"noise": "half"}, {"node": "Gaussian"}, {"node": Federated(pl.Gaussian(1.0), 2, 1)} | SHARED,
+    {"node": pl.Laplace(1.0)} | SHARED, {"node": pl.nodes.Group(2, pl.Gaussian(1.0))} | SHARED,
+    {"node": pl.IndividualFilter("gdp", 1.0)} | SHARED,
 ])
 def test_what_cannot_be_is_refused(wrong):
     with pytest.raises((pl.errors.InvalidMechanism, pl.InvalidValue)):
-        Federated(**(dict(node=pl.Gaussian(1.0), parties=5, colluding=4) | wrong))
+        Federated(**(NODE | wrong))
 
 
 def test_shared_noise_has_no_price_within_what_bends_a_delta():
@@ -104,7 +107,7 @@ def test_shared_noise_has_no_price_within_what_bends_a_delta():
         pl.epsilon(pl.nodes.OneOf(begun), DELTA)
 
 
-@pytest.mark.parametrize("steps, parties", [(0.45, 2), (0.5, 3), (0.6, 5)])
+@pytest.mark.parametrize(("steps", "parties"), [(0.45, 2), (0.5, 3), (0.6, 5)])
 def test_a_sum_of_rounded_shares_is_near_in_ratio_everywhere(steps, parties):
     """Exact sums of probabilities, with shares so small that the bound is far from zero: the
     ratio to a post-processed Gaussian is within what the proof says, in the tails as well."""
@@ -145,12 +148,12 @@ def _ledger(path, plan, kind="basic"):
 def test_every_reader_prints_both(tmp_path, noise):
     place = tmp_path / "ledger.db"
     plan = Federated(pl.Gaussian(9.0), 5, 1, 2, "parties", noise)
-    ledger = _ledger(place, plan)
-    (one,) = view_of(ledger._history.state).federated
+    _ledger(place, plan).close()
+    with reading_state(str(place)) as (_, state):
+        (one,) = view_of(state).federated
     same = one.alone.epsilon.value == one.declared.epsilon.value
     assert same is (noise == "local")
     assert one.alone.epsilon.value >= one.declared.epsilon.value
-    ledger.close()
     run = CliRunner()
     words = [f"declared epsilon {one.declared.epsilon.text()}",
              f"alone epsilon {one.alone.epsilon.text()}", "5 parties"]
