@@ -68,7 +68,7 @@ def new_identity(name: str) -> Identity:
     private = ec.generate_private_key(ec.SECP256R1())
     host = host_of(owner.key)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     made = (x509.CertificateBuilder().subject_name(subject).issuer_name(subject)
             .public_key(private.public_key()).serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -91,6 +91,7 @@ class Federation:
         budget: what learners are told of a promise; each owner's own ledger decides.
         attempts: how often a round may be tried, 1 to 8. Trying again costs nothing: the same
             noised numbers go out under new masks.
+        on_round: called with the number of every round, for progress.
         statements: what the owners signed when the grant was closed; see `verify_statements`.
     """
 
@@ -101,6 +102,7 @@ class Federation:
     attempts: int = 3
     data: Dataset = field(init=False)
     statements: list[Json] = field(init=False, factory=list)
+    on_round: Callable[[int], None] = field(init=False, default=lambda done: None)
     _round: int = field(init=False, default=-1)
     _over: bool = field(init=False, default=False)
     _asked: Json = field(init=False, factory=dict)
@@ -121,6 +123,11 @@ class Federation:
                                 Describer(vault, self.schema))
         self.data = Dataset(self.schema, vault, ledger=ledger)
 
+    @property
+    def rounds(self) -> int:
+        """How many questions were asked."""
+        return self._round + 1
+
     def send(self, message: Json) -> None:
         """As `Channel.send`: the question of the next round."""
         self._asked = message
@@ -138,6 +145,7 @@ class Federation:
         if self._over:
             raise self._why
         self._round += 1
+        self.on_round(self._round)
         for attempt in range(self.attempts):
             found = self._tried(name, attempt)
             if found is not None:
@@ -149,6 +157,8 @@ class Federation:
 
     def end(self) -> None:
         """Tell everybody that the run is over. Owners that read nothing get their charge back."""
+        if self._over and self.statements:
+            return  # it is over by everybody's signature
         self._over = True
         for name in self.run.names:
             try:
