@@ -30,7 +30,9 @@ def test_command_is_documented(command):
 def test_every_command_has_help_and_a_format(call, command):
     page = call(command, "--help")
     assert page.exit_code == 0
-    assert "--format" in page.stdout
+    below = getattr(main.commands[command], "commands", None)
+    for page in [page] if below is None else [call(command, name, "--help") for name in below]:
+        assert page.exit_code == 0 and "--format" in page.stdout
     assert call(command, "--no-such-option").exit_code == 2
 
 
