@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from privledger.accounting import Certificate as PriceCertificate
 from privledger.accounting import (
     Relation,
+    check_relation,
     delta_at,
     epsilon_at,
     largest_count,
@@ -21,7 +22,8 @@ from privledger.errors import InvalidPlan, InvalidValue
 from privledger.graph.explain import Explanation
 from privledger.graph.explain import explain as explain_price
 from privledger.graph.fold import cost_of
-from privledger.graph.nodes import Node
+from privledger.graph.nodes import Node, check_node
+from privledger.graph.remember import remembered
 from privledger.rounding import non_negative, number, positive, probability
 
 
@@ -77,7 +79,16 @@ def certify(
 ) -> PriceCertificate:
     """Like `epsilon`, with the theorem, the accountant and the order it rests on."""
     checked = probability("delta", delta, zero=True)
-    return epsilon_at(cost_of(node, relation), checked, accountant)
+    check_node("node", node)
+    return _certified(node, check_relation(relation), checked, accountant)
+
+
+@remembered(2048)
+def _certified(
+    node: Node, relation: Relation, delta: float, accountant: str,
+) -> PriceCertificate:
+    """A search for a noise asks for the same candidates whenever the same plan is made again."""
+    return epsilon_at(cost_of(node, relation), delta, accountant)
 
 
 def delta(
@@ -150,7 +161,7 @@ def calibrate(
     def price(parameter: float) -> float:
         nonlocal priced, refusal
         try:
-            found = epsilon_at(cost_of(build(parameter), relation), checked, accountant).epsilon
+            found = certify(build(parameter), checked, relation, accountant).epsilon
         except (ArithmeticError, InvalidValue) as error:
             refusal = error
             return math.inf

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.signal import fftconvolve
-from scipy.special import gammaln, logsumexp, ndtr, xlogy
+from scipy.special import gammaln, ndtr, xlogy
 
 import privledger as pl
 
@@ -479,9 +479,16 @@ def _merged(bands: Losses) -> tuple[float, float]:
     centre = float(bands.loss[np.argmax(bands.mass)])
     total = math.fsum(bands.mass)
     gap = bands.loss - centre
-    tilted = logsumexp(-gap, b=bands.mass / total) if gap.min() < -1 else math.log1p(
-        math.fsum(bands.mass * np.expm1(-gap)) / total)
-    return total, centre - float(tilted)
+    some = bands.mass > 0
+    tilted = (logsumexp(np.log(bands.mass[some] / total) - gap[some]) if gap.min() < -1
+              else math.log1p(math.fsum(bands.mass * np.expm1(-gap)) / total))
+    return total, centre - tilted
+
+
+def logsumexp(logs: Array) -> float:
+    """log of the sum of exp(logs). SciPy's own spends ten times as long on what it checks."""
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum())) if math.isfinite(top) else top
 
 
 def _binomial(two: Losses, count: int, delta: float) -> float:
@@ -507,7 +514,7 @@ def _solve(loss: Array, log_mass: Array, delta: float) -> float:
         if not above.any():
             return -math.inf
         terms = log_mass[above] + np.log(-np.expm1(epsilon - loss[above]))
-        return max(-1e6, float(logsumexp(terms)) - target)
+        return max(-1e6, logsumexp(terms) - target)
 
     high = float(loss.max(initial=0.0))
     if high <= 0 or gap(0.0) <= 0:
@@ -564,7 +571,7 @@ def _exact_gaussian(square: float, delta: float) -> float:
 def _cumulant(shape: Losses, tilt: float) -> tuple[float, float, Array]:
     """log E_P[exp(tilt L)], its slope, and the tilted masses."""
     logs = np.log(shape.mass) + tilt * shape.loss
-    value = float(logsumexp(logs))
+    value = logsumexp(logs)
     tilted = np.exp(logs - value)
     return value, float(np.dot(tilted, shape.loss)), tilted
 
@@ -741,7 +748,7 @@ def _power(
     index = np.arange(len(mass))
     with np.errstate(divide="ignore"):
         logs = np.log(mass) + tilt * step * index
-    scale = float(logsumexp(logs))
+    scale = logsumexp(logs)
     tilted = np.exp(logs - scale)
     centre = count * float(np.dot(index, tilted))
     low = max(0, math.floor(centre - 1.05 * reach[0] / step) - 32)

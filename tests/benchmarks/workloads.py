@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import privledger as pl
+from privledger.graph import fold, price
 
 MESH = 1e-4
 TARGET = (1.0, 1e-6)  # what workload g calibrates to
@@ -60,15 +61,20 @@ WORKLOADS = (
 )
 
 
+def forget() -> None:
+    """A new price each time: what is kept would make the figure meaningless."""
+    fold._cached.cache_clear()
+    price._certified.cache_clear()
+
+
 def ours(work: Workload, accountant: str = "best") -> float:
-    # A new price each time: the fold's cache would make the figure meaningless.
-    pl.graph.fold._cached.cache_clear()
+    forget()
     return pl.epsilon(work.node, work.delta, accountant=accountant)
 
 
 def ours_noise(accountant: str = "best", rate: float = G_RATE, rounds: int = G_ROUNDS) -> float:
     """Smallest noise for TARGET."""
-    pl.graph.fold._cached.cache_clear()
+    forget()
 
     def build(noise: float) -> pl.Node:
         return pl.Repeat(pl.PoissonSample(rate, pl.Gaussian(noise)), rounds)

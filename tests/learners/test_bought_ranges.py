@@ -94,7 +94,7 @@ def sees_inside(X, y):
     cuts = model.model_.bins.cuts[0]
     assert len(cuts) > 1000 and cuts[0] < 0.5 * GRID < cuts[-1]
     assert model.ledger_.verify() == []
-    return 0.4 * GRID < cuts[0] and cuts[-1] < 0.6 * GRID and model.score(X, y) > 0.9
+    return cuts[0] > 0.4 * GRID and cuts[-1] < 0.6 * GRID and model.score(X, y) > 0.9
 
 
 def test_a_model_sees_inside_bounds_that_are_too_wide():
