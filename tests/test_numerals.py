@@ -127,8 +127,10 @@ BY_HAND = {
     "testing/lockstep/learner_certificates.py": {"found.ratio", "self.ratio"},
     "testing/noise_law.py": {"result.distance", "result.bound"},
     "reports/page/marks.py": {                       # places in a drawing, and axes
-        "x", "y", "xs[0]", "ys[0]", "100 * part", "most * part", "100 * place / len(counts)",
+        "x", "y", "100 * part", "tick", "100 * place / len(counts)",
         "100 * (place + 1) / len(counts)", "count / size", "count"},
+    "reports/page/dated.py": {"across(x)", "up(1.0)", "up(move.left)", "100 * part"},  # likewise
+    "reports/page/ticks.py": {"place * step"},       # a round number on an axis
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from attrs import evolve
@@ -16,11 +17,20 @@ from privledger.cli.printing import text, verdict_text
 from privledger.cli.progress import counting
 from privledger.cli.witness import Witness, key_option, public_option, receipt_option, witness
 from privledger.errors import LedgerCorrupt
+from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History, folded
 from privledger.numerals import many
-from privledger.reports import audited, ledger_report
-from privledger.reports.page import Page, Shown, page_of, render_page
+from privledger.reports import Survey, audited, ledger_report
+from privledger.reports.page import (
+    Distrusted,
+    Page,
+    Shown,
+    distrusted,
+    page_of,
+    render_distrusted,
+    render_page,
+)
 from privledger.reports.steps import Steps, silent
 from privledger.reports.verdict import Verdict
 from privledger.storage import shown
@@ -55,6 +65,8 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     known = witness(receipt, None, key_file, public_key)
     with counting(shown=format_ == "text") as steps:
         page = read_page(ledger, Shown(vectors=include_records), publishable, steps, known)
+    if isinstance(page, Distrusted):
+        _write_distrusted(page, ledger, output, format_)
     data = render_page(page).encode("utf-8")
     write(output, data, confidential=not page.publishable)
     if page.confidential:
@@ -72,21 +84,52 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
         click.get_current_context().exit(NOT_TRUSTED)
 
 
+def _write_distrusted(page: Distrusted, ledger: str, output: str, format_: str) -> NoReturn:
+    """What is wrong, and nothing that would have to be added up."""
+    data = render_distrusted(page).encode("utf-8")
+    write(output, data, confidential=not page.publishable)
+    value: dict[str, Any] = {
+        "ledger": shown(ledger), "output": output, "bytes": len(data),
+        "verdict": page.verdict.word, "judgement": page.verdict.as_dict(), "trusted": False,
+        "private": None, "confidential": False, "publishable": page.publishable,
+        "records": False, "nodes": None, "drawn": None, "receipt": None}
+
+    def render(out: Console) -> None:
+        out.print(verdict_text(page.verdict), soft_wrap=True)
+        out.print(text(f"{output}: what is wrong, and the entries as they read; nothing could be "
+                       "added up"), soft_wrap=True)
+
+    emit(format_, value, render)
+    click.get_current_context().exit(NOT_TRUSTED)
+
+
 def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = silent,
-              known: Witness | None = None) -> Page:
+              known: Witness | None = None) -> Page | Distrusted:
     """The page's record, from one reading of the store, compared with what is known of it."""
     known = known or Witness()
     with reading_store(ledger) as store:
         entries, findings = audited(store, steps)
-        if not entries:
-            raise LedgerCorrupt("the history is empty or cannot be read: "
-                                + "; ".join(found.message for found in findings[:3]))
-        # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
-        state = History(store, writable=False).full() if findings else folded(entries)
-        found = ledger_report(store, state, (entries, known.with_findings(entries, findings)),
-                              known.comparison)
+        faults, findings = findings, known.with_findings(entries, findings)
+        try:
+            if not entries:
+                _refuse(faults)
+            # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
+            state = History(store, writable=False).full() if faults else folded(entries)
+        except LedgerCorrupt:
+            rows = list(store.rows())
+            if not rows or not faults:
+                raise
+            verdict = Survey(tuple(findings), known.past_of(entries)).verdict(
+                findings, known.comparison)
+            return distrusted(rows, store.location, verdict, findings, publishable=publishable)
+        found = ledger_report(store, state, (entries, findings), known.comparison)
         return page_of(store, state, found, entries, shown=records, publishable=publishable,
                        steps=steps)
+
+
+def _refuse(findings: Sequence[Finding]) -> NoReturn:
+    raise LedgerCorrupt("the history is empty or cannot be read: "
+                        + "; ".join(found.message for found in findings[:3]))
 
 
 def _check_usage(ledger: str, output: str, records: bool, publishable: bool, force: bool) -> None:

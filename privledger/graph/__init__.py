@@ -4,7 +4,7 @@
 from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
 from privledger.graph.as_dp_events import every_dp_event, to_dp_event
 from privledger.graph.dp_events import from_dp_event
-from privledger.graph.explain import Explanation, explain
+from privledger.graph.explain import Explanation, explain, quick_answers
 from privledger.graph.fold import cost_of
 from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
@@ -62,6 +62,7 @@ __all__ = [
     "graphml",
     "holds",
     "label",
+    "quick_answers",
     "rdp",
     "rdp_per_record",
     "to_dp_event",

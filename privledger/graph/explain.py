@@ -39,6 +39,10 @@ _LOOSER = {
 }
 
 
+NO_DELTA = "needs delta above 0 (and above what is asserted)"
+LONG_ONE = "not asked: a distribution of so many parts takes long"
+
+
 @frozen
 class Alternative:
     """What another accountant says.
@@ -151,13 +155,45 @@ def explain(
     return Explanation(best, relation, min(least, best.epsilon), others)
 
 
+def quick_answers(
+    node: Node, delta: float = 0.0, relation: Relation = "add_remove"
+) -> tuple[Alternative, ...]:
+    """What every accountant but the privacy-loss distribution says, the tightest first.
+
+    For histories of so many parts that a distribution of all of them would take long.
+
+    Args:
+        delta: failure probability in [0, 1). relation: as for `explain`.
+
+    Raises:
+        InvalidValue, UnsupportedNode: as `explain`.
+
+    >>> from privledger.mechanisms import Gaussian
+    >>> [one.accountant for one in quick_answers(Gaussian(1.0), 1e-5)]
+    ['gdp', 'zcdp', 'rdp', 'pure', 'pld']
+    """
+    chance = probability("delta", delta, zero=True)
+    cost = cost_of(node, check_relation(relation))
+    found = []
+    for name in _LONG:
+        try:
+            value = epsilon_at(cost, chance, name).epsilon if name != "pld" else None
+            found.append(Alternative(name, value, _LOOSER[name] if name != "pld" else LONG_ONE))
+        except UnsupportedNode as error:
+            found.append(Alternative(name, None, _reason(cost, name, str(error))))
+        except InvalidValue:
+            found.append(Alternative(name, None, NO_DELTA))
+    found.sort(key=lambda one: (one.epsilon is None, one.epsilon or 0.0))
+    return tuple(found)
+
+
 def _alternative(cost: Cost, delta: float, name: str, best: Certificate) -> Alternative:
     try:
         found = epsilon_at(cost, delta, name)
     except UnsupportedNode as error:
         return Alternative(name, None, _reason(cost, name, str(error)))
     except InvalidValue:
-        return Alternative(name, None, "needs delta above 0 (and above what is asserted)")
+        return Alternative(name, None, NO_DELTA)
     near = found.epsilon <= best.epsilon * (1 + 1e-5) + 1e-12
     return Alternative(name, found.epsilon, "says the same" if near else _LOOSER[name])
 

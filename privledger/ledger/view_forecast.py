@@ -53,18 +53,23 @@ def forecast(state: State, rule: FilterRule, cost: Cost, asked: Granted) -> Fore
         UnsupportedNode: it has no price under the ledger's filter.
     """
     units, delta_units = rule.price(cost, float(asked.delta))
-    rooms = [Room(LEDGER, _times(rule, units, delta_units, state.units, state.delta_units))]
+    rooms = [Room(LEDGER, how_often(rule, units, delta_units, state.units, state.delta_units))]
     for cap, (spent, spent_delta) in zip(state.caps, state.cap_spent, strict=True):
         if cap.matches(state.window, asked):
             closed = cap.per_window and state.window is None
-            rooms.append(Room(cap.title, 0 if closed else _times(
+            rooms.append(Room(cap.title, 0 if closed else how_often(
                 cap.rule(rule), units, delta_units, spent, spent_delta)))
     known = [room.times for room in rooms if room.times is not None]
     return Forecast(min(known) if known else None, tuple(rooms))
 
 
-def _times(rule: FilterRule, units: int, delta_units: int, spent: int,
-           spent_delta: int) -> int | None:
+def how_often(rule: FilterRule, units: int, delta_units: int, spent: int,
+              spent_delta: int) -> int | None:
+    """How many charges of `units` and `delta_units` a rule still takes; None for any number.
+
+    Args:
+        spent, spent_delta: what it took already, in the same whole numbers.
+    """
     if spent > rule.cap_units or spent_delta > rule.delta_cap_units:
         return 0
     fits = [(cap - gone) // each for cap, gone, each in (

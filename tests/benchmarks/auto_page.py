@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from gallery_drawing import (
     BOTTOM,
-    COLOURS,
     HEIGHT,
-    INK,
     PANELS,
     TOP,
     WIDTH,
@@ -28,10 +26,14 @@ from gallery_drawing import (
 )
 from measure import table
 
+from privledger.reports.colours import shade_of
+
 TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "joint-tree": "JointTree", "diprime": "DiPriMe",
           "mrf": "MRF", "ensemble": "ensemble", "dpboost": "DPBoost", "auto, pure": "Auto, pure",
           "diprime, pure": "DiPriMe, pure", "mrf, pure": "MRF, pure",
           "dpboost, pure": "DPBoost, pure"}
+FAMILIES = {"mrf": "multinomial-forest", "ensemble": "private-ensemble",
+            "diprime": "diprime-forest"}
 LEAST_GAP = 0.02  # between trivial and not private; below, a share of it says nothing
 MARKS = "<!-- made by tests/benchmarks/auto.py -->", "<!-- end -->"
 
@@ -144,8 +146,9 @@ def picture(found: dict[Key, Mean]) -> str:
                 known = [max(share, -1.0) for share in shares if share is not None]
                 if known:
                     points.append((across(epsilon), up(max(statistics.mean(known), 0.0))))
-            colour = COLOURS[place % len(COLOURS)] if name != "auto" else INK
-            parts += [path(points, colour),
+            family, _, pure = name.partition(", ")
+            colour = shade_of(FAMILIES.get(family, family)).line
+            parts += [path(points, colour, 'stroke-dasharray="3 3"' if pure else ""),
                       *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
                         for x, y in points),
                       text(panel[0] + 8, TOP + 14 + 14 * place, "● " + TITLES[name],

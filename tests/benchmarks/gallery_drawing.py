@@ -9,13 +9,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from privledger.reports.colours import shade_of
+
 INK, BLUE, ORANGE, GREEN, GREY = "#333", "#1f5f99", "#c2571a", "#2e7d4f", "#888"
 WIDTH, HEIGHT, TOP, BOTTOM = 720, 300, 48, 52
 PANELS = ((62, 340), (430, 700))  # left and right edge of each
 TITLES = {"sgbdt": "S-GBDT", "dpboost": "DPBoost", "dpsis": "DP-SIS", "joint-tree": "JointTree",
           "diprime": "DiPriMe forest", "multinomial-forest": "Multinomial random forest",
           "private-ensemble": "Private ensembles", "label-private": "LabelPrivate"}
-COLOURS = (BLUE, ORANGE, GREEN, "#8a3d8f", "#b0902a", "#4a4a4a", "#c23b5a", "#2a9d9d")
 Place = Callable[[float], float]
 
 
@@ -72,9 +73,9 @@ def heights(panel: tuple[int, int], up: Place, ticks: list[float]) -> list[str]:
         text(left - 6, up(value) + 4, f"{value:g}", anchor="end"))]
 
 
-def score_panel(entry: dict[str, Any]) -> list[str]:
+def score_panel(name: str, entry: dict[str, Any]) -> list[str]:
     """Mean and standard deviation of the score at each epsilon, between two dashed lines."""
-    points, panel = entry["points"], PANELS[0]
+    points, panel, own = entry["points"], PANELS[0], shade_of(name).line
     epsilons = [one["epsilon"] for one in points]
     across = logarithmic(epsilons[0] * 0.8, epsilons[-1] * 1.25, *panel)
     means = [statistics.mean(one["scores"]) for one in points]
@@ -91,12 +92,12 @@ def score_panel(entry: dict[str, Any]) -> list[str]:
                        anchor="start", colour=colour)]
     for value, mean, spread in zip(epsilons, means, spreads, strict=True):
         x, bottom, top = across(value), up(max(mean - spread, low)), up(min(mean + spread, 1.0))
-        parts += [line(x, bottom, x, top, BLUE, 'stroke-width="2"'),
-                  line(x - 4, bottom, x + 4, bottom, BLUE), line(x - 4, top, x + 4, top, BLUE)]
+        parts += [line(x, bottom, x, top, own, 'stroke-width="2"'),
+                  line(x - 4, bottom, x + 4, bottom, own), line(x - 4, top, x + 4, top, own)]
         if mean >= low:
-            parts.append(f'<circle cx="{x:.1f}" cy="{up(mean):.1f}" r="4" fill="{BLUE}"/>')
+            parts.append(f'<circle cx="{x:.1f}" cy="{up(mean):.1f}" r="4" fill="{own}"/>')
     parts.append(path([(across(value), up(max(mean, low)))
-                       for value, mean in zip(epsilons, means, strict=True)], BLUE))
+                       for value, mean in zip(epsilons, means, strict=True)], own))
     return parts
 
 
@@ -132,7 +133,7 @@ def figure(name: str, entry: dict[str, Any]) -> str:
     words = f"{title_of(name)} on {entry['data']}: {entry['measure']} and price against epsilon"
     return drawing([f"<title>{escape(words)}</title>",
                     f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-                    *score_panel(entry), *price_panel(entry)])
+                    *score_panel(name, entry), *price_panel(entry)])
 
 
 def overview(entries: dict[str, dict[str, Any]]) -> str:
@@ -158,7 +159,7 @@ def overview(entries: dict[str, dict[str, Any]]) -> str:
         # The legend stands where curves do not: low for classes, high for numbers.
         base = HEIGHT - BOTTOM - 14 * len(shown) + 4 if measure == "accuracy" else TOP + 14
         for place, (name, entry) in enumerate(shown.items()):
-            colour = COLOURS[place % len(COLOURS)]
+            colour = shade_of(name).line
             points = [(across(one["epsilon"]), up(max(statistics.mean(one["scores"]), low)))
                       for one in entry["points"]]
             dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]

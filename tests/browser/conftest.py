@@ -85,11 +85,11 @@ def lived(path, learner="stay model", name="patients"):
     return path
 
 
-def written(ledger, *options):
+def written(ledger, *options, code=0):
     """The report of a ledger."""
     place = ledger.with_name(ledger.stem + "".join(options) + ".html")
     done = CliRunner().invoke(main, ["report", str(ledger), "-o", str(place), *options])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == code, done.output
     return place
 
 

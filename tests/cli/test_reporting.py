@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import stat
+from html import unescape
 
 import numpy as np
 import pytest
 
 import privledger as pl
+from tests.doctored import doctor
 
 
 @pytest.fixture
@@ -103,3 +106,48 @@ def test_an_empty_ledger_and_a_simulation(call, make_ledger, tmp_path):
                 "--force")
     assert done.exit_code == 0 and "NOT PRIVATE" in done.stdout
     assert "NOT PRIVATE" in page.read_text(encoding="utf-8")
+
+
+BROKEN = {
+    "edited": "UPDATE entries SET body = replace(body, '\"sums\"', '\"bums\"')",
+    "wrong hash": "UPDATE entries SET hash = '00' WHERE position = 3",
+    "no entry": "UPDATE entries SET body = '{' WHERE position = 3",
+    "no promise": "UPDATE entries SET body = '{' WHERE position = 0",
+    "another kind": "UPDATE entries SET kind = 'strange' WHERE position = 4",
+    "one missing": "DELETE FROM entries WHERE position = 2",
+    "no beginning": "DELETE FROM entries WHERE position = 0",
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_history_has_a_page_that_says_so_first(call, filtered_file, tmp_path, case):
+    """Nothing is added up, and every finding leads to its entry."""
+    page = tmp_path / "report.html"
+    doctor(filtered_file, BROKEN[case])
+    done = call("report", filtered_file, "-o", page)
+    assert done.exit_code == 3 and "NOT TRUSTED" in done.stdout
+    text = page.read_text(encoding="utf-8")
+    body = text.partition("<body>")[2]
+    assert re.sub("<[^>]*>", " ", body).split()[:2] == ["NOT", "TRUSTED:"]
+    assert "within budget" not in body and "epsilon" not in body.partition("<tbody>")[0]
+    places = set(re.findall(r'href="#([^"]+)"', body))
+    assert any(place.startswith("entry-") for place in places)
+    assert all(f'id="{place}"' in body for place in places)
+    assert "<script" not in text and "script-src 'none'" in unescape(text)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    shown = call("report", filtered_file, "-o", page, "--force", "--format", "json")
+    assert json.loads(shown.stdout)["verdict"] == "NOT TRUSTED"
+
+
+def test_a_broken_history_says_nothing_of_fits_where_it_is_published(call, filtered_file, tmp_path):
+    page = tmp_path / "report.html"
+    doctor(filtered_file, BROKEN["edited"])
+    assert call("report", filtered_file, "-o", page, "--publishable").exit_code == 3
+    text = page.read_text(encoding="utf-8")
+    assert "5 releases" not in text and not re.search(r"20\d\d-\d\d-\d\d", text)
+
+
+def test_a_file_without_a_history_is_refused(call, filtered_file, tmp_path):
+    doctor(filtered_file, "DELETE FROM entries")
+    done = call("report", filtered_file, "-o", tmp_path / "report.html")
+    assert done.exit_code == 3 and not (tmp_path / "report.html").exists()

@@ -132,9 +132,9 @@ def reports(ledger, store, state, view):
 
 def pages(store, state, view, report, entries):
     made = page_of(store, state, report, entries)
-    if made.moves:
-        assert made.moves[-1].spent == view.spent.value
-        assert made.moves[-1].left == view.total.share_left.value
+    if made.past.moves:
+        assert made.past.moves[-1].spent == view.spent.value
+        assert made.past.moves[-1].left == view.total.share_left.value
     for bars in made.bars.values():
         add_up([bar.share for bar in bars], view.total.share.value)
     add_up([charge.share for charge in made.charges], view.total.share.value)

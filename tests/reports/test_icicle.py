@@ -9,7 +9,8 @@ import pytest
 
 import privledger as pl
 from privledger.ledger.view import view_of
-from privledger.reports.page.icicle import HUES, NARROWEST, ROW, WIDTH, hue_of, icicle
+from privledger.reports.colours import SHADES, hue_of
+from privledger.reports.page.icicle import NARROWEST, ROW, WIDTH, icicle
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
 
@@ -68,7 +69,7 @@ def test_a_learner_has_one_colour():
     found = icicle(view_of(spent(GRANTS).state))
     hues = {cell.more.split(":")[0]: cell.hue for cell in rows(found)[2]}
     assert hues["one"] == hue_of("one")
-    assert {hue_of(f"learner-{number}") for number in range(200)} == set(range(1, HUES + 1))
+    assert {hue_of(f"learner-{number}") for number in range(200)} == set(range(1, len(SHADES) + 1))
 
 
 def test_nothing_spent_is_no_picture():

@@ -95,9 +95,9 @@ def test_the_page_tells_the_ledgers_own_numbers():
                   "guarded", "no fault found", ledger.receipt.head, "CONFIDENTIAL", "1 refused"):
         assert words in read.text, words
     assert f"epsilon {short(ledger.spent):g} of 2 spent" in read.text
-    assert made.moves[-1].spent == ledger.spent
+    assert made.past.moves[-1].spent == ledger.spent
     for found in made.bars.values():
-        assert sum(bar.share for bar in found) == pytest.approx(1 - made.moves[-1].left)
+        assert sum(bar.share for bar in found) == pytest.approx(1 - made.past.moves[-1].left)
 
 
 def test_every_records_spend_is_the_one_that_record_tells():
@@ -334,9 +334,9 @@ def test_what_was_handed_back_is_back():
         raise RuntimeError
     ledger.request(pl.Gaussian(30.0), data, learner="stays").close()
     made = page(ledger)
-    assert len(made.moves) == 3 and made.moves[1].left == 1.0
+    assert len(made.past.moves) == 3 and made.past.moves[1].left == 1.0
     assert [bar.name for bar in made.bars["learner"]] == ["stays"]
-    assert made.moves[-1].spent == ledger.spent
+    assert made.past.moves[-1].spent == ledger.spent
 
 
 INNER = pl.Sequential([pl.Gaussian(30.0), pl.nodes.PostProcess("rounded"),

@@ -1,7 +1,9 @@
 """One self-contained HTML page about a ledger: facts as frozen records, then one template."""
 
+from privledger.reports.page.distrusted import Distrusted, distrusted
 from privledger.reports.page.facts import Page, page_of
 from privledger.reports.page.people import Shown
-from privledger.reports.page.render import render_page
+from privledger.reports.page.render import render_distrusted, render_page
 
-__all__ = ["Page", "Shown", "page_of", "render_page"]
+__all__ = ["Distrusted", "Page", "Shown", "distrusted", "page_of", "render_distrusted",
+           "render_page"]

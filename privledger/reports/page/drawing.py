@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from attrs import define, field, frozen
 
+from privledger.reports.colours import hue_of
 from privledger.reports.page.nodes import NodeRow
 
 MOST_DRAWN = 500
 ALIKE = (24, 12, 8, 4)
 """Alike siblings that are drawn by themselves: the most with which everything fits."""
 WIDE, HIGH = 190, 26
+SHEET, NARROWEST = 1.15, 640
+"""A printed piece is so many times as high as it is wide, and never drawn larger than life."""
 
 
 @frozen
@@ -30,7 +33,7 @@ class Box:
     Attributes:
         x, y: upper left corner, in pixels.
         title: the node's type, with how many it stands for. more: a longer text.
-        parent: place of the box above; -1 for the first.
+        parent: place of the box above; -1 for the first. hue: of the learner who asked; 0 below.
         path: which plan, then which child at each level; empty where there is no single one.
     """
 
@@ -41,6 +44,7 @@ class Box:
     parent: int
     path: str
     folded: bool
+    hue: int = 0
 
 
 @frozen
@@ -52,6 +56,13 @@ class Drawing:
     height: int
     nodes: int
 
+    @property
+    def sheets(self) -> tuple[tuple[int, int], ...]:
+        """(first, height) of pieces that each fit on a printed page, cut between two rows."""
+        rows = max(10, round(SHEET * max(self.width, NARROWEST) / HIGH))
+        return tuple((top, min(rows * HIGH, self.height - top))
+                     for top in range(0, self.height, rows * HIGH))
+
 
 @define
 class _Part:
@@ -60,6 +71,7 @@ class _Part:
     path: str
     row: int | None
     folded: bool = False
+    hue: int = 0
     parts: list[_Part] = field(factory=list)
 
 
@@ -121,7 +133,8 @@ def _children(members: list[_Member], rows: Sequence[NodeRow], most: int) -> lis
             who = f"{one.who}: " if one.who else ""
             more = " ".join(part for part in (one.name, kind, rows[one.row].parameters) if part)
             shown.append(_Part(f"{who}{times}{kind}{_figure(rows[one.row])}",
-                               f"{who}{times}{more}", one.path, one.row))
+                               f"{who}{times}{more}", one.path, one.row,
+                               hue=hue_of(one.who) if one.who else 0))
         rest = sum(one.many for one in alike[len(single):])
         if rest:
             shown.append(_Part(f"… {rest} more {kind}", f"{rest} more {kind}, in the tree below",
@@ -141,7 +154,8 @@ def _figure(row: NodeRow) -> str:
 def _place(part: _Part, depth: int, y: int, parent: int, boxes: list[Box]) -> int:
     """Put `part` and what is below it from height `y` on; returns the first free height."""
     mine = len(boxes)
-    boxes.append(Box(depth * WIDE, y, part.title, part.more, parent, part.path, part.folded))
+    boxes.append(Box(depth * WIDE, y, part.title, part.more, parent, part.path, part.folded,
+                     part.hue))
     for child in part.parts:
         y = _place(child, depth + 1, y, mine, boxes)
     return y if part.parts else y + HIGH

@@ -12,11 +12,13 @@ from privledger.ledger import Entry, State, Store
 from privledger.ledger.view_charges import Charge as Charged
 from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.ledger.view_plans import plan_or_none
+from privledger.reports.page.dated import Limit, TimeLine, limits, time_line
 from privledger.reports.page.drawing import Drawing, Root, drawing
+from privledger.reports.page.findings_told import MOST_FINDINGS, Said, said_of
 from privledger.reports.page.icicle import Icicle, icicle
 from privledger.reports.page.nodes import NodeRow, NodeTable
 from privledger.reports.page.over_tables import over_tables
-from privledger.reports.page.past import Bar, Move, bars, moves
+from privledger.reports.page.past import Bar, Past, bars, past, undated
 from privledger.reports.page.people import People, Shown, people
 from privledger.reports.page.whatif import WhatIf, what_if
 from privledger.reports.risk import Risk
@@ -64,7 +66,9 @@ class Page:
     cap: float
     publishable: bool
     isolation: tuple[str, ...]
-    moves: tuple[Move, ...]
+    past: Past
+    time_line: TimeLine | None
+    limits: tuple[Limit, ...]
     bars: dict[str, tuple[Bar, ...]]
     rows: tuple[NodeRow, ...]
     charges: tuple[Charge, ...]
@@ -82,6 +86,16 @@ class Page:
         if found is None or not self.publishable:
             return found
         return evolve(found, vouched=sum(bool(one.asserted) for one in self.report.view.charges))
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Where in the tree a grant or a scope is, by its name."""
+        return {charge.report.name: place for place, charge in enumerate(self.charges)}
+
+    @property
+    def said(self) -> Said:
+        """The findings, each with its place."""
+        return said_of(self.report.findings, self.past.told)
 
     @property
     def confidential(self) -> bool:
@@ -106,10 +120,10 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
     rows = table.rows(view.rule, view.relation, set(places.values()), steps)
     roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
              for one in charges]
-    seen = moves(entries)
+    seen = past(entries, {found.position for found in report.findings[:MOST_FINDINGS]},
+                {one.name: one.learner for one in view.charges})
     if publishable:
-        # An entry's number tells how many came before it: a fit that released nothing leaves fewer.
-        seen = tuple(evolve(move, time="", position=place) for place, move in enumerate(seen, 1))
+        seen = undated(seen)
         charges = tuple(evolve(charge, position=-1) for charge in charges)
     # Counts that cannot be trusted, or not even be read, say nothing about anybody.
     wanted = shown or Shown() if report.trusted and not publishable else Shown(totals=False)
@@ -120,7 +134,9 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         cap=from_units(view.rule.cap_units) if view.rule else 0.0, publishable=publishable,
         isolation=tuple(dict.fromkeys(grant.isolation for grant in report.grants
                                       if grant.isolation)),
-        moves=seen, bars=bars(view), rows=rows, charges=charges, drawing=drawing(rows, roots),
+        past=seen, time_line=time_line(seen, state),
+        limits=limits(view, state, seen, dated=not publishable), bars=bars(view), rows=rows,
+        charges=charges, drawing=drawing(rows, roots),
         people=found, vectors=wanted.vectors and bool(found),
         what_if=what_if(view, Sequential([plans[one.name] for one in view.charges if one.paid]),
                         len(rows)),

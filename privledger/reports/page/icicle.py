@@ -5,7 +5,6 @@ Widths are charges in the ledger's own whole numbers, which add up; epsilons wou
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
@@ -15,12 +14,12 @@ from privledger.ledger.view import View
 from privledger.ledger.view_charges import NOBODY, UNNAMED, Charge
 from privledger.ledger.view_figures import Amount, summed
 from privledger.numerals import many
+from privledger.reports.colours import hue_of
 from privledger.reports.safe_text import clean
 
 WIDTH, ROW = 1000, 26
 NARROWEST = 5.0
 """Cells that would be narrower stand together in one."""
-HUES = 8
 _LETTER = 7.2
 _LEVELS: tuple[Callable[[Charge], str], ...] = (
     lambda one: one.table or NOBODY,
@@ -37,7 +36,7 @@ class Cell:
     Attributes:
         x, y, width: in the drawing's units, of which the whole spend is `WIDTH` wide.
         title: as much of the name as fits. more: name and share of the budget, whole.
-        hue: of the learner, 1 to `HUES`; 0 where there are several, or none.
+        hue: of the learner, as `hue_of` says; 0 where there are several, or none.
     """
 
     x: float
@@ -59,15 +58,6 @@ class Icicle:
     def height(self) -> int:
         """Of the drawing."""
         return ROW * len(self.rows)
-
-
-def hue_of(learner: str) -> int:
-    """The colour of a learner, 1 to `HUES`: the same in every picture and every ledger.
-
-    >>> hue_of("sgbdt-classifier") == hue_of("sgbdt-classifier"), 1 <= hue_of("") <= HUES
-    (True, True)
-    """
-    return 1 + zlib.crc32(learner.encode("utf-8", "replace")) % HUES
 
 
 def icicle(view: View) -> Icicle:

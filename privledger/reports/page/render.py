@@ -16,9 +16,10 @@ from attrs import evolve
 from privledger.accounting import promise
 from privledger.graph import canonical
 from privledger.numerals import many
+from privledger.reports.colours import as_css, classes, hue_of
+from privledger.reports.page.distrusted import Distrusted
 from privledger.reports.page.facts import Charge, Page
 from privledger.reports.page.marks import (
-    burn_down,
     delta_curve,
     histogram,
     moment,
@@ -40,7 +41,7 @@ def render_page(page: Page) -> str:
     """The whole page."""
     from markupsafe import Markup
 
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _style(), _asset("report.js")
     text = json.dumps(tree_values(page), separators=(",", ":"), ensure_ascii=True,
                       allow_nan=False)
     tree = text if len(text) <= PLAIN else json.dumps(
@@ -51,7 +52,6 @@ def render_page(page: Page) -> str:
         style=Markup(style), script=Markup(script),
         tree=Markup(inert(tree)),
         people_json=Markup(inert(json.dumps(people_values(page), separators=(",", ":")))),
-        burn=burn_down(page.moves, "charge" if page.publishable else "entry"),
         curve=delta_curve(page.what_if.curve, budget.delta),
         promised=promise(budget.relation, page.report.about),
         verdict=evolve(budget.verdict, publishable=page.publishable),
@@ -59,10 +59,21 @@ def render_page(page: Page) -> str:
     )
 
 
-def content_policy(style: str, script: str) -> str:
-    """Nothing may be loaded, run or sent but the one style and the one script of the page."""
+def render_distrusted(page: Distrusted) -> str:
+    """The page of a history that cannot be added up. It has no script."""
+    from markupsafe import Markup
+
+    style = _style()
+    return _environment().get_template("distrusted.html.j2").render(
+        page=page, style=Markup(style), policy=content_policy(style), version=version("privledger"))
+
+
+def content_policy(style: str, script: str = "") -> str:
+    """Nothing may be loaded, run or sent but the one style and the one script, if any, of the page.
+    """
+    runs = f"'{_hash(script)}'" if script else "'none'"
     return ("default-src 'none'; base-uri 'none'; form-action 'none'; "
-            f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+            f"style-src '{_hash(style)}'; script-src {runs}; "
             "require-trusted-types-for 'script'; trusted-types 'none'")
 
 
@@ -82,6 +93,17 @@ def _asset(name: str) -> str:
 
 
 @lru_cache(maxsize=1)
+def _style() -> str:
+    """The sheet, with the learners' colours where it names them."""
+    hues = {"/*day*/": as_css("light") + as_css("line"),
+            "/*night*/": as_css("dark") + as_css("pale"), "/*classes*/": classes()}
+    text = _asset("report.css")
+    for mark, rules in hues.items():
+        text = text.replace(mark, rules)
+    return text
+
+
+@lru_cache(maxsize=1)
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -90,7 +112,7 @@ def _environment() -> Environment:
                        finalize=_plain_text)
     made.filters |= {"number": number, "at_least": at_least, "exact": exact,
                      "percent": upward_percent, "percent_left": downward_percent,
-                     "histogram": histogram, "moment": moment, "many": many}
+                     "histogram": histogram, "moment": moment, "many": many, "hue": hue_of}
     return made
 
 

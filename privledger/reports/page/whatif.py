@@ -6,14 +6,14 @@ from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import InvalidValue, PrivledgerError
-from privledger.graph import Node, explain
+from privledger.graph import Node, explain, quick_answers
 from privledger.ledger import Budget, FilterRule
 from privledger.ledger.view import View
 from privledger.reports.safe_text import clean
 
 DELTAS = tuple(10.0**-power for power in range(12, 1, -1))
 MOST_ROWS = 40
-"""Distinct nodes of a history that is priced as a whole: distributions take their time."""
+"""Distinct nodes of a history of which a distribution is made: it takes its time."""
 
 
 @frozen
@@ -31,7 +31,7 @@ class WhatIf:
 
     Attributes:
         curve: (delta, epsilon) by the ledger's own filter; empty where it has one point only.
-        compared: accountants, the tightest first; empty if nothing was priced as a whole.
+        compared: the ledger and accountants, the tightest first; empty if nothing was spent.
         lower: nobody can prove less than this; 0 if nothing is known.
         note: why a part is missing.
     """
@@ -49,21 +49,25 @@ def what_if(view: View, whole: Node, distinct: int) -> WhatIf:
         return WhatIf((), (), 0.0, "Nothing was spent yet.")
     curve = _curve(rule, budget, units) if rule.kind != "basic" else ()
     note = ("" if curve else "A basic ledger adds up (epsilon, delta) of whole plans: it has one "
-            "point, no curve. ")
-    if distinct > MOST_ROWS:
-        return WhatIf(curve, (), 0.0, f"{note}The history has more than {MOST_ROWS} distinct "
-                      "nodes: it is not priced again as a whole here.")
+            "point, no curve.")
+    own = Compared("this ledger", view.spent.value, f"what is promised: {rule.theorem}")
+    relation, lower = check_relation(view.relation), 0.0
     try:
-        found = explain(whole, budget.delta, check_relation(view.relation))
+        if distinct > MOST_ROWS:
+            others = [(one.accountant, one.epsilon, clean(one.why))
+                      for one in quick_answers(whole, budget.delta, relation)]
+        else:
+            found = explain(whole, budget.delta, relation)
+            best, lower = found.certificate, found.lower
+            others = [(best.accountant, best.epsilon, f"the tightest: {best.theorem}"),
+                      *((one.accountant, one.epsilon, clean(one.why))
+                        for one in found.alternatives)]
     except (PrivledgerError, InvalidValue, OverflowError) as error:
-        return WhatIf(curve, (), 0.0, f"{note}No accountant prices the history as a whole: "
-                                      f"{clean(error)}")
-    best = found.certificate
-    compared = [Compared(best.accountant, best.epsilon, f"the tightest: {best.theorem}")]
-    compared += [Compared(one.accountant, one.epsilon, clean(one.why))
-                 for one in found.alternatives]
-    compared.sort(key=lambda one: (one.epsilon is None, one.epsilon or 0.0))
-    return WhatIf(curve, tuple(compared), found.lower, note.strip())
+        why = f"No accountant prices the history as a whole: {clean(error)}"
+        note, others = f"{note} {why}".strip(), [("any other", None, "see below")]
+    compared = sorted([own, *(Compared(*one) for one in others)],
+                      key=lambda one: (one.epsilon is None, one.epsilon or 0.0))
+    return WhatIf(curve, tuple(compared), lower, note)
 
 
 def _curve(rule: FilterRule, budget: Budget, units: int) -> tuple[tuple[float, float], ...]:

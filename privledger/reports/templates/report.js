@@ -379,6 +379,9 @@
         box.addEventListener("click", () => follow(box.dataset.path));
       }
     }
+    for (const button of document.querySelectorAll("button[data-go]")) {
+      button.addEventListener("click", () => follow(button.dataset.go));
+    }
     for (const form of document.querySelectorAll("form.person")) {
       form.addEventListener("submit", (event) => {
         event.preventDefault();
