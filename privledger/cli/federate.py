@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,11 +13,14 @@ from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.plan import run_argument
 from privledger.cli.printing import GREEN, RED, pairs, text
 from privledger.errors import InvalidPlan
+from privledger.facts.values import Json
 from privledger.gate import NOT_TRUSTED, REFUSED
 from privledger.numerals import many
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from privledger.cli.federated_file import FederatedFile
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log speaks of addresses
 EXTRA = "installed: pip install 'privledger[federated]'"
@@ -79,10 +82,10 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
     Exit code 1 if it would be refused.
     """
     needed()
-    from privledger.cli.federated_file import FederatedFile, load
+    from privledger.cli.federated_file import load
     from privledger.cli.plan import render_plan
 
-    found: FederatedFile = load(run_file, data_dir, ledger)
+    found = load(run_file, data_dir, ledger)
 
     def render(out: Console) -> None:
         out.print(pairs([
@@ -102,7 +105,7 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
         click.get_current_context().exit(REFUSED)
 
 
-def described(found: Any) -> dict[str, Any]:
+def described(found: FederatedFile) -> Json:
     """The run and its owners, for JSON."""
     return {"name": found.run.name, "digest": found.run.digest.hex(), "address": found.address,
             "trains": {"name": found.coordinator.owner.name,

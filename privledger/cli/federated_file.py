@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from attrs import evolve, frozen
 
 from privledger.cli.prepared import Prepared, priced
 from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.facts.schema import Schema
+from privledger.facts.values import Json
 from privledger.federation import Run
 from privledger.federation.cards import Card, Identity, read_card
 from privledger.reading import load_toml
@@ -87,7 +87,7 @@ def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> F
                          attempts)
 
 
-def _checked(value: object) -> dict[str, Any]:
+def _checked(value: object) -> Json:
     if not isinstance(value, dict):
         raise InvalidPlan("[federation]", "a run file without it", "there, with name, address, "
                           "coordinator and owners")
@@ -102,7 +102,7 @@ def _checked(value: object) -> dict[str, Any]:
     return value
 
 
-def _refused(value: dict[str, Any]) -> None:
+def _refused(value: Json) -> None:
     for name, why in (("engine", "each owner's table is read in memory"),
                       ("evaluate", "public rows are scored with privledger predict"),
                       ("isolation", "whoever trains has no rows to be kept from")):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json, table
@@ -49,7 +48,7 @@ def read_all(paths: Sequence[str]) -> tuple[Run, list[Json]]:
     return next(iter(runs.values())), found
 
 
-def _run(body: dict[str, Any]) -> Run:
+def _run(body: Json) -> Run:
     owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in body["owners"])
     made = Run(body["name"], owners, body["schema"], body["plan"], float.fromhex(body["delta"]),
                body["learner"], body["relation"], body["noise"])

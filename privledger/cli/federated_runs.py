@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -49,7 +49,7 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
 
 
 def joined(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,
-           receipt: str | None, wait: float) -> dict[str, Any]:
+           receipt: str | None, wait: float) -> Json:
     """Take part; what `join` prints."""
     check_outputs(None, receipt)
     own, found = read_identity(secret), load(run_file, data_dir, ledger)
@@ -67,7 +67,7 @@ def joined(run_file: str, secret: str, data_dir: str | None, table: str, ledger:
 
 def served(run_file: str, secret: str, data_dir: str | None, table: str | None,
            ledger: str | None, model: str | None, receipts: str | None, wait: float, *,
-           talks: bool) -> dict[str, Any]:
+           talks: bool) -> Json:
     """Wait, train, end; what `serve` prints."""
     check_outputs(model, receipts)
     own, found = read_identity(secret), load(run_file, data_dir, ledger)
@@ -89,7 +89,7 @@ def served(run_file: str, secret: str, data_dir: str | None, table: str | None,
 
 
 def _trained(found: FederatedFile, calls: Callers, own: dict[str, Line], model: str | None,
-             receipts: str | None, wait: float, *, talks: bool) -> dict[str, Any]:
+             receipts: str | None, wait: float, *, talks: bool) -> Json:
     calls.wait(wait, (lambda name: note(f"{name} is there")) if talks else lambda name: None)
     prepared = found.prepared
     federation = Federation(found.run, prepared.schema, own | calls.lines, prepared.run.budget,
@@ -116,7 +116,7 @@ def _trained(found: FederatedFile, calls: Callers, own: dict[str, Line], model: 
     return result
 
 
-def _told(total: int | None) -> Any:
+def _told(total: int | None) -> Callable[[int], None]:
     every = max(1, (total or 100) // 10)
 
     def said(done: int) -> None:
@@ -126,7 +126,7 @@ def _told(total: int | None) -> Any:
     return said
 
 
-def render_served(out: Console, result: dict[str, Any]) -> None:
+def render_served(out: Console, result: Json) -> None:
     """What was trained, with whom, at what price for each."""
     out.print(text(f"{result['learner']}: trained with {many(len(result['owners']), 'owner')}",
                    GREEN))
@@ -140,7 +140,7 @@ def render_served(out: Console, result: dict[str, Any]) -> None:
     ]))
 
 
-def render_joined(out: Console, result: dict[str, Any]) -> None:
+def render_joined(out: Console, result: Json) -> None:
     """What an owner's own ledger says afterwards."""
     out.print(text(f"{result['owner']}: done, {many(result['rounds'], 'round')} answered", GREEN))
     out.print(pairs([
