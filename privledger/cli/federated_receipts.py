@@ -17,7 +17,7 @@ _KEYS = {"kind", "run", "statements"}
 
 def write_receipts(path: str, run: Run, statements: Sequence[Json]) -> None:
     """A new file of one run with what some or all of its owners signed."""
-    value = {"kind": KIND, "run": run.body, "statements": list(statements)}
+    value = {"kind": KIND, "run": run.agreed, "statements": list(statements)}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, indent=2)
         file.write("\n")
@@ -48,10 +48,10 @@ def read_all(paths: Sequence[str]) -> tuple[Run, list[Json]]:
     return next(iter(runs.values())), found
 
 
-def _run(body: Json) -> Run:
-    owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in body["owners"])
-    made = Run(body["name"], owners, body["schema"], body["plan"], float.fromhex(body["delta"]),
-               body["learner"], body["relation"], body["noise"])
-    if made.body != body:
+def _run(agreed: Json) -> Run:
+    owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in agreed["owners"])
+    made = Run(agreed["name"], owners, agreed["schema"], agreed["plan"], float.fromhex(agreed["delta"]),
+               agreed["learner"], agreed["relation"], agreed["noise"])
+    if made.agreed != agreed:
         raise ValueError
     return made

@@ -113,7 +113,7 @@ class Run:
                    learner, relation)
 
     @property
-    def body(self) -> Json:
+    def agreed(self) -> Json:
         """Everything above, as JSON values."""
         return {"name": self.name, "schema": self.schema, "plan": self.plan,
                 "owners": [[owner.name, owner.key.hex()] for owner in self.owners],
@@ -123,7 +123,7 @@ class Run:
     @property
     def digest(self) -> bytes:
         """SHA-256 of everything above."""
-        return hashlib.sha256(canonical(self.body).encode()).digest()
+        return hashlib.sha256(canonical(self.agreed).encode()).digest()
 
     @property
     def names(self) -> list[str]:
