@@ -50,8 +50,9 @@ def read_all(paths: Sequence[str]) -> tuple[Run, list[Json]]:
 
 def _run(agreed: Json) -> Run:
     owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in agreed["owners"])
-    made = Run(agreed["name"], owners, agreed["schema"], agreed["plan"], float.fromhex(agreed["delta"]),
-               agreed["learner"], agreed["relation"], agreed["noise"])
+    made = Run(agreed["name"], owners, agreed["schema"], agreed["plan"],
+               float.fromhex(agreed["delta"]), agreed["learner"], agreed["relation"],
+               agreed["noise"])
     if made.agreed != agreed:
         raise ValueError
     return made
