@@ -35,8 +35,8 @@ def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promis
         found.update(dict.fromkeys(more))
         waiting += more
     parties = "; ".join(
-        f"{one['parties']} parties, {one['colluding']} may collude, at least "
-        f"{one['least_honest']} honest, noise {one['noise']}, seen by {one['seen_by']}"
+        f"{one['parties']} parties, {one['colluding']} may collude, {one['least_honest']} honest "
+        f"at least, noise {one['noise']}, seen by {one['seen_by']}"
         for one in found if one.name == "Federated")
     shared = any(one.fields.get("noise") == "shared" for one in found if one.name == "Federated")
     try:
@@ -46,5 +46,4 @@ def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promis
                   for one in (units, max(units, own))]
     except (NoPrice, Bad, *MALFORMED):
         prices = ["not recomputed"] * 2
-    return (f"federated: {parties}: declared epsilon {prices[0]}, alone epsilon {prices[1]} (if "
-            "every other party gives its noise away)")
+    return f"federated: declared epsilon {prices[0]}, alone epsilon {prices[1]}; {parties}"
