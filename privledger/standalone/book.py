@@ -220,10 +220,9 @@ class Book:
         if plan is not None and not free:
             paid = body["units"] + before[0], body["delta_units"] + before[1], float(grant["delta"])
             self.check_price(plan, *paid)
-            federated = told(plan, *paid, (self.relation, self.filter, self.order,
-                                           (self.epsilon, self.delta)))
-            if federated:
-                self.note(federated)
+            for line in told(plan, *paid, (self.relation, self.filter, self.order,
+                                           (self.epsilon, self.delta))):
+                self.note(line)
         return plan
 
     def check_price(self, plan: Node, units: int, delta_units: int, delta: float) -> None:

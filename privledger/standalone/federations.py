@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 from .convert import UNIT, epsilon_of
@@ -24,26 +25,32 @@ def alone(node: Node, honest: int = 1) -> Node:
     return Node(node.name, fields, tuple([alone(one, honest) for one in node.inside]))
 
 
-def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promise) -> str:
-    """Both prices of a plan as one line; empty if it ran in no federation."""
+def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promise) -> list[str]:
+    """Who took part in a plan, and both of its prices; nothing if it ran in no federation."""
     if "Federated" not in plan.kinds:
-        return ""
+        return []
     relation, kind, order, budget = promise
     found, waiting = dict.fromkeys([plan]), [plan]
     while waiting:
         more = [one for one in waiting.pop().inside if one not in found]
         found.update(dict.fromkeys(more))
         waiting += more
-    parties = "; ".join(
-        f"{one['parties']} parties, {one['colluding']} may collude, {one['least_honest']} honest "
-        f"at least, noise {one['noise']}, seen by {one['seen_by']}"
-        for one in found if one.name == "Federated")
-    shared = any(one.fields.get("noise") == "shared" for one in found if one.name == "Federated")
+    federations = [one for one in found if one.name == "Federated"]
+    lines = [f"federated: {one['parties']} parties ({one['colluding']} may collude, "
+             f"{one['least_honest']} honest at least), noise {one['noise']}, seen by "
+             f"{one['seen_by']}" for one in federations]
     try:
-        own = due(alone(plan), relation, kind, order, budget, delta,
-                  delta_units != 0).units if shared else units
-        prices = [f"{epsilon_of(kind, Fraction(one) / UNIT, order, budget[1]):.6g}"
-                  for one in (units, max(units, own))]
+        own = units
+        if any(one["noise"] == "shared" for one in federations):
+            own = max(own, math.ceil(due(alone(plan), relation, kind, order, budget, delta,
+                                         delta_units != 0).units))
+        prices = [shown(epsilon_of(kind, Fraction(one, UNIT), order, budget[1]))
+                  for one in (units, own)]
     except (NoPrice, Bad, *MALFORMED):
         prices = ["not recomputed"] * 2
-    return f"federated: declared epsilon {prices[0]}, alone epsilon {prices[1]}; {parties}"
+    return [*lines, f"federated: declared epsilon {prices[0]}, alone epsilon {prices[1]}"]
+
+
+def shown(value: float) -> str:
+    """Six digits, never below what it is."""
+    return str(Context(prec=6, rounding=ROUND_CEILING).create_decimal(value).normalize())

@@ -178,7 +178,8 @@ def test_every_reader_prints_both(tmp_path, noise):
     found = subprocess.run(
         [sys.executable, "-I", Path(verify_history.__file__), place],
         capture_output=True, text=True, check=True)
-    line = next(line for line in found.stdout.splitlines() if line.startswith("federated"))
+    assert f"5 parties (1 may collude, 2 honest at least), noise {noise}" in found.stdout
+    line = next(line for line in found.stdout.splitlines() if "declared" in line)
     figures = [float(line.split(f"{word} epsilon ")[1].split()[0].rstrip(","))
                for word in ("declared", "alone")]
     assert figures == pytest.approx([one.declared.epsilon.value, one.alone.epsilon.value],
