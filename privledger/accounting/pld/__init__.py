@@ -5,7 +5,7 @@
     several_rows            the same for several rows, and for a row that is exchanged
     probe, lattice          where to compute: tilt, window, mesh
     moments                 Renyi bounds of a pair
-    masses                  a pair on a lattice, above it or below it
+    masses, merged          a pair on a lattice, above it and below it
     compose, solve          the sum of losses by FFT, and what it proves
     price                   the questions
 

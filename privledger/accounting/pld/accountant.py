@@ -8,8 +8,17 @@ import numpy as np
 from attrs import evolve, frozen
 
 from privledger.accounting.pld.compose import Composed, compose
-from privledger.accounting.pld.lattice import HARD_SIZE, SOFT_SIZE, Aim, Lattice, choose, felt
-from privledger.accounting.pld.masses import Masses, lower_masses, upper_masses
+from privledger.accounting.pld.lattice import (
+    HARD_SIZE,
+    SOFT_SIZE,
+    Aim,
+    Lattice,
+    choose,
+    felt,
+    offset_of,
+)
+from privledger.accounting.pld.masses import Masses, upper_masses
+from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Pair
 from privledger.accounting.pld.probe import Probe, tilt_for_delta, tilt_for_epsilon
 from privledger.accounting.pld.solve import Profile, profile
@@ -19,7 +28,8 @@ TOLERANCE = 2e-6
 _PASSES = 2
 _ENOUGH = 10.0  # times the tolerance: what a mesh may add before it is chosen again
 _FINE_SIZE = HARD_SIZE
-_FINER, _FINEST = 0.1, 1e-3  # shares of its tolerance that a lower bound's next mesh may add
+LOWER_TOLERANCE = 3e-6  # of a lower bound, which the mesh costs half as much
+_FINEST = 0.01  # share of its tolerance that another mesh may add
 _LOST = 1e-7  # share of delta that cutting off the far tail may cost
 
 
@@ -69,10 +79,11 @@ def _compose(
     parts: list[tuple[Masses, int]] = []
     for (pair, count), (first, last) in zip(
             items, _ranges(probe, items, lattice, delta), strict=True):
+        offset = offset_of(pair, lattice.step)
         if upper:
-            masses = upper_masses(pair, lattice.step, first, last)
+            masses = upper_masses(pair, lattice.step, first, last, offset)
         else:
-            masses = lower_masses(pair, lattice.step, first, last)
+            masses = lower_masses(pair, lattice.step, first, last, offset, lattice.tilt)
         parts.append((masses, count))
     return compose(parts, lattice)
 
@@ -124,28 +135,30 @@ def _aim(curve: Profile, value: float, delta: float) -> Aim | None:
     return Aim(value, math.log(delta), slope) if slope > 0 else None
 
 
-def epsilon_lower(items: Items, delta: float, tolerance: float = 1e-4,
+def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon below which the composition does not have `delta`; 0 if none is proved."""
     probe = Probe.of(items)
     tilt = tilt_for_delta(probe, delta)
-
-    def found(lattice: Lattice) -> Found:
-        curve = profile(_compose(probe, items, lattice, delta, upper=False), upper=False)
+    lattice = choose(probe, items, tilt, tolerance, soft=soft, both_ends=True)
+    best = Found(0.0, lattice)
+    for passed in range(_PASSES + 1):
+        composed = _compose(probe, items, lattice, delta, upper=False)
+        curve = profile(composed, upper=False)
         value = curve.epsilon(delta)
-        return Found(value if 0 < value < math.inf else 0.0, lattice)
-
-    best = found(choose(probe, items, tilt, tolerance, soft=soft, both_ends=True))
-    if soft < SOFT_SIZE:
-        return best
-    above, _, aim = _upper(probe, items, delta, tilt, TOLERANCE, soft)
-    if aim is None or above - best.value <= 0.5 * tolerance * above:
-        return best
-    for finer in (_FINER, _FINEST):
-        again = found(choose(probe, items, tilt, finer * tolerance, soft=_FINE_SIZE,
-                             both_ends=True, aim=aim))
-        best = max(best, again, key=lambda one: one.value)
-        if above - best.value <= 0.5 * tolerance * above:
+        if best.value < value < math.inf:
+            best = Found(value, lattice)
+        aim = _aim(curve, value, delta)
+        if aim is None or passed == _PASSES or soft < SOFT_SIZE:
+            break
+        guessed = felt(probe, lattice, aim)
+        added = max(guessed, composed.lost / max(lattice.tilt, aim.slope))
+        if added <= _ENOUGH * tolerance * aim.epsilon:
+            break
+        # Atoms off the lattice cost more than was guessed.
+        finer = max(_FINEST, min(1.0, guessed / added)) * tolerance
+        lattice = choose(probe, items, tilt, finer, soft=_FINE_SIZE, both_ends=True, aim=aim)
+        if felt(probe, lattice, aim) > 0.7 * guessed:
             break
     return best
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.bands import UNIT
-from privledger.accounting.pld.lattice import Lattice
+from privledger.accounting.pld.lattice import Lattice, harmless
 from privledger.accounting.pld.masses import Masses
 from privledger.accounting.pld.near_one import LEAST_COUNT, close, near
 
@@ -32,7 +32,7 @@ _VANISHING = -90.0  # log size below which a power is set to zero
 
 @frozen(eq=False)
 class Composed:
-    """Tilted masses of the sum: mass i belongs to the loss (first + i) * step.
+    """Tilted masses of the sum: mass i belongs to the loss offset + (first + i) * step.
 
     Attributes:
         lattice: where. tilted: shape (size,), each within `error` of the wrapped truth.
@@ -42,9 +42,12 @@ class Composed:
         infinite: P mass at infinity, an upper bound.
         beyond: P mass of finite sums above the window, an upper bound.
         wrapped: tilted mass of sums outside the window, an upper bound.
+        around: of these, what wraps to lattice numbers from `fair` on, an upper bound.
         whole: whether no sum lies below the window.
         highest: the largest lattice number that a sum can have.
         blur: what rounding may have moved any sum by, in nats.
+        offset: the sum of the items' offsets. `lattice` and all moments are without it.
+        lost: about what the items lost of their log moments; proves nothing.
     """
 
     lattice: Lattice
@@ -58,6 +61,10 @@ class Composed:
     whole: bool
     highest: int
     blur: float
+    offset: float
+    around: float
+    fair: int
+    lost: float
 
 
 def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
@@ -89,18 +96,23 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
     forward = _forward_error(parts, log_reach, size)
     result = _irfft(product, size)
     backward = _fft_error(size) * float(np.sqrt(np.dot(result, result)))
-    # The window was chosen by rough numbers: keep it around the real mean.
-    moved = round((mean - lattice.mean) / lattice.step) if math.isfinite(mean) else 0
+    offset = math.fsum(count * masses.offset for masses, count in items)
+    # The window was chosen by rough numbers, with all offsets: keep it around the real mean.
+    moved = round((mean - lattice.mean if math.isfinite(mean) else -offset) / lattice.step)
     lattice = evolve(lattice, first=lattice.first + moved,
                      centre=lattice.centre + moved * lattice.step)
     start = lattice.first % size
     result = np.concatenate([result[start:], result[:start]])
-    above, outside = _outside(items, lattice, log_moment)
+    fair = harmless(lattice)
+    above, outside, around = _outside(items, lattice, log_moment, fair)
+    blur = sum(count * masses.blur for masses, count in items) * (1 + 1e-12)
+    blur += 4 * UNIT * sum(count * abs(masses.offset) for masses, count in items)
     return Composed(lattice, result, log_moment, log_slack, 1.01 * (forward + backward),
                     _infinite(items), above, outside,
                     sum(count * masses.first for masses, count in items) >= lattice.first,
                     sum(count * (masses.first + len(masses.p) - 1) for masses, count in items),
-                    sum(count * masses.blur for masses, count in items) * (1 + 1e-12))
+                    blur, offset, around, fair,
+                    sum(count * masses.lost for masses, count in items))
 
 
 @frozen(eq=False)
@@ -220,23 +232,28 @@ def log_moment_at(items: Sequence[tuple[Masses, int]], step: float, tilt: float)
 
 
 def _outside(
-    items: Sequence[tuple[Masses, int]], lattice: Lattice, log_moment: float
-) -> tuple[float, float]:
-    """Bounds on P mass above the window, and on tilted mass outside it."""
+    items: Sequence[tuple[Masses, int]], lattice: Lattice, log_moment: float, fair: int
+) -> tuple[float, float, float]:
+    """Bounds on P mass above the window, on tilted mass outside it, and on what of that wraps
+    to `fair` or above: all from below, and from above what is so much farther."""
     step, first, tilt = lattice.step, lattice.first, lattice.tilt
     last = first + lattice.size
     low = sum(count * masses.first for masses, count in items)
     high = sum(count * (masses.first + len(masses.p) - 1) for masses, count in items)
-    above = far = under = -math.inf
+    above = far = under = farther = -math.inf
     down, up, away = lattice.turns
     if high >= last:
         above = _chernoff(items, step, tilt, log_moment, last * step, up)
         far = _chernoff(items, step, tilt, log_moment, last * step, away)
+    if high >= last + fair - first:
+        farther = min(far, _chernoff(items, step, tilt, log_moment,
+                                     (last + fair - first) * step, away))
     if low < first:
         under = _chernoff(items, step, tilt, log_moment, first * step, down)
     # P mass: undo the tilt, at its smallest weight beyond the window.
     beyond = math.exp(min(0.0, above + log_moment - tilt * last * step))
-    return beyond, math.exp(min(0.0, far)) + math.exp(min(0.0, under))
+    below = math.exp(min(0.0, under))
+    return beyond, math.exp(min(0.0, far)) + below, math.exp(min(0.0, farther)) + below
 
 
 def _chernoff(

@@ -23,6 +23,7 @@ _OUTSIDE = math.log(1e-8)  # tilted mass that may lie outside the window
 _HARMLESS = math.log(1e-3)  # the same, where it only makes an upper bound a little larger
 _PLAIN_TURNS = (1.0, 3.0, 10.0, 30.0)  # for rare large losses, whatever the spread
 _SHARES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.24, 0.18, 0.13, 0.09, 0.05, 0.0)
+_ROOM = 0.75  # of the window below the centre: what wraps in there harms no lower bound
 _FFT = 4e-14  # of a transform's 2-norm
 _TURNS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 12.0)
 
@@ -201,7 +202,8 @@ def window(
 
     Mass above the window is lost: as P mass for an upper bound, where it is a share of delta.
     What is outside also wraps to the other end of the window: mass from above lands below
-    `centre`, where it does no harm to an upper bound, unless it is very far above.
+    `centre`, where it does no harm, unless it is very far above (to a lower bound: above
+    the point that `harmless` finds).
     """
     log_moment, _, variance = probe.moments(tilt)
     spread = math.sqrt(max(variance, 1e-300))
@@ -217,9 +219,15 @@ def window(
     top = max(high, centre + spread)
     bottom = min(-low, centre - spread)
     chosen = -low_turn, high_turn, far_turn
-    if both_ends:
-        return bottom, max(top, far), chosen
-    return min(bottom, top + centre - far), top, chosen
+    room = (far - top) / _ROOM if both_ends else far - top
+    return min(bottom, centre - room), top, chosen
+
+
+def harmless(lattice: Lattice) -> int:
+    """The lattice number that sums just above the window may wrap to and do no harm: below it
+    nobody looks for an answer."""
+    centre = math.floor(lattice.centre / lattice.step)
+    return max(lattice.first, centre - math.ceil((1 - _ROOM) * (centre - lattice.first)))
 
 
 def _best(ends: Array, turns: Array) -> tuple[float, float]:
@@ -237,18 +245,39 @@ def _step(probe: Probe, tilt: float, slope: float, allowed: float) -> float:
     return low
 
 
+def offset_of(pair: Pair, step: float) -> float:
+    """What the lattice of `pair` is moved by, so that its most frequent atom lies on a point."""
+    atoms = pair.atoms()
+    if not len(atoms.loss):
+        return 0.0
+    loss = float(atoms.loss[int(atoms.p.argmax())])
+    offset = loss - step * round(loss / step)
+    return offset if abs(offset) > 1e-12 * abs(loss) else 0.0
+
+
 def _aligned(items: Sequence[tuple[Pair, int]], step: float) -> float:
-    """A slightly smaller mesh on which the most frequent atom at the top lies exactly."""
+    """A slightly smaller mesh that the losses of the most frequent atoms are apart by."""
     best, rank = 0.0, 0.0
     for pair, count in items:
-        atoms = pair.atoms()
-        if len(atoms.loss):
-            k = int(atoms.p.argmax())
-            weight = float(atoms.p[k]) * count * abs(float(atoms.loss[k]))
-            if weight > rank:
-                best, rank = abs(float(atoms.loss[k])), weight
+        apart, mass = _spacing(pair)
+        if mass * count * apart > rank:
+            best, rank = apart, mass * count * apart
     if best <= 0:
         return step
     parts = math.ceil(best / step)
     return best / parts if parts < 1 << 40 and best / parts > 0.2 * step else step
 
+
+def _spacing(pair: Pair) -> tuple[float, float]:
+    """How far apart the likely atoms of a pair are at least, and the mass of the likeliest."""
+    atoms = pair.atoms()
+    if not len(atoms.loss):
+        return 0.0, 0.0
+    most = float(atoms.p.max())
+    likely = np.sort(atoms.loss[atoms.p > 1e-3 * most])
+    gaps = np.diff(likely)
+    gaps = gaps[gaps > 1e-9 * np.abs(likely).max()]
+    if not len(gaps):
+        return abs(float(likely[0])), most
+    whole = float(likely[-1] - likely[0])  # of which rounding takes the smallest share
+    return whole / round(whole / float(gaps.min())), most

@@ -22,9 +22,9 @@ class Profile:
     ends at grid[i]: `rising` bounds the sum of masses from there on, `falling` the sum of
     masses times exp(grid[i] - loss). `least` is where the first band begins: minus infinity
     if no sum lies below the window. `most` is an epsilon at which only `extra` is left:
-    infinity if the window ends before the sums do. `shift` is what rounding may have moved
-    the sums by, in the direction that counts: H_a of a pair whose losses moved up by b is at
-    most H_(a exp(-b)) of the pair before.
+    infinity if the window ends before the sums do. `shift` is the offset of all sums and what
+    rounding may have moved them by, in the direction that counts: H_a of a pair whose losses
+    moved up by b is at most H_(a exp(-b)) of the pair before. `upper`: which bound it is.
     """
 
     grid: Array
@@ -35,6 +35,7 @@ class Profile:
     least: float
     most: float
     shift: float = 0.0
+    upper: bool = True
 
     def log_scaled(self, delta: float) -> float:
         """log((delta - extra) / scale); minus infinity if extra alone passes delta."""
@@ -74,7 +75,10 @@ class Profile:
         goal = math.exp(min(aim, 700.0))
         met = self.rising - self.falling <= goal
         place = int(np.argmax(met))
-        if not met[place]:
+        if not self.upper and not met.all():
+            # It may be worse further down: what it says above holds all the same.
+            place = int(np.flatnonzero(~met)[-1]) + 1
+        if place == len(met) or not met[place]:
             return self.most
         # Rounding makes the two bands differ a little at their common end, which was not met.
         least = float(self.grid[place - 1]) if place else self.least
@@ -98,6 +102,8 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
     least = -math.inf if composed.whole and bool(seen[0]) else float(grid[seen][0])
     bounded = composed.highest < lattice.first + lattice.size
     most = float(grid[seen][-1]) if bounded else math.inf
+    wrapped = np.where(lattice.first + np.flatnonzero(seen) < composed.fair,
+                       composed.wrapped, composed.around)
     grid, offset, tilted = grid[seen], offset[seen], composed.tilted[seen]
     mass = np.maximum(tilted, 0.0) + composed.error if upper else np.maximum(
         tilted - composed.error, 0.0)
@@ -116,8 +122,8 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
         # Wrapped mass weighs at most max(exp(-tilt x) (1 - exp(-x))) beyond the band's start.
         most = 1.0 if tilt == 0 else math.exp(tilt * math.log(tilt / (tilt + 1))
                                               - math.log(tilt + 1))
-        rising = rising - composed.wrapped * most * np.exp(-tilt * (offset - step))
+        rising = rising - wrapped * most * np.exp(-tilt * (offset - step))
         extra = 0.0
     return Profile(grid, rising, falling, log_scale, extra, least, most,
-                   sign * composed.blur)
+                   composed.offset + sign * composed.blur, upper)
 

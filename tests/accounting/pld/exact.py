@@ -175,17 +175,17 @@ def of_atoms(loss: Sequence[float], p: Sequence[float], infinite: float = 0.0) -
 
 
 def of_masses(masses: Masses, step: float, points: Sequence[float]) -> list[mp.mpf]:
-    """H of lattice masses at growing `points`; losses are (first + i) * step without rounding."""
+    """H of lattice masses at growing `points`; losses are offset + (first + i) * step exactly."""
     with mp.workdps(DIGITS):
-        h = mp.mpf(step)
+        h, start = mp.mpf(step), mp.mpf(masses.offset)
         rising, falling = mp.mpf(masses.infinite), mp.mpf(0)
         found = []
         place = len(masses.p) - 1
         for x in sorted(map(mp.mpf, points), reverse=True):
-            while place >= 0 and (masses.first + place) * h > x:
+            while place >= 0 and start + (masses.first + place) * h > x:
                 mass = mp.mpf(masses.p[place])
                 rising += mass
-                falling += mass * mp.exp(-(masses.first + place) * h)
+                falling += mass * mp.exp(-start - (masses.first + place) * h)
                 place -= 1
             found.append(rising - mp.exp(x) * falling)
         return found[::-1]

@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp
 
 import privledger as pl
-from privledger.accounting.pld.masses import lower_masses
+from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pair_rdp import pair_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,

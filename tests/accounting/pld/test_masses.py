@@ -11,7 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privledger.accounting.pld.bands import UNIT
-from privledger.accounting.pld.masses import discounted, lower_masses, upper_masses
+from privledger.accounting.pld.lattice import offset_of
+from privledger.accounting.pld.masses import discounted, upper_masses
+from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import (
     BoundedRangePair,
     GaussianPair,
@@ -69,15 +71,17 @@ LANES = {
 
 
 def compare(known: Known, side: str, step: float, first: int, last: int,
-            points: list[float]) -> None:
+            points: list[float], offset: float = 0.0, tilt: float = 0.0) -> None:
     """Lower profile <= exact profile <= upper profile, without tolerance for a density.
 
     Losses are floats: a profile is compared as far to the side as rounding may have moved.
     """
     pair, profile = known
-    points = sorted({*points, *(step * k for k in range(first, last + 1))})
-    make = upper_masses if side == "upper" else lower_masses
-    made = make(pair, step, first, last)
+    points = sorted({*points, *(offset + step * k for k in range(first, last + 1))})
+    if side == "upper":
+        made = upper_masses(pair, step, first, last, offset)
+    else:
+        made = lower_masses(pair, step, first, last, offset, tilt)
     ours = exact.of_masses(made, step, points)
     beside = 16 * UNIT if len(pair.atoms().loss) else 0.0
     with mp.workdps(exact.DIGITS):
@@ -103,8 +107,11 @@ SIZES = st.floats(-5.0, 2.2).map(math.exp)
 @settings(max_examples=120, deadline=None)
 @given(kind=st.sampled_from(KINDS), size=SIZES, lane=st.sampled_from(sorted(LANES)),
        rate=st.floats(-8, -0.01).map(math.exp), mesh=st.floats(-4.5, 5.0),
-       low=st.floats(0.0, 2.0), high=st.floats(0.0, 2.0), points=POINTS)
-def test_any_pair_on_any_lattice(side, kind, size, lane, rate, mesh, low, high, points) -> None:
+       low=st.floats(0.0, 2.0), high=st.floats(0.0, 2.0), points=POINTS,
+       offset=st.floats(-0.5, 0.5), tilt=st.floats(0.0, 100.0))
+def test_any_pair_on_any_lattice(
+    side, kind, size, lane, rate, mesh, low, high, points, offset, tilt
+) -> None:
     """Meshes from a ninetieth of the largest loss to 150 times it, windows that cut it off."""
     known = LANES[lane](rate, kind(size))
     top = known[0].top if math.isfinite(known[0].top) else size * 8 + size * size / 2
@@ -112,7 +119,8 @@ def test_any_pair_on_any_lattice(side, kind, size, lane, rate, mesh, low, high, 
     reach = max(abs(top), 1e-9)
     first, last = math.floor(-low * reach / step) - 1, math.ceil(high * reach / step) + 1
     assume(last - first <= MOST and step < 500)
-    compare(known, side, step, first, last, [*points, *(x / 5 * reach for x in points)])
+    compare(known, side, step, first, last, [*points, *(x / 5 * reach for x in points)],
+            offset * step, tilt)
 
 
 @pytest.mark.slow
@@ -120,9 +128,13 @@ def test_any_pair_on_any_lattice(side, kind, size, lane, rate, mesh, low, high, 
 @settings(max_examples=3000, deadline=None)
 @given(kind=st.sampled_from(KINDS), size=SIZES, lane=st.sampled_from(sorted(LANES)),
        rate=st.floats(-8, -0.01).map(math.exp), step=st.floats(-9, 3).map(math.exp),
-       first=st.integers(-200, 200), length=st.integers(1, MOST), points=POINTS)
-def test_any_pair_on_any_window(side, kind, size, lane, rate, step, first, length, points) -> None:
-    compare(LANES[lane](rate, kind(size)), side, step, first, first + length, points)
+       first=st.integers(-200, 200), length=st.integers(1, MOST), points=POINTS,
+       offset=st.floats(-0.5, 0.5))
+def test_any_pair_on_any_window(
+    side, kind, size, lane, rate, step, first, length, points, offset
+) -> None:
+    compare(LANES[lane](rate, kind(size)), side, step, first, first + length, points,
+            offset * step)
 
 
 @pytest.mark.parametrize(("known", "step", "first", "last", "point"), [
@@ -149,6 +161,9 @@ def test_windows_on_one_side_of_zero_keep_what_lies_outside() -> None:
 def test_atoms_on_and_off_the_lattice(kind, parts: float) -> None:
     known = kind(1.1)
     step = 1.1 / parts
+    for side in ("upper", "lower"):
+        compare(known, side, step, math.floor(-1.1 / step) - 1, math.ceil(1.1 / step) + 1,
+                np.linspace(-2, 2, 21).tolist(), offset_of(known[0], step), 3.0)
     between(known, step, math.floor(-1.1 / step) - 1, math.ceil(1.1 / step) + 1,
             np.linspace(-2, 2, 21).tolist())
 
@@ -193,6 +208,21 @@ def test_a_fine_mesh_is_nearly_exact(kind) -> None:
             true = profile(mp.mpf(x))
             assert high <= true + 1e-5
             assert low >= true - 2e-3
+
+
+def test_a_mesh_that_holds_both_atoms_has_a_close_pair_below() -> None:
+    """A sampled Laplace: what lies between its atoms is balanced, and the atoms stay."""
+    pair = RemovePair(0.01, LaplacePair(1.0))
+    low, high = (float(pair.atoms().loss[k]) for k in (0, 1))
+    step = (high - low) / 64
+    offset = offset_of(pair, step)
+    first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
+    profile = exact.removed(0.01, exact.laplace(1.0))
+    points = np.linspace(low, 0.99 * high, 9).tolist()
+    found = exact.of_masses(lower_masses(pair, step, first, last, offset, 10.0), step, points)
+    with mp.workdps(exact.DIGITS):
+        for x, ours in zip(points, found, strict=True):
+            assert profile(mp.mpf(x)) - ours <= 20 * step * step  # of a density up to 13
 
 
 @pytest.mark.parametrize(("length", "step"), [(1, 0.1), (7, 2.0), (5000, 1e-4), (900, 9.0)])
