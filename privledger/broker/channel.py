@@ -28,6 +28,28 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(word)
 
 
+def written(message: dict[str, object]) -> bytes:
+    """A message as bytes. Raises `ValueError` for NaN and infinity."""
+    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def parsed(data: bytes | bytearray) -> Json:
+    """The object that somebody else's bytes say.
+
+    Raises:
+        IsolationError: not one JSON object, or of too many values.
+    """
+    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise IsolationError(f"a message of more than {MOST_VALUES} values")
+    try:
+        found = json.loads(data, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise IsolationError("the other process broke the protocol: not JSON") from None
+    if not isinstance(found, dict):
+        raise IsolationError("the other process broke the protocol: not an object")
+    return found
+
+
 class Ends(Protocol):
     """Whoever carries a learner's questions, and the replies to them."""
 
@@ -64,7 +86,7 @@ class Channel:
         Raises:
             IsolationError: the other side is gone, or does not read.
         """
-        data = json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
+        data = written(message)
         if len(data) > self.message_mb * MIB:
             raise IsolationLimit("message_mb", self.message_mb)
         rest = memoryview(len(data).to_bytes(4, "big") + data)
@@ -95,15 +117,7 @@ class Channel:
         if self.traffic_mb is not None and self._read > self.traffic_mb * MIB:
             raise IsolationLimit("traffic_mb", self.traffic_mb)
         data = self._exactly(size, until)
-        if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
-            raise IsolationError(f"a message of more than {MOST_VALUES} values")
-        try:
-            found = json.loads(data, parse_constant=_no_number)
-        except (ValueError, RecursionError):
-            raise IsolationError("the other process broke the protocol: not JSON") from None
-        if not isinstance(found, dict):
-            raise IsolationError("the other process broke the protocol: not an object")
-        return found
+        return parsed(data)
 
     def _exactly(self, size: int, until: float | None) -> bytearray:
         found = bytearray()

@@ -42,6 +42,7 @@ COMMANDS = {
     "report": ("report:report", "Write one HTML page that needs nothing else."),
     "check": ("check:check", "The gate for CI: is a ledger, or a run, allowed?"),
     "serve": ("serve:serve", "A read-only page about a ledger, on 127.0.0.1."),
+    "federate": ("federate:federate", "One model of several owners, a ledger with each."),
     "overlap": ("overlap:overlap", "Find tables that several ledgers protected."),
     "window": ("window:window", "Open a window: caps per window start afresh."),
     "people-key": ("people_key:people_key", "Make the key of a ledger's people."),

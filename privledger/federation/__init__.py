@@ -3,11 +3,11 @@
 What is promised, and what is not: docs/proofs/federated.md. Needs the extra `signing`.
 """
 
-from privledger.federation.coordinator import Federation, InProcess, Line
+from privledger.federation.coordinator import Direct, Federation, InProcess, Line
 from privledger.federation.enlisted import Owner, Run, new_key, public_key
 from privledger.federation.party import Party
 from privledger.federation.secure_sum import SEED_BITS, MaskedSum, PlainSum
 from privledger.federation.statements import verify_statements
 
-__all__ = ["SEED_BITS", "Federation", "InProcess", "Line", "MaskedSum", "Owner", "Party",
+__all__ = ["SEED_BITS", "Direct", "Federation", "InProcess", "Line", "MaskedSum", "Owner", "Party",
            "PlainSum", "Run", "new_key", "public_key", "verify_statements"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
 from numpy.typing import NDArray
 
 from privledger.broker.child import BrokeredLedger, Elsewhere
@@ -39,20 +39,44 @@ from privledger.rounding import count
 
 
 class Line(Protocol):
-    """The way to one owner. Replaceable: it carries JSON objects and is trusted with nothing."""
+    """The way to one owner. Replaceable: it carries JSON objects and is trusted with nothing.
+
+    All owners are sent a message before the first reply is waited for.
+    """
+
+    def send(self, message: Json) -> None:
+        """Carry one message. A reply to an earlier one is of no use any more."""
+
+    def receive(self) -> Json:
+        """The reply to it. Raises a `PrivledgerError` or an `OSError` if none comes."""
+
+
+class Direct:
+    """A line that asks when the reply is wanted."""
+
+    _message: Json
+
+    def send(self, message: Json) -> None:
+        """As `Line.send`."""
+        self._message = message
+
+    def receive(self) -> Json:
+        """As `Line.receive`."""
+        return self.ask(self._message)
 
     def ask(self, message: Json) -> Json:
-        """The owner's reply. Raises a `PrivledgerError` or an `OSError` if none comes."""
+        """The reply to a message."""
+        raise NotImplementedError
 
 
-@frozen(eq=False, repr=False)
-class InProcess:
+@define(eq=False, repr=False, slots=False)
+class InProcess(Direct):
     """An owner in this process; messages are written out as they would be on a wire."""
 
     party: Party
 
     def ask(self, message: Json) -> Json:
-        """As `Line.ask`."""
+        """As `Direct.ask`."""
         reply = self.party.answer(json.loads(json.dumps(message, allow_nan=False)))
         return table(json.loads(json.dumps(reply, allow_nan=False)))
 
@@ -67,6 +91,7 @@ class Federation:
         budget: what learners are told of a promise; each owner's own ledger decides.
         attempts: how often a round may be tried, 1 to 8. Trying again costs nothing: the same
             noised numbers go out under new masks.
+        on_round: called with the number of every round, for progress.
         statements: what the owners signed when the grant was closed; see `verify_statements`.
     """
 
@@ -77,6 +102,7 @@ class Federation:
     attempts: int = 3
     data: Dataset = field(init=False)
     statements: list[Json] = field(init=False, factory=list)
+    on_round: Callable[[int], None] = field(init=False, default=lambda done: None)
     _round: int = field(init=False, default=-1)
     _over: bool = field(init=False, default=False)
     _asked: Json = field(init=False, factory=dict)
@@ -89,14 +115,18 @@ class Federation:
             raise InvalidPlan("schema", self.schema.name, "the one of the run")
         if sorted(self.lines) != sorted(self.run.names):
             raise InvalidPlan("lines", len(self.lines), "one to each owner of the roster")
-        hellos = [self._greet(name, {"hello": self.run.digest.hex()}) for name in self.run.names]
+        hellos = self._greeted({"hello": self.run.digest.hex()})
         met(self.run, hellos)
-        for name in self.run.names:
-            self._greet(name, {"meet": hellos})
+        self._greeted({"meet": hellos})
         vault = _sealed(Elsewhere(f"run-{self.run.digest.hex()[:16]}", self.schema))
         ledger = BrokeredLedger(self.run.relation, "private", self.budget, self,
                                 Describer(vault, self.schema))
         self.data = Dataset(self.schema, vault, ledger=ledger)
+
+    @property
+    def rounds(self) -> int:
+        """How many questions were asked."""
+        return self._round + 1
 
     def send(self, message: Json) -> None:
         """As `Channel.send`: the question of the next round."""
@@ -115,6 +145,7 @@ class Federation:
         if self._over:
             raise self._why
         self._round += 1
+        self.on_round(self._round)
         for attempt in range(self.attempts):
             found = self._tried(name, attempt)
             if found is not None:
@@ -126,31 +157,48 @@ class Federation:
 
     def end(self) -> None:
         """Tell everybody that the run is over. Owners that read nothing get their charge back."""
+        if self._over and self.statements:
+            return  # it is over by everybody's signature
         self._over = True
         for name in self.run.names:
             try:
-                self.lines[name].ask({"end": self.run.digest.hex()})
+                self.lines[name].send({"end": self.run.digest.hex()})
+                self.lines[name].receive()
             except (PrivledgerError, OSError):
                 continue  # it ends by itself, at its owner's hand
 
-    def _greet(self, name: str, message: Json) -> Json:
-        try:
-            reply = table(self.lines[name].ask(message))
-        except (PrivledgerError, OSError):
-            raise EngineError(f"{name} does not answer; nothing was read") from None
-        if "error" in reply:
-            raise EngineError(f"{name} refuses: {text(reply, 'text', 400)}")
-        return reply
+    def _greeted(self, message: Json) -> list[Json]:
+        found = []
+        for name, reply in zip(self.run.names, self._replies(message), strict=True):
+            if reply is None:
+                raise EngineError(f"{name} does not answer; nothing was read")
+            if "error" in reply:
+                raise EngineError(f"{name} refuses: {text(reply, 'text', 400)}")
+            found.append(reply)
+        return found
+
+    def _replies(self, message: Json) -> Iterator[Json | None]:
+        """Of all owners in the roster's order; None from where none comes."""
+        sent = []
+        for name in self.run.names:
+            try:
+                self.lines[name].send(message)
+                sent.append(True)
+            except (PrivledgerError, OSError):
+                sent.append(False)
+        for name, there in zip(self.run.names, sent, strict=True):
+            try:
+                yield table(self.lines[name].receive()) if there else None
+            except (PrivledgerError, OSError):
+                yield None
 
     def _tried(self, name: str, attempt: int) -> Json | None:
         """What one attempt gave; None if it is void."""
         message = {"run": self.run.digest.hex(), "members": self.run.names,
                    "round": self._round, "attempt": attempt, "asked": self._asked}
         replies: list[Json] = []
-        for owner in self.run.names:
-            try:
-                reply = table(self.lines[owner].ask(message))
-            except (PrivledgerError, OSError):
+        for reply in self._replies(message):
+            if reply is None:
                 return None
             replies.append(reply)
         refused = [reply for reply in replies if "error" in reply]

@@ -113,13 +113,17 @@ class Run:
                    learner, relation)
 
     @property
-    def digest(self) -> bytes:
-        """SHA-256 of everything above."""
-        body = {"name": self.name, "schema": self.schema, "plan": self.plan,
+    def agreed(self) -> Json:
+        """Everything above, as JSON values."""
+        return {"name": self.name, "schema": self.schema, "plan": self.plan,
                 "owners": [[owner.name, owner.key.hex()] for owner in self.owners],
                 "delta": float(self.delta).hex(), "learner": self.learner,
                 "relation": self.relation, "noise": self.noise}
-        return hashlib.sha256(canonical(body).encode()).digest()
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of everything above."""
+        return hashlib.sha256(canonical(self.agreed).encode()).digest()
 
     @property
     def names(self) -> list[str]:

@@ -56,6 +56,7 @@ class Party:
         run: what was agreed; checked against the table and its ledger here.
         name: of the owner, as on the roster.
         data: straight from `Ledger.protect`.
+        statement: what it signed when the run's grant was closed; None before.
     """
 
     run: Run
@@ -74,6 +75,7 @@ class Party:
     _vector: Words | None = field(init=False, default=None)
     _requested: bool = field(init=False, default=False)
     _over: bool = field(init=False, default=False)
+    statement: Json | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         ledger, schema = self.data.ledger, self.data.schema
@@ -184,8 +186,9 @@ class Party:
         if name == "release":
             return self._in_steps(reply)
         if name == "close":
-            return statement(self.run, self.name, self._secret, self._round, self._transcript,
-                             table(reply.get("receipt")))
+            self.statement = statement(self.run, self.name, self._secret, self._round,
+                                       self._transcript, table(reply.get("receipt")))
+            return self.statement
         return {"done": name}
 
     def _check_request(self, asked: Json) -> None:

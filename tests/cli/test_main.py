@@ -21,7 +21,9 @@ def test_command_is_documented(command):
     text = PAGE.read_text(encoding="utf-8")
     assert f"\n### `privledger {command}`\n" in text
     section = text.split(f"\n### `privledger {command}`\n")[1].split("\n### ")[0]
-    for parameter in main.commands[command].params:
+    found = main.commands[command]
+    for parameter in [one for part in getattr(found, "commands", {"": found}).values()
+                      for one in part.params]:
         if parameter.param_type_name == "option":
             assert f"`{parameter.opts[0]}" in section
 
@@ -30,7 +32,10 @@ def test_command_is_documented(command):
 def test_every_command_has_help_and_a_format(call, command):
     page = call(command, "--help")
     assert page.exit_code == 0
-    assert "--format" in page.stdout
+    below = getattr(main.commands[command], "commands", None)
+    for each in [page] if below is None else [call(command, name, "--help") for name in below]:
+        assert each.exit_code == 0
+        assert "--format" in each.stdout
     assert call(command, "--no-such-option").exit_code == 2
 
 

@@ -13,6 +13,7 @@ from privledger_learners import SGBDTRegressor
 import privledger as pl
 from privledger.errors import EngineError, InvalidPlan, NotGranted, UnsupportedNode
 from privledger.federation import (
+    Direct,
     Federation,
     InProcess,
     Owner,
@@ -58,7 +59,7 @@ def split(X, y, edges):
             for a, b in itertools.pairwise(bounds)]
 
 
-class Loose:
+class Loose(Direct):
     """A line that a test can break: `change` sees each message and each reply."""
 
     def __init__(self, party):

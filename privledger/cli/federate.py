@@ -1,0 +1,201 @@
+"""`privledger federate`: several owners, one model, and a ledger with each of them."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from privledger.cli.opening import data_option
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.plan import run_argument
+from privledger.cli.printing import GREEN, RED, pairs, text
+from privledger.errors import InvalidPlan
+from privledger.facts.values import Json
+from privledger.gate import NOT_TRUSTED, REFUSED
+from privledger.numerals import many
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from privledger.cli.federated_file import FederatedFile
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log speaks of addresses
+EXTRA = "installed: pip install 'privledger[federated]'"
+
+secret_option = click.option("--secret", required=True, metavar="FILE",
+                             type=click.Path(exists=True, dir_okay=False),
+                             help="Of privledger federate keygen: who you are.")
+
+
+def needed() -> None:
+    """Raises `InvalidPlan` where the packages of the extra are not there."""
+    for name in ("cryptography", "grpc"):
+        try:
+            import_module(name)
+        except ImportError:
+            raise InvalidPlan("package", name, EXTRA) from None
+
+
+@click.group()
+def federate() -> None:
+    """Train one model on the rows of several owners, each with its own ledger.
+
+    Rows stay with their owners. Each reserves the whole price in its own ledger and adds the whole
+    noise to its own sums; only their masked sums leave it.
+    """
+
+
+@federate.command(cls=Guarded)
+@click.argument("name")
+@click.option("-o", "--output-dir", default=".", show_default=True,
+              type=click.Path(exists=True, file_okay=False), help="Where to write both files.")
+@format_option
+def keygen(name: str, output_dir: str, format_: str) -> None:
+    """Make NAME.card, to give to the others, and NAME.secret, which stays with you."""
+    needed()
+    from privledger.federation.cards import new_identity, write_identity
+
+    identity = new_identity(name)
+    card, secret = write_identity(identity, output_dir)
+    fingerprint = identity.card.owner.key.hex()
+
+    def render(out: Console) -> None:
+        out.print(pairs([("card", f"{card}: give it to the others"),
+                         ("secret", f"{secret}: for you alone"),
+                         ("key", f"{fingerprint}: compare it by telephone")]))
+
+    emit(format_, {"name": name, "card": str(card), "secret": str(secret), "key": fingerprint},
+         render)
+
+
+@federate.command("plan", cls=Guarded)
+@run_argument
+@data_option
+@click.option("--ledger", type=click.Path(dir_okay=False), help="Your own, to price against.")
+@format_option
+def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) -> None:
+    """Price a run of several owners, and say who they are. Opens no data and writes nothing.
+
+    Exit code 1 if it would be refused.
+    """
+    needed()
+    from privledger.cli.federated_file import load
+    from privledger.cli.plan import render_plan
+
+    found = load(run_file, data_dir, ledger)
+
+    def render(out: Console) -> None:
+        out.print(pairs([
+            ("run", f"{found.run.name}, digest {found.run.digest.hex()}"),
+            ("trains", f"{found.coordinator.owner.name} at {found.address}, "
+                       f"key {found.coordinator.owner.key.hex()}"),
+            *((f"owner {place + 1}", f"{card.owner.name}, key {card.owner.key.hex()}")
+              for place, card in enumerate(found.cards)),
+            ("noise", "whole: each owner's promise holds whatever all others do")]))
+        out.print(text("Compare the digest and the keys with the others before anybody joins.",
+                       "bold"))
+        out.print()
+        render_plan(out, found.prepared)
+
+    emit(format_, found.prepared.as_dict() | described(found), render)
+    if not found.prepared.price.fits:
+        click.get_current_context().exit(REFUSED)
+
+
+def described(found: FederatedFile) -> Json:
+    """The run and its owners, for JSON."""
+    return {"name": found.run.name, "digest": found.run.digest.hex(), "address": found.address,
+            "trains": {"name": found.coordinator.owner.name,
+                       "key": found.coordinator.owner.key.hex()},
+            "owners": [{"name": card.owner.name, "key": card.owner.key.hex()}
+                       for card in found.cards], "noise": found.run.noise}
+
+
+@federate.command(cls=Guarded)
+@run_argument
+@secret_option
+@data_option
+@click.option("--data", "table", metavar="TABLE", help="Your own table, where you are an owner.")
+@click.option("--ledger", type=click.Path(dir_okay=False), help="Your own ledger, then.")
+@click.option("--model", type=click.Path(dir_okay=False), help="Keep the fitted model here.")
+@click.option("--receipts", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Write what all owners signed here; for privledger federate verify.")
+@click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
+              show_default=True, help="Seconds until all owners have to have called.")
+@format_option
+def serve(run_file: str, secret: str, data_dir: str | None, table: str | None,
+          ledger: str | None, model: str | None, receipts: str | None, wait: float,
+          format_: str) -> None:
+    """Wait for the owners of a run, train with them, and end.
+
+    Listens at the run file's address, and only to the certificates on the cards. Exit code 1 if an
+    owner's ledger refuses: then none is charged. 4 if an owner is gone.
+    """
+    needed()
+    from privledger.cli.federated_runs import render_served, served
+
+    result = served(run_file, secret, data_dir, table, ledger, model, receipts, wait,
+                    talks=format_ == "text")
+    emit(format_, result, lambda out: render_served(out, result))
+
+
+@federate.command(cls=Guarded)
+@run_argument
+@secret_option
+@data_option
+@click.option("--data", "table", metavar="TABLE", required=True,
+              help="Your own table: CSV, Parquet or NPZ.")
+@click.option("--ledger", type=click.Path(dir_okay=False), required=True,
+              help="Your own ledger, continued if it exists.")
+@click.option("--receipt", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Write what you signed here; for privledger federate verify.")
+@click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
+              show_default=True, help="Seconds until whoever trains has to be there.")
+@format_option
+def join(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,
+         receipt: str | None, wait: float, format_: str) -> None:
+    """Take part in a run with your own table and ledger.
+
+    What the run may cost is in the run file; whoever trains cannot raise it. Exit code 1 if your
+    ledger refuses: then no row is read. 4 if the run ended early: what was charged stands.
+    """
+    needed()
+    from privledger.cli.federated_runs import joined, render_joined
+
+    result = joined(run_file, secret, data_dir, table, ledger, receipt, wait)
+    emit(format_, result, lambda out: render_joined(out, result))
+
+
+@federate.command("verify", cls=Guarded)
+@click.argument("receipts", nargs=-1, required=True, metavar="RECEIPT...",
+                type=click.Path(exists=True, dir_okay=False))
+@format_option
+def verify(receipts: tuple[str, ...], format_: str) -> None:
+    """Check that what all owners of one run signed is of one transcript.
+
+    RECEIPTs are those of `serve` and `join`; together they must be of every owner. Exit code 3 if
+    one is missing, edited, of another run, or of a run in which owners were asked different things.
+    """
+    needed()
+    from privledger.cli.federated_receipts import read_all
+    from privledger.federation import verify_statements
+
+    run, statements = read_all(receipts)
+    wrong = verify_statements(run, statements)
+
+    def render(out: Console) -> None:
+        out.print(pairs([("run", f"{run.name}, digest {run.digest.hex()}"),
+                         ("owners", ", ".join(run.names))]))
+        for line in wrong:
+            out.print(text(line, RED))
+        if not wrong:
+            out.print(text(f"accepted: {many(len(statements), 'receipt')} of one transcript",
+                           GREEN))
+
+    emit(format_, {"run": run.name, "digest": run.digest.hex(), "owners": run.names,
+                   "accepted": not wrong, "wrong": wrong}, render)
+    if wrong:
+        click.get_current_context().exit(NOT_TRUSTED)

@@ -1,0 +1,120 @@
+"""A run file of several owners: an ordinary one, and a table [federation]. No data is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from privledger.cli.prepared import Prepared, priced
+from privledger.errors import InvalidPlan, UnsupportedNode
+from privledger.facts.schema import Schema
+from privledger.facts.values import Json
+from privledger.federation import Run
+from privledger.federation.cards import Card, Identity, read_card
+from privledger.reading import load_toml
+from privledger.rounding import positive
+from privledger.runs import RunFile
+
+KEYS = ("name", "address", "coordinator", "owners", "patience", "attempts")
+LABEL = "federated"
+"""Label of an owner's grant; its value is the run's digest."""
+
+
+@frozen
+class FederatedFile:
+    """What all owners agreed to, read and priced.
+
+    Attributes:
+        prepared: the run as one owner alone would have it; the ledger is an owner's own.
+        run: what goes into every mask and signature.
+        address: where whoever trains listens, host:port.
+        coordinator: of whoever trains; it may be an owner.
+        cards: of the owners, in the roster's order.
+        patience: seconds that one reply may take. attempts: how often a round may be tried.
+    """
+
+    prepared: Prepared
+    run: Run
+    address: str
+    coordinator: Card
+    cards: tuple[Card, ...]
+    patience: float
+    attempts: int
+
+    def card_of(self, own: Identity) -> Card:
+        """The card of the roster that a secret is of.
+
+        Raises:
+            InvalidPlan: it is of nobody on the roster.
+        """
+        for card in self.cards:
+            if card == own.card:
+                return card
+        raise InvalidPlan("secret", own.card.owner.name, "of an owner of this run")
+
+
+def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> FederatedFile:
+    """Read the run file, its schema and its cards, and price the plan.
+
+    Args:
+        ledger: an owner's own, to price against.
+
+    Raises:
+        InvalidPlan: a key that is unknown or missing, or a card that is none.
+        UnsupportedNode: a run that owners cannot do together.
+    """
+    place = Path(path)
+    value = load_toml(place, "run file")
+    told = _checked(value.pop("federation", None))
+    _refused(value)
+    value.setdefault("data", {}).setdefault("table", "(each owner has its own)")
+    base = RunFile.from_dict(value, place)
+    schema = Schema.load(base.data_path(base.schema, data_dir))
+    prepared = priced(base, schema, base.ledger_path(ledger) if ledger else None)
+    if not ledger:
+        prepared = evolve(prepared, ledger="each owner's own")
+    cards = tuple(read_card(place.parent / _text(name, "owners")) for name in told["owners"])
+    run = Run.of(_text(told["name"], "name"), tuple(card.owner for card in cards), schema,
+                 prepared.node, delta=base.params["delta"], learner=base.learner,
+                 relation=base.relation)
+    attempts = told.get("attempts", 3)
+    if type(attempts) is not int:
+        raise InvalidPlan("[federation] attempts", attempts, "a whole number")
+    return FederatedFile(prepared, run, _text(told["address"], "address"),
+                         read_card(place.parent / _text(told["coordinator"], "coordinator")),
+                         cards, positive("[federation] patience", told.get("patience", 600.0)),
+                         attempts)
+
+
+def _checked(value: object) -> Json:
+    if not isinstance(value, dict):
+        raise InvalidPlan("[federation]", "a run file without it", "there, with name, address, "
+                          "coordinator and owners")
+    for key in value:
+        if key not in KEYS:
+            raise InvalidPlan("[federation] key", str(key), f"one of {', '.join(KEYS)}")
+    for key in KEYS[:4]:
+        if key not in value:
+            raise InvalidPlan("[federation]", "a table without it", f"given {key}")
+    if not isinstance(value["owners"], list) or not value["owners"]:
+        raise InvalidPlan("[federation] owners", value["owners"], "a list of card files")
+    return value
+
+
+def _refused(value: Json) -> None:
+    for name, why in (("engine", "each owner's table is read in memory"),
+                      ("evaluate", "public rows are scored with privledger predict"),
+                      ("isolation", "whoever trains has no rows to be kept from")):
+        if name in value:
+            raise UnsupportedNode(f"[{name}] is not for a run of several owners: {why}. Nothing "
+                                  "was read")
+    if isinstance(value.get("data"), dict) and "table" in value["data"]:
+        raise InvalidPlan("[data] table", "in a file that all owners share",
+                          "left out: each owner names its own with --data")
+
+
+def _text(value: object, key: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidPlan(f"[federation] {key}", value, "given as a text")
+    return value
