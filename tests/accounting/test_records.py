@@ -159,8 +159,9 @@ def true_sampled_laplace(rate, epsilon, order):
                 u = q * mp.expm1(2 * x - e)
                 return (1 + u) ** power - 1 - power * u
 
-            inside = mp.quad(lambda x: mp.exp(-x) * at(x), mp.linspace(0, e, 2 + int(e)), maxdegree=5) / 2
-            return inside + at(mp.mpf(0)) / 2 + mp.exp(-e) * at(e) / 2
+            pieces = mp.linspace(0, e, 2 + int(e))
+            inside = mp.quad(lambda x: mp.exp(-x) * at(x), pieces, maxdegree=5)
+            return (inside + at(mp.mpf(0))) / 2 + mp.exp(-e) * at(e) / 2
 
         return mp.log1p(max(mean(a), mean(1 - a))) / (a - 1)
 
