@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.errors import UnsupportedNode
 from privledger.graph import cost_of
 from privledger.ledger import fixed_filter
 from privledger.reports import audited, ledger_report
@@ -401,7 +402,7 @@ def test_a_replaced_record_costs_what_its_node_costs(kind, node):
     try:
         cost = cost_of(pl.nodes.AsReplaceOne(node), "replace_one", rule.orders)
         alone = rule.epsilon_of(rule.price(cost, 1e-6)[0])
-    except pl.UnsupportedNode:
+    except UnsupportedNode:
         alone = None
     assert epsilon == alone
 
