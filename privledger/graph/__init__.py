@@ -7,6 +7,7 @@ from privledger.graph.dp_events import from_dp_event
 from privledger.graph.explain import Explanation, explain, quick_answers
 from privledger.graph.federated import Trust, alone, trusts
 from privledger.graph.fold import cost_of
+from privledger.graph.fold_relations import replaced_cost
 from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
@@ -70,6 +71,7 @@ __all__ = [
     "quick_answers",
     "rdp",
     "rdp_per_record",
+    "replaced_cost",
     "to_dp_event",
     "to_json",
     "trusts",

@@ -16,7 +16,15 @@ from privledger.accounting import (
     poisson_pure_epsilon,
     pure_rdp,
 )
-from privledger.accounting.pld import LEAST_RATE, Losses, fixed_size, losses_rdp, poisson
+from privledger.accounting.pld import (
+    LEAST_RATE,
+    Losses,
+    fixed_size,
+    laplace_shift,
+    losses_rdp,
+    poisson,
+)
+from privledger.accounting.sampled_laplace import sampled_laplace_bounds
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
@@ -103,6 +111,10 @@ def _sampled_curve(
     """The smallest of what is proved; the generic bound only where nothing else is."""
     if losses is not None and not inner.failure:
         by_pairs = losses_rdp(losses, orders)
+        shift = laplace_shift(inner.losses)
+        if shift is not None:
+            by_pairs = np.minimum(by_pairs, sampled_laplace_bounds(
+                node.rate, np.array([shift]), np.array(orders))[0])
         if np.isfinite(by_pairs).all():
             return RdpCurve.from_array(orders, np.minimum(by_pairs, inner.curve.as_array()))
     generic = poisson_generic_rdp(

@@ -15,7 +15,7 @@ from privledger.accounting.records import (
     gaussian_per_record,
     laplace_per_record,
     poisson_gaussian_per_record,
-    poisson_pure_per_record,
+    poisson_laplace_per_record,
 )
 from privledger.errors import InvalidPlan, RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of
@@ -57,9 +57,9 @@ def rdp_per_record(
 
     Returns:
         Never below the exact bounds. Unsampled Gaussians are exact, Laplaces and sampled
-        Gaussians at most 1 % above for a bound of at least 1e-12 of the full share's, and a
-        share of 1 costs what `rdp` says. Sampled Laplaces are priced by their amplified pure
-        epsilon, several times looser. A share of 0 costs exactly 0.
+        Gaussians at most 1 % above (sampled Laplaces 1.2 %) for a bound of at least 1e-12 of
+        the full share's, and a share of 1 costs no more than `rdp` says, usually just that. A
+        share of 0 costs exactly 0.
 
     Raises:
         InvalidValue: bad shares (the message holds none of them), or a bad order.
@@ -148,7 +148,8 @@ def _sampled(
         multiplier = down(1 / math.sqrt(inner.mu_squared))
         return poisson_gaussian_per_record(node.rate, multiplier, shares, orders)
     if kinds == {Laplace}:
-        return poisson_pure_per_record(node.rate, inner.pure, shares, orders)
+        full = cost_of(node, relation, orders).curve
+        return poisson_laplace_per_record(node.rate, inner.pure, full, shares)
     raise UnsupportedNode(
         "per record, a Poisson sample is priced for Gaussians or for Laplaces inside it, "
         "not for both and for nothing else")

@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import privledger as pl
 from privledger.accounting import (
     DEFAULT_ORDERS,
     RdpCurve,
@@ -24,7 +25,7 @@ from privledger.accounting.records import (
     gaussian_per_record,
     laplace_per_record,
     poisson_gaussian_per_record,
-    poisson_pure_per_record,
+    poisson_laplace_per_record,
     rising_per_record,
 )
 from privledger.accounting.share_table import NEGLIGIBLE
@@ -139,21 +140,59 @@ def test_extremes_are_never_below(rate, noise):
 
 def test_ends_of_the_sampling_rate():
     assert not poisson_gaussian_per_record(0.0, 1.0, SHARES, ORDERS).any()
-    assert not poisson_pure_per_record(0.0, 1.0, SHARES, ORDERS).any()
+    zero = RdpCurve.zero(ORDERS)
+    assert not poisson_laplace_per_record(0.0, 1.0, zero, SHARES).any()
+    assert np.array_equal(poisson_laplace_per_record(1.0, 0.5, zero, SHARES),
+                          laplace_per_record(0.5, SHARES, ORDERS))
     assert not laplace_per_record(0.0, SHARES, ORDERS).any()
     assert np.array_equal(poisson_gaussian_per_record(1.0, 2.0, SHARES, ORDERS),
                           gaussian_per_record(2.0, SHARES, ORDERS))
 
 
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.9])
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0, 800.0])
-def test_sampled_pure(rate, epsilon):
-    def curve(share):
-        return pure_rdp(poisson_pure_epsilon(rate, max(share * epsilon, 3e-308)), ORDERS)
+def true_sampled_laplace(rate, epsilon, order):
+    """Both directions by quadrature; the means less 1, with digits that cancellation leaves."""
+    with mp.workdps(30 - 2 * min(0, int(mp.log10(rate * epsilon)))):
+        q, e, a = mp.mpf(rate), mp.mpf(epsilon), mp.mpf(order)
 
-    found = poisson_pure_per_record(rate, epsilon, SHARES, ORDERS)
-    check(found, one_by_one(curve, SHARES, ORDERS), curve(1.0).as_array())
-    assert (found[-1] == curve(1.0).as_array()).all()
+        def mean(power):
+            def at(x):
+                u = q * mp.expm1(2 * x - e)
+                return (1 + u) ** power - 1 - power * u
+
+            pieces = mp.linspace(0, e, 2 + int(e))
+            inside = mp.quad(lambda x: mp.exp(-x) * at(x), pieces, maxdegree=5)
+            return (inside + at(mp.mpf(0))) / 2 + mp.exp(-e) * at(e) / 2
+
+        return mp.log1p(max(mean(a), mean(1 - a))) / (a - 1)
+
+
+@pytest.mark.parametrize(("rate", "epsilon"), [
+    (1e-6, 1.0), (0.01, 1e-3), (0.01, 1.0), (0.01, 9.0), (0.9, 3.0)])
+def test_sampled_laplace(rate, epsilon):
+    """Never below the truth, at most 1.2 % above, whatever number of releases it stands for."""
+    orders = (1.01, 2.5, 4.0, 64.0)
+    curve = RdpCurve(orders, tuple(
+        pl.rdp(pl.PoissonSample(rate, pl.Laplace(1 / epsilon)), orders)))
+    full = curve.bounds
+    shares = np.concatenate((SHARES[80:160:20], [0.3, 0.7, 1.0]))
+    found = poisson_laplace_per_record(rate, epsilon, curve, shares)
+    assert (found[-1] <= np.array(full)).all()
+    for share, row in zip(shares.tolist(), found.tolist(), strict=True):
+        for order, bound, most in zip(orders, row, full, strict=True):
+            true = true_sampled_laplace(rate, mp.mpf(share) * epsilon, order)
+            assert true <= bound
+            assert bound <= 1.012 * true or true < NEGLIGIBLE * most
+
+
+@pytest.mark.parametrize(("rate", "epsilon"), [
+    (1e-120, 1.0), (0.3, 900.0), (1 - 2**-53, 2.0), (0.5, 590.0)])
+def test_a_sampled_laplace_out_of_reach_is_priced_as_pure(rate, epsilon):
+    full = pure_rdp(poisson_pure_epsilon(rate, epsilon), ORDERS)
+    found = poisson_laplace_per_record(rate, epsilon, full, SHARES)
+    assert np.isfinite(found).all() and (found <= full.as_array()).all()
+    for share, row in zip(SHARES[80:160:20].tolist(), found[80:160:20].tolist(), strict=True):
+        for order, bound in zip((1.5, 64.0), (row[1], row[-1]), strict=True):
+            assert true_sampled_laplace(rate, mp.mpf(share) * epsilon, order) <= bound
 
 
 def test_any_rising_curve():
@@ -171,7 +210,8 @@ CALLS = (
     lambda shares, orders: gaussian_per_record(1.1, shares, orders),
     lambda shares, orders: laplace_per_record(1.1, shares, orders),
     lambda shares, orders: poisson_gaussian_per_record(0.02, 1.1, shares, orders),
-    lambda shares, orders: poisson_pure_per_record(0.02, 1.1, shares, orders),
+    lambda shares, orders: poisson_laplace_per_record(
+        0.02, 1.1, pure_rdp(1.1, orders), shares),
     lambda shares, orders: rising_per_record(
         lambda share: laplace_rdp(share, orders), shares, orders),
 )
@@ -225,8 +265,8 @@ def test_bad_parameters_are_refused(bad):
         lambda: gaussian_per_record(bad, shares), lambda: laplace_per_record(bad, shares),
         lambda: poisson_gaussian_per_record(bad, 1.0, shares),
         lambda: poisson_gaussian_per_record(0.5, bad, shares),
-        lambda: poisson_pure_per_record(bad, 1.0, shares),
-        lambda: poisson_pure_per_record(0.5, bad, shares),
+        lambda: poisson_laplace_per_record(bad, 1.0, RdpCurve.zero(ORDERS), shares),
+        lambda: poisson_laplace_per_record(0.5, bad, RdpCurve.zero(ORDERS), shares),
     ):
         with pytest.raises(InvalidValue):
             call()

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from tests.accounting import contour
 
 ORDERS = [1.5, 2.0, 4.0, 16.0, 64.0]
 G, L = pl.Gaussian(1.3), pl.Laplace(2.0, 1.5)
-SAMPLED_LAPLACE = [  # priced by their amplified pure epsilon, which is looser
+SAMPLED_LAPLACE = [  # several on one sample are priced as one, which is looser
     pl.PoissonSample(0.05, L), pl.PoissonSample(0.1, pl.Sequential([L, pl.Repeat(L, 2)])),
     pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, L), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5),
 ]
@@ -55,13 +56,43 @@ def test_a_share_costs_what_the_node_of_smaller_sensitivity_costs(node):
     assert (found >= exact * (1 - 1e-12)).all() and (found <= exact * 1.01).all()
 
 
-@pytest.mark.parametrize("node", SAMPLED_LAPLACE, ids=pl.nodes.label)
-def test_a_sampled_laplace_is_never_too_cheap(node):
-    shares = np.array([1.0, 0.5, 0.03, 1e-4, 0.0])
+def true_sample(rate, shifts, order):
+    """Renyi divergence of Laplaces on one sample by quadrature, the larger of both directions."""
+    loss, log_q = np.zeros(1), np.zeros(1)
+    for shift in shifts:
+        law = contour.laplaces(shift)
+        loss = np.add.outer(loss, law.log_p - law.log_q).ravel()
+        log_q = np.add.outer(log_q, law.log_q).ravel()
+    up = rate * np.expm1(loss)
+
+    def mean(power):
+        return float(np.exp(log_q) @ (np.expm1(power * np.log1p(up)) - power * up))
+
+    return math.log1p(max(mean(order), mean(1 - order))) / (order - 1)
+
+
+SAMPLES = [(pl.PoissonSample(0.05, L), 0.05, [0.75]), (SAMPLED_LAPLACE[1], 0.1, [0.75] * 3),
+           (pl.PoissonSample(0.6, pl.Laplace(0.5)), 0.6, [2.0])]
+
+
+@pytest.mark.parametrize(("node", "rate", "shifts"), SAMPLES)
+def test_a_sampled_laplace_is_never_too_cheap(node, rate, shifts):
+    """By quadrature, as `rdp` is itself above the truth where several share a sample."""
+    shares = np.array([1.0, 0.5, 0.03, 1e-3, 0.0])
     found = pl.nodes.rdp_per_record(node, shares, ORDERS)
     for row, share in zip(found[:-1], shares[:-1].tolist(), strict=True):
-        assert (row >= pl.rdp(shrunk(node, share), ORDERS) * (1 - 1e-12)).all()
+        for bound, order in zip(row.tolist(), ORDERS, strict=True):
+            true = true_sample(rate, [share * shift for shift in shifts], order)
+            assert bound >= true * (1 - 1e-9)
+            assert bound <= 1.012 * true or len(shifts) > 1
     assert not found[-1].any()
+
+
+@pytest.mark.parametrize("node", SAMPLED_LAPLACE, ids=pl.nodes.label)
+def test_a_full_share_of_sampled_laplaces_costs_no_more_than_the_node(node):
+    found = pl.nodes.rdp_per_record(node, np.array([1.0, 0.0]), ORDERS)
+    assert (found[0] <= np.array(pl.rdp(node, ORDERS)) * (1 + 1e-12)).all()
+    assert not found[1].any()
 
 
 def test_an_order_may_be_listed_anywhere():

@@ -28,6 +28,7 @@ from privledger.rounding import multiply_up, up
 
 LEAST_RATE = 1e-100
 """Of a sample with a privacy-loss distribution: below it floats run out."""
+_LARGEST_SHIFT = 600.0  # floats hold its exponential with room to spare
 _DISTINCT = 384  # different pairs of one family that are convolved one by one
 
 
@@ -126,6 +127,14 @@ def moved(replaced: Sequence[Losses], parts: Sequence[Losses]) -> Losses:
 def poisson(rate: float, inner: Losses) -> Losses:
     """Losses of `inner` on a Poisson sample of this rate; the two lanes differ."""
     return Losses(Sampled("remove", rate, inner.remove), Sampled("add", rate, inner.add))
+
+
+def laplace_shift(losses: Losses | None) -> float | None:
+    """The shift over the scale where one Laplace is all there is; None otherwise."""
+    lane = None if losses is None else losses.remove
+    if isinstance(lane, LaplacePair) and lane.epsilon <= _LARGEST_SHIFT:
+        return lane.epsilon
+    return None
 
 
 def fixed_size(rate: float, inner: Losses) -> Losses:
