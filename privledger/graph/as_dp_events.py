@@ -285,7 +285,7 @@ def _(node: OneOf, relation: Relation, how: Saying) -> Any:
 
 
 @_export.register
-def _(node: Federated, relation: Relation, how: Saying) -> Any:
+def _(node: Federated, relation: Relation, how: Saying) -> object:
     """Whole noise is what it is on one table; of shared noise no event says the other price."""
     if node.noise == "shared":
         raise UnsupportedNode("no event of dp_accounting says what noise that is shared costs")
