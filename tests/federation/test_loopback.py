@@ -130,7 +130,8 @@ def test_strangers_replays_and_older_rounds_are_refused_and_the_run_goes_on(hous
 def test_an_owner_that_does_wrong_makes_the_run_void_and_charges_stand(house, tmp_path, k, mode):
     found = house.run(tmp_path, k, party=mode, patience=1.0 if mode == "silent" else 60.0)
     assert found["trainer"]["error"] == "EngineError"
-    assert f"round {2 if mode in ('replay', 'unreadable') else 1} is void" in found["trainer"]["text"]
+    bad = 2 if mode in ("replay", "unreadable") else 1
+    assert f"round {bad} is void" in found["trainer"]["text"]
     for i, (read, spent) in enumerate(charges(tmp_path, k)):
         assert read and spent > 0
         if i != 1:  # told that it is over; nothing of the sum is out
