@@ -61,6 +61,19 @@ class VectorNote:
 
 
 @frozen
+class Answer:
+    """A released value that the history keeps, so that it can be given out again.
+
+    Attributes:
+        asked: sha256 that tells the question, the mechanism and the version of the table.
+        values: for each array `kind` (`float` or `int`), `shape`, and `values` in C order.
+    """
+
+    asked: str
+    values: list[dict[str, Any]]
+
+
+@frozen
 class ReleasedNode:
     """A mechanism that was released, as JSON values.
 
@@ -273,6 +286,7 @@ class Settled(_Event):
         failed: the learner raised; `error` is the type of what it raised.
         vector: what each record spent, under a scope or a filter.
         cap: of that filter, in its own currency.
+        answer: of its one release, where the owner asked to keep it.
     """
 
     kind: ClassVar[str] = "settled"
@@ -284,6 +298,7 @@ class Settled(_Event):
     failed: bool = False
     vector: VectorNote | None = None
     cap: float | None = None
+    answer: Answer | None = None
 
 
 @frozen(slots=False)

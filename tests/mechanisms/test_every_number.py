@@ -169,6 +169,7 @@ NUMBERS = {
     "Ledger.open_scope.delta": (lambda b, d, v: b.open_scope(
         pl.IndividualFilter("gdp", 0.1), delta=v), DELTA),
     "Ledger.record.row": (lambda b, d, v: b.record(v), WHOLE),
+    "Ledger.answer.delta": (lambda b, d, v: b.answer(G, d.count(), delta=v), DELTA),
     "Ledger.foreign.delta": (lambda b, d, v: b.foreign(
         G, table="t", library="l", version="1", hook="h", delta=v), DELTA),
     "Ledger.request.delta": (lambda b, d, v: b.request(G, d, delta=v), DELTA),
