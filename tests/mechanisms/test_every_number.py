@@ -281,7 +281,8 @@ NO_NUMBERS = {
         "Query.sensitivity.norm",
         "Dataset.ledger", "Dataset.vault", "Query.data", "Choice.data", "FeatureChoice.data",
         "LabelChoice.data", "LabelQuery.data",
-        "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
+        "Session.release.mechanism", "Session.release.query", "Ledger.answer.query",
+        "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
     "ids of people: whole numbers are ids, and kinds of bad ones are in tests/people/test_ids.py": [
