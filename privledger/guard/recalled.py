@@ -8,21 +8,22 @@ certainly the same is paid for afresh.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from privledger.errors import InvalidValue, LedgerCorrupt
+from privledger.facts.schema import Schema
 from privledger.facts.values import Json
 from privledger.graph import Node, canonical, to_json
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.ledger import History
 from privledger.ledger.entries import GENESIS, is_whole
-from privledger.ledger.events import Answer, Corrected, Settled
-from privledger.questions.blocks import ClassIs, ColumnValue, Ones, TargetShares
-from privledger.questions.cells import CategoryCells, IntervalCells
+from privledger.ledger.events import Answer, Corrected, KeptArray, Settled
+from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
+from privledger.questions.cells import CategoryCells, Cells, IntervalCells
 from privledger.questions.cross_cells import CrossCells
 from privledger.questions.derivation import Derivation
 from privledger.questions.query import Query
@@ -44,7 +45,7 @@ class Answered:
         recalled: whether it was there already: nothing was read or charged.
     """
 
-    value: Any
+    value: object
     grant: str
     recalled: bool
 
@@ -59,7 +60,7 @@ class Asked:
     """
 
     leaf: Node
-    question: Any
+    question: object
     seal: Seal
     vault: Vault
     key: str | None
@@ -83,16 +84,18 @@ def asked_of(mechanism: object, query: object, history: History, *, keep: bool) 
                  _key(leaf, question, vault) if keep and private else None)
 
 
-def _key(leaf: Node, question: Any, vault: Vault) -> str | None:
+def _key(leaf: Node, question: object, vault: Vault) -> str | None:
     """sha256 of all that an answer's law depends on besides the rows, and of the rows' version."""
     if type(question) is not Query or question.asserted or not _plain(question):
         return None
+    words = _Words(question.data.schema)
+    wire = question.to_wire(words)
     whole = {
         "form": 1, "data": vault.identity, "version": vault.version, "table": vault.schema.digest,
         "handle": question.data.schema.digest, "relation": vault.relation,
         "unit": vault.facts.unit, "public": vault.public is not None,
         "unlabelled": vault.unlabelled, "mechanism": to_json(leaf),
-        "query": question.to_wire(_Words(question.data.schema))}
+        "query": wire, "cells": words.told}
     return hashlib.sha256(canonical(whole).encode("ascii")).hexdigest()
 
 
@@ -103,7 +106,7 @@ def _plain(question: Query) -> bool:
         question.cells is None or _by_columns(question.cells))
 
 
-def _by_columns(cells: Any) -> bool:
+def _by_columns(cells: Cells) -> bool:
     if type(cells) is CrossCells:
         return _by_columns(cells.first) and _by_columns(cells.second)
     return type(cells) in _CELLS
@@ -111,20 +114,23 @@ def _by_columns(cells: Any) -> bool:
 
 @define(eq=False)
 class _Words:
-    """A `Describer` that writes shared objects out whole: equal texts, equal questions."""
+    """A `Describer` that numbers cells as they come, and keeps what each number stands for."""
 
-    schema: Any
+    schema: Schema
+    told: list[Json] = field(factory=list, init=False)
 
-    def object(self, what: Any) -> Any:
-        """The whole of it, in place of a number."""
-        return self.block(what)
+    def object(self, what: Cells) -> int:
+        """A number of its own; those of the cells inside are smaller."""
+        wire: Json = what.to_wire(self)
+        self.told.append({"is": type(what).__name__} | wire)
+        return len(self.told)
 
-    def block(self, block: Any) -> Json:
+    def block(self, block: Block) -> Json:
         """A block with the name of its kind."""
         wire: Json = block.to_wire(self)
         return {"is": type(block).__name__} | wire
 
-    def public_rows(self) -> int:
+    def public_rows(self) -> NoReturn:
         """Nothing that is kept asks for it."""
         raise InvalidValue("query", "positions", "about columns")
 
@@ -141,7 +147,7 @@ def kept_answer(key: str | None, value: object) -> Answer | None:
     return Answer(key, [one for one in found if one is not None])
 
 
-def _written(array: Any) -> dict[str, Any] | None:
+def _written(array: object) -> KeptArray | None:
     if not isinstance(array, np.ndarray | np.generic):
         return None
     kind = next((name for name, dtype in _KINDS.items() if array.dtype == dtype), None)
@@ -150,7 +156,7 @@ def _written(array: Any) -> dict[str, Any] | None:
     return {"kind": kind, "shape": list(array.shape), "values": array.ravel().tolist()}
 
 
-def value_of(answer: Answer) -> Any:
+def value_of(answer: Answer) -> object:
     """The released value, bit for bit, in arrays that nobody else holds."""
     arrays = [np.array(one["values"], dtype=_KINDS[one["kind"]]).reshape(one["shape"])
               for one in answer.values]

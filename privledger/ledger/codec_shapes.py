@@ -156,8 +156,9 @@ def _key(value: object) -> None:
         raise ValueError
 
 
-def _array(value: Any) -> None:
+def _array(value: object) -> None:
     _ARRAY(value)
+    assert isinstance(value, dict)
     whole, values = value["kind"] == "int", value["values"]
     if math.prod(value["shape"]) != len(values) or any(
             type(one) is not (int if whole else float) for one in values) or (
@@ -277,13 +278,14 @@ class EntriesAreWhole:
         if kind == "aborted" and (body["touched"] or body["releases"]):
             raise ValueError("handed back, although data was touched")
         if kind in ("settled", "aborted") and body.get("answer") is not None:
-            _check_answer(kind, body, self._mode)
+            _check_answer(kind, body, body["answer"], self._mode)
 
 
-def _check_answer(kind: str, body: Mapping[str, Any], mode: str) -> None:
+def _check_answer(kind: str, body: Mapping[str, object], answer: Mapping[str, object],
+                  mode: str) -> None:
     """What is given out again was released once, in private, under a grant that did not fail."""
     if kind != "settled" or body["releases"] != 1 or body.get("failed") or mode != "private" or (
-            not body["answer"]["values"]):
+            not answer["values"]):
         raise ValueError("an answer that no single release gave")
 
 

@@ -9,7 +9,7 @@ ledger's own scaled integers (`FilterRule`); times are ISO 8601 texts, for infor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
 from attrs import Factory, fields_dict, frozen
 
@@ -60,17 +60,25 @@ class VectorNote:
     sha256: str
 
 
+class KeptArray(TypedDict):
+    """An array as JSON: `kind` is `float` or `int`, `values` are in C order."""
+
+    kind: str
+    shape: list[int]
+    values: list[float]
+
+
 @frozen
 class Answer:
     """A released value that the history keeps, so that it can be given out again.
 
     Attributes:
         asked: sha256 that tells the question, the mechanism and the version of the table.
-        values: for each array `kind` (`float` or `int`), `shape`, and `values` in C order.
+        values: one for each array.
     """
 
     asked: str
-    values: list[dict[str, Any]]
+    values: list[KeptArray]
 
 
 @frozen

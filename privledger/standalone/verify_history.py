@@ -686,24 +686,26 @@ def item(value: Any) -> Any:
     return [whole(one) for one in value]
 
 
-def kept_array(value: Any) -> Any:
+def kept_array(value: object) -> object:
     """An array of an answer: as many numbers of its kind as its shape says."""
-    if record(ARRAY)(value)["kind"] == "int":
-        wrong = [one for one in value["values"]
+    body = record(ARRAY)(value)
+    if body["kind"] == "int":
+        wrong = [one for one in body["values"]
                  if type(one) is not int or not -2**63 <= one < 2**63]
     else:
-        wrong = [one for one in value["values"] if type(one) is not float]
+        wrong = [one for one in body["values"] if type(one) is not float]
     count = 1
-    for one in value["shape"]:
+    for one in body["shape"]:
         count *= one
-    if wrong or count != len(value["values"]):
+    if wrong or count != len(body["values"]):
         raise Bad("not the array that its shape and kind say")
     return value
 
 
-def kept_answer(value: Any) -> Any:
+def kept_answer(value: object) -> object:
     """A released value that is kept."""
-    if not KEY.fullmatch(text(record(ANSWER)(value)["asked"])) or not value["values"]:
+    body = record(ANSWER)(value)
+    if not KEY.fullmatch(text(body["asked"])) or not body["values"]:
         raise Bad("not an answer")
     return value
 
