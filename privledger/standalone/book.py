@@ -211,7 +211,10 @@ class Book:
             raise Bad("charged before the filter was fixed")
         plan = None if body["plan"] is None else self.table.node(body["plan"])
         if self.policy is not None:
-            self.policy.planned(plan)
+            try:
+                self.policy.planned(plan)
+            except NoPrice as what:
+                self.note(f"max_alone_epsilon not compared: {what}")
         self.add(body["units"], body["delta_units"], grant)
         if self.units > self.cap or self.delta_units > self.delta_cap:
             self.fault("the total is over the cap from here on")

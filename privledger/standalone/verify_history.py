@@ -1874,23 +1874,42 @@ def alone(node: Node, honest: int = 1) -> Node:
     return Node(node.name, fields, tuple([alone(one, honest) for one in node.inside]))
 
 
-def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promise) -> list[str]:
-    """Who took part in a plan, and both of its prices; nothing if it ran in no federation."""
+def federations(plan: Node) -> list[Node]:
+    """Every `Federated` of a plan, each once."""
     if "Federated" not in plan.kinds:
         return []
-    relation, kind, order, budget = promise
     found, waiting = dict.fromkeys([plan]), [plan]
     while waiting:
         more = [one for one in waiting.pop().inside if one not in found]
         found.update(dict.fromkeys(more))
         waiting += more
-    federations = [one for one in found if one.name == "Federated"]
+    return [one for one in found if one.name == "Federated"]
+
+
+def alone_at_least(plan: Node, relation: str, delta: float) -> float:
+    """Epsilon that a plan costs at least at `delta` if every other party gives its noise away.
+
+    Raises:
+        Bad: it has no price. NoPrice: none in this reader.
+    """
+    own = alone(plan)
+    found = due_with_delta(own, relation, price(own, relation), delta)
+    if not found.units:
+        raise NoPrice(found.about)
+    return float(found.units / UNIT) * (1 - max(found.near, 1e-9))
+
+
+def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promise) -> list[str]:
+    """Who took part in a plan, and both of its prices; nothing if it ran in no federation."""
+    if "Federated" not in plan.kinds:
+        return []
+    relation, kind, order, budget = promise
     lines = [f"federated: {one['parties']} parties ({one['colluding']} may collude, "
              f"{one['least_honest']} honest at least), noise {one['noise']}, seen by "
-             f"{one['seen_by']}" for one in federations]
+             f"{one['seen_by']}" for one in federations(plan)]
     try:
         own = units
-        if any(one["noise"] == "shared" for one in federations):
+        if any(one["noise"] == "shared" for one in federations(plan)):
             own = max(own, math.ceil(due(alone(plan), relation, kind, order, budget, delta,
                                          delta_units != 0).units))
         prices = [shown(epsilon_of(kind, Fraction(one, UNIT), order, budget[1]))
@@ -2080,7 +2099,8 @@ POLICY = {
     "isolation": (maybe(some(among(*ISOLATIONS))), False),
     "min_rows": (maybe(counted()), False), "require_receipt": (flag, False),
     "windows": (maybe(some(period)), False), "data": (limits, False),
-    "new_ledger": (flag, False),
+    "new_ledger": (flag, False), "max_alone_epsilon": (maybe(zero_or_more), False),
+    "least_honest": (maybe(counted()), False), "forbid_shared_noise": (flag, False),
 }
 
 
@@ -2095,6 +2115,7 @@ class Policy:
             raise Bad("a policy with a least delta above the largest")
         self.value = value
         self.rows: dict[str, Any] = {}
+        self.relation, self.delta = "", 0.0
 
     def allows(self, rule: str, found: str) -> None:
         """Refuse a word that a list of the policy does not have; no list allows all."""
@@ -2104,6 +2125,7 @@ class Policy:
 
     def creation(self, body: Any) -> None:
         """Hold the first entry against the policy: relation, delta, mode."""
+        self.relation, self.delta = body["relation"], float(body["budget"]["delta"])
         relation = self.value.get("relation")
         right = relation if type(relation) is list else [relation]
         delta = body["budget"]["delta"]
@@ -2127,6 +2149,16 @@ class Policy:
             self.allows("mechanisms", kind)
             if kind.startswith("Asserted") and not self.value.get("allow_asserted"):
                 raise Bad(f"against the ledger's policy, allow_asserted: {kind}")
+
+        for one in federations(plan):
+            least = self.value.get("least_honest")
+            if one["noise"] == "shared" and (self.value.get("forbid_shared_noise") or (
+                    least is not None and one["least_honest"] < least)):
+                raise Bad("against the ledger's policy, forbid_shared_noise or least_honest")
+        most = self.value.get("max_alone_epsilon")
+        if most is not None and federations(plan) and not (
+                alone_at_least(plan, self.relation, self.delta) <= most):
+            raise Bad("against the ledger's policy, max_alone_epsilon")
 
     def granted(self, body: Any) -> None:
         """Hold a grant against the policy: learner, isolation, rows of the table."""
@@ -2743,7 +2775,10 @@ class Book:
             raise Bad("charged before the filter was fixed")
         plan = None if body["plan"] is None else self.table.node(body["plan"])
         if self.policy is not None:
-            self.policy.planned(plan)
+            try:
+                self.policy.planned(plan)
+            except NoPrice as what:
+                self.note(f"max_alone_epsilon not compared: {what}")
         self.add(body["units"], body["delta_units"], grant)
         if self.units > self.cap or self.delta_units > self.delta_cap:
             self.fault("the total is over the cap from here on")
