@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.pairs import Pair
 
-
 _MANY = 64  # items, beyond which
 _THIN = 4  # neighbours are put together
 

@@ -15,7 +15,7 @@ CLOSE = 1e-4
 
 
 def enclosed(node: pl.Node, delta: float, true: list[exact.Profile], relation: str) -> None:
-    """The exact delta at our epsilon is at most delta; a little below the lower bound it is more."""
+    """The exact delta at our epsilon is at most delta; just below the lower bound it is more."""
     lower, upper = bounds(node, delta, relation)
     with mp.workdps(exact.DIGITS):
         assert max(profile(mp.mpf(upper)) for profile in true) <= delta
