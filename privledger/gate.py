@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from privledger.findings import Finding
+from privledger.graph import Trust
 from privledger.ledger import DataLimit, Origins, Policy, origin_findings
 from privledger.ledger.view_charges import TableSpend
 from privledger.ledger.view_figures import CHOSEN, Figure
@@ -30,6 +31,9 @@ RULES = {
     "mechanism-not-allowed": "A mechanism that is not on the list.",
     "isolation-not-allowed": "A learner was kept from the rows in a way that is not on the list.",
     "window-not-allowed": "A period was opened that is not on the list.",
+    "shared-noise": "Parties of a federation share noise.",
+    "too-few-honest": "Parties that share noise need fewer honest ones than are asked for.",
+    "over-alone-epsilon": "More epsilon than is allowed if all others give their noise away.",
     "too-few-rows": "A table that declares fewer rows than are asked for, or none.",
     "receipt-missing": "The policy asks for a receipt or a head to compare with.",
     "receipt-is-in-history": "A tail was cut, an old copy came back, or it is another ledger.",
@@ -59,6 +63,8 @@ class Facts:
         budget_delta: the delta that is promised.
         data: what single tables lose, and how many rows they declare.
         unit: whom the promise is about.
+        trusts: what plans of federations ask to believe.
+        alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
     """
 
     epsilon: float
@@ -74,6 +80,8 @@ class Facts:
     budget_delta: float = 0.0
     data: tuple[TableSpend, ...] = ()
     unit: str = "row"
+    trusts: tuple[Trust, ...] = ()
+    alone: float = 0.0
 
 
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
@@ -99,7 +107,7 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     origins = Origins(
         facts.relation, facts.learners, facts.mechanisms, facts.asserted, facts.simulated,
         facts.isolation, tuple((spend.name, spend.rows) for spend in facts.data),
-        facts.windows, facts.budget_delta)
+        facts.windows, facts.budget_delta, facts.trusts, facts.alone)
     return (*found, *origin_findings(origins, policy))
 
 

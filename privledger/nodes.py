@@ -3,6 +3,7 @@
 from privledger.graph import (
     AsReplaceOne,
     Explanation,
+    Federated,
     FixedSizeSample,
     Group,
     LabelOnly,
@@ -10,6 +11,7 @@ from privledger.graph import (
     PostProcess,
     Public,
     Tuning,
+    alone,
     from_dp_event,
     from_json,
     graphml,
@@ -23,6 +25,7 @@ from privledger.graph import (
 __all__ = [
     "AsReplaceOne",
     "Explanation",
+    "Federated",
     "FixedSizeSample",
     "Group",
     "LabelOnly",
@@ -30,6 +33,7 @@ __all__ = [
     "PostProcess",
     "Public",
     "Tuning",
+    "alone",
     "from_dp_event",
     "from_json",
     "graphml",

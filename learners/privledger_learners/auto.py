@@ -88,6 +88,10 @@ def choose(facts: PublicFacts) -> Choice:
 class _Predicts(Protocol):
     """A fitted learner; classifiers have shares."""
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much the answer hangs on each feature, shape (features,)."""
+
     def predict(self, X: object) -> np.ndarray:
         """Labels or numbers of every row, shape (n,)."""
 
@@ -176,6 +180,11 @@ class _Auto(PrivateLearner):
         made.__dict__.update({name: value for name, value in vars(self).items()
                            if name.endswith("_") or name in self.model_attributes})
         return cast(_Predicts, made)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Of the chosen learner, shape (features,). Post-processing: costs nothing."""
+        return self._fitted().feature_importances_
 
     def predict(self, X: object) -> np.ndarray:
         """What the chosen learner predicts, shape (n,). Post-processing: costs nothing."""

@@ -65,6 +65,27 @@ def check_depth(depth: object, deepest: int = 14, name: str = "depth") -> None:
         check_count(name, depth, 1, deepest)
 
 
+def no_weights(learner: object, named: Mapping[str, object]) -> None:
+    """Raise for what `fit` was given beside the table; weights, above all, get a reason.
+
+    Weights are as private as the rows that have them. A weight of w lets its record move a sum w
+    times as far, so noise that is made for one record does not hide it; and a bound on weights
+    that is read off the weights is a question that nobody paid for.
+
+    Raises:
+        InvalidValue: weights. TypeError: any other name.
+    """
+    for name, value in named.items():
+        if name != "sample_weight":
+            raise TypeError(f"{type(learner).__name__}.fit() got an unexpected keyword argument "
+                            f"{name!r}")
+        if value is not None:
+            raise pl.InvalidValue(
+                "sample_weight", "weights", "left out: noise is made for what one record of weight "
+                "1 can move, and weights are private, too. A public rule may leave rows out, or "
+                "split the table into parts that are learned from apart; nothing was read")
+
+
 class NoiseFloorWarning(UserWarning):
     """Too few records for this epsilon: the prior, or the mean, is predicted for every row."""
 
@@ -173,17 +194,20 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, **named: object) -> Self:
         """Train under a grant.
 
         Args:
             X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table.
+            named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
             BudgetExceeded: the ledger refused; nothing was read.
+            InvalidValue: weights.
         """
+        no_weights(self, named)
         data, schema = guard(self, X, y)
         self._train_on(data, schema)
         self._note_classes(schema)

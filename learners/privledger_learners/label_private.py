@@ -22,6 +22,7 @@ from privledger_learners.estimator import (
     check_count,
     check_number,
     needs_classes,
+    no_weights,
 )
 from privledger_learners.guarding import (
     among_labelled,
@@ -222,7 +223,8 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
         """What is charged, as no paper claims this learner. Never charged itself."""
         return self._recipe(self._known(schema)).claimed()
 
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None,
+            **named: object) -> Self:
         """Train under a grant.
 
         Args:
@@ -230,10 +232,12 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
                 a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table; None or NaN marks a row without a label.
             X_unlabelled: more rows, without labels. They ask nothing, and teach nothing here.
+            named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
             BudgetExceeded: the ledger refused; nothing was read.
         """
+        no_weights(self, named)
         self._check()
         if X_unlabelled is not None:
             X, y = with_unlabelled(X, y, X_unlabelled, self._known(self.schema))

@@ -25,6 +25,7 @@ from privledger_learners.estimator import (
     check_depth,
     check_number,
     needs_classes,
+    no_weights,
 )
 from privledger_learners.guarding import with_unlabelled
 from privledger_learners.trees.forest import TreeClassifier
@@ -130,7 +131,8 @@ class PrivateEnsembleClassifier(TreeClassifier):
         """Whether tables given to `fit` may lack labels."""
         return self.setting != "spe"
 
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None,
+            **named: object) -> Self:
         """Train under a grant.
 
         Args:
@@ -138,10 +140,12 @@ class PrivateEnsembleClassifier(TreeClassifier):
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table; None or NaN marks a row without a label.
             X_unlabelled: more rows, without labels; not for setting `spe`.
+            named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
             BudgetExceeded: the ledger refused; nothing was read.
         """
+        no_weights(self, named)
         self._check()
         if X_unlabelled is not None:
             if not self.unlabelled:

@@ -20,7 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.accounted import Accounted
-from privledger_learners.estimator import Relation, check_choice, check_count, check_number
+from privledger_learners.estimator import (
+    Relation,
+    check_choice,
+    check_count,
+    check_number,
+    no_weights,
+)
 from privledger_learners.guarding import forget_guarded, guard
 
 SCORINGS = {"classification": ("accuracy",),
@@ -231,18 +237,20 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
                          pl.epsilon(search.node, self.delta, self.relation), float(self.delta),
                          "a random number of trials, scored with noise"))
 
-    def fit(self, X: Any, y: Any = None) -> PrivateSearchCV:
+    def fit(self, X: Any, y: Any = None, **named: object) -> PrivateSearchCV:
         """Search under one grant.
 
         Args:
             X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table.
+            named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
             BudgetExceeded: the ledger refused; nothing was read.
             PolicyViolation: the ledger's policy forbids asserted questions; scores are such.
         """
+        no_weights(self, named)
         data, schema = guard(self, X, y)
         search = self._search(schema)
         name = getattr(getattr(self.estimator, "info", None), "name", "")

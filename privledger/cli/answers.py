@@ -106,10 +106,16 @@ def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
     compared = [] if result.compared is None else [("compared", result.compared.text)]
     if facts is None:
         return compared
+    most = policy.max_alone_epsilon
+    limit = "any" if most is None else exact(most)
     rows = [
         *compared,
         ("epsilon", f"{charge(facts.epsilon)} of {exact(policy.max_epsilon)} allowed"),
         ("delta", f"{charge(facts.delta)} of {exact(policy.max_delta)} allowed"),
+        *([("alone", f"epsilon {charge(facts.alone)} of the dearest plan of a federation, if every "
+                     f"other party gives its noise away; {limit} allowed")]
+          if facts.trusts else []),
+        *(("federated", one.text) for one in facts.trusts[:5]),
         ("relation", promise(facts.relation, facts.unit)),
         ("learners", ", ".join(facts.learners) or "-"),
         ("mechanisms", ", ".join(facts.mechanisms) or "-"),

@@ -11,7 +11,17 @@ from privledger.cli.opening import LedgerPlace, data_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
-from privledger.graph import Explanation, Node, children, explain, from_json, label
+from privledger.graph import (
+    Explanation,
+    Node,
+    alone,
+    certify,
+    children,
+    explain,
+    from_json,
+    label,
+    trusts,
+)
 from privledger.ledger import GrantState, ScopeState, State
 from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import UNNAMED, charges_of
@@ -103,6 +113,7 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
         about = prepared.run.unit_for(prepared.schema)
     node = node if path is None else node_at(node, path)
     found = explain(node, at if delta is None else delta, check_relation(stated))
+    words += _believed(node, found)
     told = risk or plan_risk(node, stated, about, wrong=WRONG[:1], several=False)
     value = found.as_dict() | {"node": label(node), "words": words, "vouched": _vouched(node),
                                "risk": told.as_dict()}
@@ -159,6 +170,17 @@ def _vouched(node: Node) -> list[str]:
     """What somebody's word, and no proof, stands for."""
     return [f"ASSERTED, not proved: {label(leaf)}" for leaf in dict.fromkeys(leaves(node))
             if type(leaf).__name__.startswith("Asserted")]
+
+
+def _believed(node: Node, found: Explanation) -> list[str]:
+    """Both prices of what runs in a federation."""
+    believed = trusts(node)
+    if not believed:
+        return []
+    value = certify(alone(node), found.certificate.delta, check_relation(found.relation)).epsilon
+    return [*(one.text for one in believed),
+            f"declared epsilon {charge(found.epsilon)}, alone epsilon {charge(value)} (if every "
+            "other party gives its noise away)"]
 
 
 def render(out: Console, found: Explanation, words: list[str]) -> None:

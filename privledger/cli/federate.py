@@ -11,7 +11,7 @@ import click
 from privledger.cli.opening import data_option
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.plan import run_argument
-from privledger.cli.printing import GREEN, RED, pairs, text
+from privledger.cli.printing import GREEN, RED, charge, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json
 from privledger.gate import NOT_TRUSTED, REFUSED
@@ -94,7 +94,9 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
                        f"key {found.coordinator.owner.key.hex()}"),
             *((f"owner {place + 1}", f"{card.owner.name}, key {card.owner.key.hex()}")
               for place, card in enumerate(found.cards)),
-            ("noise", "whole: each owner's promise holds whatever all others do")]))
+            ("noise", "whole: each owner's promise holds whatever all others do"),
+            ("declared", f"epsilon {charge(found.prepared.price.epsilon)}"),
+            ("alone", f"epsilon {charge(found.prepared.price.epsilon)}: trust lowers nothing")]))
         out.print(text("Compare the digest and the keys with the others before anybody joins.",
                        "bold"))
         out.print()

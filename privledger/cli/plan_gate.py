@@ -20,7 +20,9 @@ from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, REFUSED, WITHIN, Facts, Policy
+from privledger.graph import trusts
 from privledger.ledger import Budget, State, asserted_kinds, fixed_filter
+from privledger.ledger.origins import alone_epsilon
 from privledger.ledger.view_charges import TableSpend, charges_of, planned, table_spends
 from privledger.reports import leaves
 from privledger.reports.advice import what_fits
@@ -142,6 +144,8 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
         isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
         windows=earlier.windows, budget_delta=budget.delta,
         data=_tables(known, prepared),
+        trusts=(*earlier.trusts, *trusts(prepared.node)),
+        alone=max(earlier.alone, alone_epsilon([prepared.node], price.relation, budget.delta)),
     )
 
 

@@ -91,6 +91,8 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
                    f"{promise(report.relation, report.about)}"),
         ("spent", f"epsilon {charge(report.spent)}, delta {charge(report.spent_delta)} "
                   "(reservations included)"),
+        *([("alone", f"epsilon {charge(report.alone)}, if all other parties of its federations "
+                     "give their noise away")] if report.alone is not None else []),
         ("left", f"a plan of epsilon {remainder(report.left)} would still be granted "
                  "(plans add up by the filter below, not epsilon by epsilon)"),
         ("filter", f"{report.filter}: {report.theorem}"),
@@ -150,8 +152,8 @@ def _height(grant: GrantReport) -> int:
     def lines(plan: Outline) -> int:
         return 1 + sum(lines(child) for child in plan.children[:MOST_MEMBERS])
 
-    return 1 + bool(grant.note) + lines(grant.plan) + bool(grant.lines) + min(
-        len(grant.lines), MOST_LINES + 1)
+    said = bool(grant.note) + bool(grant.federated)
+    return 1 + said + lines(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
 
 
 def add_brief(root: Tree, grant: GrantReport) -> None:
@@ -159,8 +161,9 @@ def add_brief(root: Tree, grant: GrantReport) -> None:
     line = text(f"{grant.name}  {_who(grant)}  epsilon {charge(grant.epsilon)}  ")
     line.append_text(text(grant.status, _colour(grant)))
     branch = root.add(line)
-    if grant.note:
-        branch.add(text(grant.note, YELLOW))
+    for said in (grant.note, grant.federated):
+        if said:
+            branch.add(text(said, YELLOW))
     reserved = text(f"reserved: {reserved_line(grant.plan)}")
     if grant.claimed is not None:
         reserved.append_text(text("  ")).append_text(claim(grant))
@@ -189,8 +192,9 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool, whole: bool = Fals
     if grant.isolation:
         line.append_text(text(f"  {grant.isolation}", "dim"))
     branch = root.add(line)
-    if grant.note:
-        branch.add(text(grant.note, YELLOW))
+    for said in (grant.note, grant.federated):
+        if said:
+            branch.add(text(said, YELLOW))
     if plans:
         grow(branch.add(text(f"reserved: {grant.plan.label}")), grant.plan, whole=whole)
     if grant.lines:

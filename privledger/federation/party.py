@@ -20,7 +20,7 @@ from privledger.facts.values import Json, array_in, array_out, items, table, tex
 from privledger.federation.enlisted import Run, hello, met, schema_digest
 from privledger.federation.secure_sum import Attempt, MaskedSum, PlainSum, SecureSum, Words
 from privledger.federation.statements import statement
-from privledger.graph import canonical
+from privledger.graph import Federated, canonical, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger
 from privledger.guard.vault import _vault_of
@@ -180,6 +180,7 @@ class Party:
             raise UnsupportedNode(f"a run of many owners has no {name}; nothing was read")
         if name == "request":
             self._check_request(asked)
+            asked = asked | {"plan": to_json(self._plan(asked))}
         reply = self._server.answer(asked)
         if "error" in reply:
             return reply
@@ -199,6 +200,11 @@ class Party:
                 or asked.get("scope") is not None):
             raise NotGranted("another plan than the run's; nothing was read")
         self._requested = True
+
+    def _plan(self, asked: Json) -> Federated:
+        """The run's plan as this owner's ledger has it: whole noise, and trust in nobody."""
+        parties = len(self.run.owners)
+        return Federated(from_json(asked.get("plan")), parties, parties - 1)
 
     def _in_steps(self, reply: Json) -> Json:
         """The released numbers in whole steps of their grids; nothing else of the reply."""

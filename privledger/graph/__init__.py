@@ -5,11 +5,14 @@ from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
 from privledger.graph.as_dp_events import every_dp_event, to_dp_event
 from privledger.graph.dp_events import from_dp_event
 from privledger.graph.explain import Explanation, explain, quick_answers
+from privledger.graph.federated import Trust, alone, trusts
 from privledger.graph.fold import cost_of
+from privledger.graph.fold_relations import replaced_cost
 from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Federated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -34,6 +37,7 @@ __all__ = [
     "AsReplaceOne",
     "Context",
     "Explanation",
+    "Federated",
     "FixedSizeSample",
     "Group",
     "IndividualFilter",
@@ -47,7 +51,9 @@ __all__ = [
     "Public",
     "Repeat",
     "Sequential",
+    "Trust",
     "Tuning",
+    "alone",
     "calibrate",
     "canonical",
     "certify",
@@ -65,7 +71,9 @@ __all__ = [
     "quick_answers",
     "rdp",
     "rdp_per_record",
+    "replaced_cost",
     "to_dp_event",
     "to_json",
+    "trusts",
     "view",
 ]

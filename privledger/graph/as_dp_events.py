@@ -18,6 +18,7 @@ from privledger.graph.fold import cost_of
 from privledger.graph.networkx_view import label
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Federated,
     FixedSizeSample,
     Node,
     OneOf,
@@ -281,6 +282,14 @@ def _(node: OneOf, relation: Relation, how: Saying) -> Any:
     if len(set(node.nodes)) == 1:
         return _export(node.nodes[0], relation, how)
     return _weaker(node, relation, how)
+
+
+@_export.register
+def _(node: Federated, relation: Relation, how: Saying) -> object:
+    """Whole noise is what it is on one table; of shared noise no event says the other price."""
+    if node.noise == "shared":
+        raise UnsupportedNode("no event of dp_accounting says what noise that is shared costs")
+    return _export(node.node, relation, how)
 
 
 @_export.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from attrs import frozen
@@ -40,7 +41,7 @@ _LOOSER = {
 
 
 NO_DELTA = "needs delta above 0 (and above what is asserted)"
-LONG_ONE = "not asked: a distribution of so many parts takes long"
+LONG_ONE = "not asked: it takes long for so many parts"
 
 
 @frozen
@@ -156,29 +157,28 @@ def explain(
 
 
 def quick_answers(
-    node: Node, delta: float = 0.0, relation: Relation = "add_remove"
+    cost: Cost, delta: float = 0.0, left_out: Collection[str] = ("pld",)
 ) -> tuple[Alternative, ...]:
-    """What every accountant but the privacy-loss distribution says, the tightest first.
+    """What accountants say that are not left out, the tightest first.
 
     For histories of so many parts that a distribution of all of them would take long.
 
     Args:
-        delta: failure probability in [0, 1). relation: as for `explain`.
+        delta: failure probability in [0, 1). left_out: those that would take too long.
 
     Raises:
-        InvalidValue, UnsupportedNode: as `explain`.
+        InvalidValue: no probability.
 
     >>> from privledger.mechanisms import Gaussian
-    >>> [one.accountant for one in quick_answers(Gaussian(1.0), 1e-5)]
+    >>> [one.accountant for one in quick_answers(cost_of(Gaussian(1.0)), 1e-5)]
     ['gdp', 'zcdp', 'rdp', 'pure', 'pld']
     """
     chance = probability("delta", delta, zero=True)
-    cost = cost_of(node, check_relation(relation))
     found = []
     for name in _LONG:
         try:
-            value = epsilon_at(cost, chance, name).epsilon if name != "pld" else None
-            found.append(Alternative(name, value, _LOOSER[name] if name != "pld" else LONG_ONE))
+            found.append(Alternative(name, None, LONG_ONE) if name in left_out else
+                         Alternative(name, epsilon_at(cost, chance, name).epsilon, _LOOSER[name]))
         except UnsupportedNode as error:
             found.append(Alternative(name, None, _reason(cost, name, str(error))))
         except InvalidValue:

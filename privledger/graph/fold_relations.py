@@ -50,9 +50,17 @@ def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
     """One removal and one addition: two steps [docs/proofs/relations.md]."""
     if relation != "replace_one":
         raise RelationMismatch("AsReplaceOne is priced under replace_one: that is its purpose")
-    inner = cost_of(node.node, "add_remove", orders)
+    return replaced_cost(node.node, cost_of(node.node, "add_remove", orders), orders)
+
+
+def replaced_cost(node: Node, inner: Cost, orders: Orders) -> Cost:
+    """Of `AsReplaceOne(node)`, where `inner` is what `node` costs under add_remove.
+
+    Raises:
+        UnsupportedNode: no proof at hand for this node.
+    """
     losses = None if inner.losses is None else replaced(inner.losses)
-    return _several(node.node, inner, 2, "add_remove", "replace_one", orders,
+    return _several(node, inner, 2, "add_remove", "replace_one", orders,
                     "a change of relation", losses)
 
 

@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from privledger.errors import NotGranted
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Federated,
     Group,
     IndividualFilter,
     LabelOnly,
@@ -70,7 +71,7 @@ def flatten(node: Node | None, times: int, counts: dict[Unit, int]) -> None:
             flatten(child, times, counts)
     elif isinstance(node, Repeat):
         flatten(node.node, times * node.count, counts)
-    elif isinstance(node, Group | AsReplaceOne | LabelOnly):
+    elif isinstance(node, Group | AsReplaceOne | LabelOnly | Federated):
         flatten(node.node, times, counts)
     else:
         counts[node] = counts.get(node, 0) + times

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from privledger.errors import InvalidMechanism, UnsupportedNode
+from privledger.errors import InvalidMechanism
 from privledger.graph.nesting import Nested, check_nested
 from privledger.mechanisms import (
     Asserted,
@@ -38,6 +38,8 @@ from privledger.rounding import (
 )
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
+MOST_PARTIES = 1000
+SEERS = ("coordinator", "parties", "anybody")
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
 
 
@@ -275,6 +277,34 @@ class Tuning(Nested):
 
 
 @frozen(cache_hash=True)
+class Federated(Nested):
+    """`node` runs in a federation: several parties answer, and only the sum of their answers is
+    seen (docs/proofs/federated.md).
+
+    It has two prices. *Declared*: if no more than `colluding` of the other parties give away
+    their noise. *Alone*: if all of them do. See `privledger.nodes.alone`.
+
+    Attributes:
+        parties: how many answer. colluding: how many may give away their own noise, this one not
+            among them. least_honest: with fewer that do not, nothing is answered.
+        seen_by: who sees the sum.
+        noise: `local`: each party adds the whole noise of `node`, and both prices are its own.
+            `shared`: each adds a share, so that `parties - colluding` shares make it whole.
+    """
+
+    node: Node
+    parties: int = field(converter=plain_int)
+    colluding: int = field(converter=plain_int)
+    least_honest: int = field(default=1, converter=plain_int)
+    seen_by: Literal["coordinator", "parties", "anybody"] = "coordinator"
+    noise: Literal["local", "shared"] = "local"
+
+    def __attrs_post_init__(self) -> None:
+        check_node("Federated node", self.node)
+        check_federated(self)
+
+
+@frozen(cache_hash=True)
 class PostProcess:
     """A function of released and public values only. Costs nothing."""
 
@@ -318,6 +348,7 @@ Node: TypeAlias = (
     | AsReplaceOne
     | LabelOnly
     | Tuning
+    | Federated
     | PostProcess
     | Public
 )
@@ -329,7 +360,7 @@ LEAF_TYPES = (
 )
 COMPOSITE_TYPES = (
     Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, IndividualFilter, Group,
-    AsReplaceOne, LabelOnly, Tuning,
+    AsReplaceOne, LabelOnly, Tuning, Federated,
 )
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
@@ -339,7 +370,7 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
     if isinstance(node, Repeat | PoissonSample | FixedSizeSample | Group | AsReplaceOne
-                  | LabelOnly | Tuning):
+                  | LabelOnly | Tuning | Federated):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
         return (node.node,)
@@ -363,19 +394,15 @@ def holds(node: Node, kind: type) -> bool:
     return any(isinstance(one, kind) for one in below(node))
 
 
-def runs_elsewhere(plan: Node) -> bool:
-    """Whether somebody vouches for a part of `plan`: it runs where no guard sees what it reads."""
-    return holds(plan, Asserted) or holds(plan, AssertedZCDP)
-
-
-def check_filtered(plan: Node) -> None:
-    """Refuse a filter around what runs elsewhere: its records would never be told to stop.
-
-    Raises:
-        UnsupportedNode: nothing was read.
-    """
-    for one in below(plan):
-        if isinstance(one, IndividualFilter) and one.node is not None and runs_elsewhere(one.node):
-            raise UnsupportedNode("an individual filter stops no record in what runs elsewhere "
-                                  "(Asserted, AssertedZCDP): reserve that without a filter; "
-                                  "nothing was read")
+def check_federated(plan: Federated) -> None:
+    """What its fields ask of each other; shared noise is Gaussian, as only that adds up."""
+    parties = count("Federated parties", plan.parties, least=1, most=MOST_PARTIES)
+    colluding = count("Federated colluding", plan.colluding, least=0, most=parties - 1)
+    count("Federated least_honest", plan.least_honest, least=1, most=parties - colluding)
+    if plan.seen_by not in SEERS or plan.noise not in ("local", "shared"):
+        raise InvalidMechanism("Federated", f"{plan.seen_by}, {plan.noise}",
+                               f"one of {', '.join(SEERS)}; local or shared")
+    spends = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
+    if plan.noise == "shared" and not all(isinstance(one, spends) for one in below(plan.node)):
+        raise InvalidMechanism("Federated node", type(plan.node).__name__,
+                               "made of Gaussian noise only, where noise is shared")

@@ -18,6 +18,7 @@ from privledger.graph.fold import cost_of, fold
 from privledger.graph.meter import Unit, flatten, inside, opens_alike
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Federated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -99,7 +100,8 @@ def _together(members: list[Node], relation: Relation, orders: Orders) -> Cost:
     if len(members) == 1:
         return cost_of(members[0], relation, orders)
     held = [_units(member) for member in members]
-    if any(holds(member, kind) for member in members for kind in (Group, AsReplaceOne)):
+    if any(holds(member, kind) for member in members for kind in (
+            Group, AsReplaceOne, Federated)):
         _refuse()  # their price is not that of their units
     late = _late(held)
     if any(holds(unit, kind) for unit in late for kind in _BENT):

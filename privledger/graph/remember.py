@@ -24,6 +24,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _CHARGING: ContextVar[bool] = ContextVar("charging", default=False)
 _OWN: ContextVar[bool] = ContextVar("own", default=False)
+_NAMES = {kind: tuple((str(one.name), str(one.alias)) for one in fields(kind))
+          for kind in NODE_TYPES}
 _PLAIN = (float, int, str, bool, type(None))
 
 
@@ -71,8 +73,8 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
         raise InvalidPlan("node", kind.__name__, "made of nodes and plain values")
     if id(value) not in known:
         given = {}
-        for one in fields(kind):
-            inside = getattr(value, one.name)
+        for name, alias in _NAMES[kind]:
+            inside = getattr(value, name)
             if type(inside) is tuple:
                 items = []
                 for item in inside:
@@ -80,7 +82,7 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
                 inside = tuple(items)
             else:
                 inside = _copied(inside, known)
-            given[one.alias] = inside
+            given[alias] = inside
         known[id(value)] = kind(**given)
     return known[id(value)]
 

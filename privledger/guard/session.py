@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node
 from privledger.graph.meter import filter_caps
-from privledger.graph.nodes import runs_elsewhere
+from privledger.graph.vouched import runs_elsewhere
 from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside

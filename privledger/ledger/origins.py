@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
 
-from privledger.accounting import promise
+from privledger.accounting import check_relation, promise
+from privledger.errors import PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import Node, children
+from privledger.graph import Node, Trust, alone, certify, children, trusts
 from privledger.graph.nodes import below
 from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.policy import MECHANISMS, Policy
 from privledger.ledger.state import State
-from privledger.rounding import exact
+from privledger.rounding import exact, upward
 
 
 @frozen
@@ -31,6 +33,8 @@ class Origins:
         rows: table -> its declared number of rows, or None where none was declared.
         windows: periods that were opened.
         budget_delta: the delta that is promised.
+        trusts: what plans of federations ask to believe.
+        alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
     """
 
     relation: str | None = None
@@ -42,6 +46,8 @@ class Origins:
     rows: tuple[tuple[str, int | None], ...] = ()
     windows: tuple[str, ...] = ()
     budget_delta: float = 0.0
+    trusts: tuple[Trust, ...] = ()
+    alone: float = 0.0
 
 
 def mechanism_kinds(node: Node) -> tuple[str, ...]:
@@ -98,6 +104,7 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
             if allowed is not None and name not in allowed:
                 yield Finding(rule, -1, f"{name or '(unnamed)'} is not among "
                                         f"{', '.join(allowed) or 'none'}")
+    yield from federated_findings(facts, policy)
     for table, rows in facts.rows:
         if policy.min_rows is not None and not (rows is not None and rows >= policy.min_rows):
             declared = "declares no number of rows" if rows is None else f"declares {rows} rows"
@@ -107,11 +114,42 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
                           "replace_one `public_rows`")
 
 
+def federated_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
+    """The rules about federations that do not hold."""
+    shared = [one for one in facts.trusts if one.noise == "shared"]
+    if shared and policy.forbid_shared_noise:
+        yield Finding("shared-noise", -1, f"{shared[0].text}; whole noise of each party would fit")
+    for one in shared:
+        if policy.least_honest is not None and one.least_honest < policy.least_honest:
+            yield Finding("too-few-honest", -1, f"{one.text}; the policy asks for "
+                                                f"{policy.least_honest} honest")
+    most = policy.max_alone_epsilon
+    if facts.trusts and most is not None and not facts.alone <= most:
+        yield Finding("over-alone-epsilon", -1,
+                      f"epsilon {upward(facts.alone)} if every other party gives its noise away is "
+                      f"over the policy's {exact(most)}; whole noise, or more of it, would fit")
+
+
+def alone_epsilon(plans: Iterable[Node], relation: str, delta: float) -> float:
+    """The dearest plan of a federation, alone, at the ledger's delta; infinite without a price."""
+    dearest = 0.0
+    for plan in plans:
+        if trusts(plan):
+            try:
+                found = certify(alone(plan), delta, check_relation(relation)).epsilon
+            except (PrivledgerError, ArithmeticError, ValueError):
+                found = math.inf
+            dearest = max(dearest, found)
+    return dearest
+
+
 def request_origins(state: State, asked: Granted | ScopeOpened, plan: Node,
                     rows: int | None) -> Origins:
     """What one request brings: the grant or scope, its plan, its table's declared rows."""
     kinds, grant = mechanism_kinds(plan), asked if isinstance(asked, Granted) else None
+    delta = 0.0 if state.budget is None else state.budget.delta
     return Origins(
+        trusts=trusts(plan), alone=alone_epsilon([plan], state.relation, delta),
         relation=state.relation, mechanisms=kinds, simulated=state.mode != "private",
         learners=() if grant is None else (grant.learner,),
         asserted=tuple(f"{kind} in the plan" for kind in asserted_kinds(kinds)),

@@ -14,7 +14,13 @@ from attrs import asdict, field, fields, frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan
-from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
+from privledger.graph.nodes import (
+    LEAF_TYPES,
+    MOST_PARTIES,
+    IndividualFilter,
+    PostProcess,
+    Public,
+)
 from privledger.ledger.caps import window_name
 from privledger.reading import load_toml
 from privledger.rounding import MOST_COUNT, count, non_negative, positive, probability
@@ -23,6 +29,8 @@ MECHANISMS = tuple(
     kind.__name__ for kind in (*LEAF_TYPES, IndividualFilter)
     if kind not in (PostProcess, Public)
 )
+LATER = ("max_alone_epsilon", "least_honest", "forbid_shared_noise")
+"""Rules that older readers do not know: only written where they say something."""
 ISOLATIONS = ("guarded", "brokered", "foreign")
 
 
@@ -61,6 +69,10 @@ class Policy:
         new_ledger: `check` of a run file takes a ledger that is not there for a new one. It says
             nothing about requests, so no ledger keeps it.
         data: limits of single tables.
+        max_alone_epsilon: the most that a plan of a federation may cost at the ledger's delta if
+            every other party gives its noise away; None allows any.
+        least_honest: where parties share noise, `Federated.least_honest` is at least this.
+        forbid_shared_noise: each party of a federation adds the whole noise.
     """
 
     max_epsilon: float
@@ -77,6 +89,9 @@ class Policy:
     windows: tuple[str, ...] | None = None
     new_ledger: bool = False
     data: tuple[DataLimit, ...] = field(default=())
+    max_alone_epsilon: float | None = None
+    least_honest: int | None = None
+    forbid_shared_noise: bool = False
 
     def __attrs_post_init__(self) -> None:
         non_negative("policy max_epsilon", self.max_epsilon)
@@ -86,13 +101,18 @@ class Policy:
             raise InvalidPlan("policy min_delta", self.min_delta, "at most max_delta")
         for relation in self.relations or ():
             check_relation(relation)
-        for name in ("allow_simulation", "allow_asserted", "require_receipt", "new_ledger"):
+        for name in ("allow_simulation", "allow_asserted", "require_receipt", "new_ledger",
+                     "forbid_shared_noise"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidPlan(f"policy {name}", getattr(self, name), "true or false")
         _among("mechanisms", self.mechanisms, MECHANISMS)
         _among("isolation", self.isolation, ISOLATIONS)
         if self.min_rows is not None:
             count("policy min_rows", self.min_rows, most=MOST_COUNT)
+        if self.max_alone_epsilon is not None:
+            non_negative("policy max_alone_epsilon", self.max_alone_epsilon)
+        if self.least_honest is not None:
+            count("policy least_honest", self.least_honest, most=MOST_PARTIES)
         for window in self.windows or ():
             window_name(window)
 
@@ -147,7 +167,8 @@ class Policy:
     def as_dict(self) -> dict[str, Any]:
         """JSON values, as a ledger keeps them; `from_dict` of `{"policy": ...}` reads them back."""
         value = {name: list(item) if isinstance(item, tuple) else item
-                 for name, item in asdict(self, recurse=False).items() if name != "new_ledger"}
+                 for name, item in asdict(self, recurse=False).items() if name != "new_ledger"
+                 and (name not in LATER or (item is not None and item is not False))}
         value["data"] = {limit.name: {"max_epsilon": limit.max_epsilon,
                                       "max_delta": limit.max_delta} for limit in self.data}
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from privledger.findings import Finding
+from privledger.graph import trusts
 from privledger.ledger.codec_lines import Line, LineOf
 from privledger.ledger.events import (
     Corrected,
@@ -16,10 +17,17 @@ from privledger.ledger.events import (
     ScopeOpened,
     WindowOpened,
 )
-from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, recorded_kinds
+from privledger.ledger.origins import (
+    Origins,
+    alone_epsilon,
+    asserted_kinds,
+    origin_findings,
+    recorded_kinds,
+)
 from privledger.ledger.policy import Policy
 from privledger.ledger.rules import Findings, Rule
 from privledger.ledger.state import State
+from privledger.ledger.view_plans import plan_or_none
 
 
 class PolicyIsKept(Rule):
@@ -34,6 +42,7 @@ class PolicyIsKept(Rule):
     def __init__(self) -> None:
         self._policy: Policy | None = None
         self._rows: dict[str, int | None] = {}
+        self._promise = "", 0.0  # relation and delta
         self._kept: set[tuple[int, int | None]] = set()  # forms of grants that keep to it
 
     def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
@@ -41,6 +50,7 @@ class PolicyIsKept(Rule):
         if line.position or line.event.policy is None:
             return ()
         self._policy = line.event.policy
+        self._promise = line.event.relation, line.event.budget.delta
         return self._look(line)
 
     def on_protected(self, line: LineOf[Protected], state: State | None) -> Findings:
@@ -69,12 +79,13 @@ class PolicyIsKept(Rule):
 
     def _look(self, line: Line) -> Findings:
         assert self._policy is not None
-        origins = _origins_of(line.event, self._rows)
+        origins = _origins_of(line.event, self._rows, *self._promise)
         for found in origin_findings(origins, self._policy):
             yield Finding(self.name, line.position, f"{found.rule}: {found.message}")
 
 
-def _origins_of(event: Event, rows: dict[str, int | None]) -> Origins:
+def _origins_of(event: Event, rows: dict[str, int | None], relation: str,
+                delta: float) -> Origins:
     """What one entry brings that a policy can forbid; the creation answers for the ledger."""
     if isinstance(event, Created):
         return Origins(relation=event.relation, simulated=event.mode != "private",
@@ -86,7 +97,10 @@ def _origins_of(event: Event, rows: dict[str, int | None]) -> Origins:
             text for text in event.questions if text.startswith("asserted:")))
     assert isinstance(event, Granted | ScopeOpened | Corrected)
     kinds = () if event.plan is None else tuple(recorded_kinds(event.plan))
-    found = Origins(mechanisms=kinds, asserted=tuple(asserted_kinds(kinds)))
+    plans = [] if event.plan is None else [plan_or_none(event.plan)]
+    found = Origins(mechanisms=kinds, asserted=tuple(asserted_kinds(kinds)),
+                    trusts=tuple(one for plan in plans for one in trusts(plan)),
+                    alone=alone_epsilon(plans, relation, delta))
     return found if not isinstance(event, Granted) else evolve(
         found, learners=(event.learner,), isolation=(event.isolation,),
         rows=((event.data, rows.get(event.data)),))

@@ -38,6 +38,7 @@ from privledger.ledger.view_compared import Comparison, comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import ReleaseLine, lines_of
+from privledger.ledger.view_trust import Federated, alone_of, federated_of
 
 NOT_PRIVATE = "NOT PRIVATE"
 E = TypeVar("E", Refused, Released)
@@ -163,6 +164,18 @@ class View:
     def vouched(self, one: Charge) -> bool:
         """Whether a grant's plan, or an answer under it, rests on somebody's word."""
         return bool(one.asserted) or any(line.vouched for line in self.releases.get(one.name, ()))
+
+    @property
+    def alone(self) -> Amount:
+        """As `total`, if every other party of every federation gives its noise away."""
+        return alone_of(self.charges, self.relation, self.rule)
+
+    @property
+    def federated(self) -> tuple[Federated, ...]:
+        """Grants and scopes that ran in a federation, each with both of its prices."""
+        found = [federated_of(one, self.relation) for one in self.charges
+                 if not one.handed_back]
+        return tuple(one for one in found if one is not None)
 
     def by(self, aspect: str) -> dict[str, Part]:
         """Charges added up by `table`, `learner`, `mechanism`, `team`, `window` or `grant`.

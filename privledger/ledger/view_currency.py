@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
 from privledger.graph import (
+    Federated,
     IndividualFilter,
     Node,
     OneOf,
@@ -114,7 +115,7 @@ def _is_convex(plan: Node) -> bool:
     if isinstance(plan, IndividualFilter):
         return True
     held = any(_holds_filter(child) for child in children(plan))
-    return not held or (isinstance(plan, Sequential | Repeat | Parallel | OneOf)
+    return not held or (isinstance(plan, Sequential | Repeat | Parallel | OneOf | Federated)
                         and all(_is_convex(child) for child in children(plan)))
 
 

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
-from privledger.graph import from_json, label
+from privledger.graph import label
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
     Aborted,
@@ -32,6 +32,7 @@ from privledger.ledger.origins import asserted_kinds, recorded_kinds
 from privledger.ledger.state import State
 from privledger.ledger.view_charges import UNNAMED
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
+from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import VOUCHED
 from privledger.numerals import many
 
@@ -190,12 +191,12 @@ def _(event: Enrolled, rule: FilterRule | None) -> str:
 @_words.register
 def _(event: Granted, rule: FilterRule | None) -> str:
     cost = f"in {event.scope}, " if event.scope else _cost(event.units, rule)
-    return f"{event.learner or UNNAMED} on {event.data}: {cost}{label(from_json(event.plan))}"
+    return f"{event.learner or UNNAMED} on {event.data}: {cost}{label(plan_of(event.plan))}"
 
 
 @_words.register
 def _(event: ScopeOpened, rule: FilterRule | None) -> str:
-    return f"{_cost(event.units, rule)}{label(from_json(event.plan))}"
+    return f"{_cost(event.units, rule)}{label(plan_of(event.plan))}"
 
 
 @_words.register

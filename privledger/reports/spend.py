@@ -19,6 +19,7 @@ from privledger.ledger.view_charges import Charge, TableSpend
 from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import ReleaseLine
+from privledger.ledger.view_trust import federated_of
 from privledger.reports.outline import Outline, outline
 from privledger.reports.risk import Risk, ledger_risk
 from privledger.reports.safe_text import plain
@@ -46,6 +47,8 @@ class GrantReport:
         claimed: epsilon that a paper states for the plan, by the learner's word; None where
             none was recorded.
         ratio: what was reserved over `claimed`, where both are stated at one delta; else None.
+        federated: parties, and the prices declared and alone, in words; empty if it ran in none.
+        alone: as `epsilon`, if every other party gives its noise away.
     """
 
     name: str
@@ -62,6 +65,8 @@ class GrantReport:
     isolation: str = ""
     claimed: float | None = None
     ratio: float | None = None
+    federated: str = ""
+    alone: float | None = None
 
 
 @frozen
@@ -80,6 +85,8 @@ class LedgerReport:
             `grants` are the last ones.
         unlisted: grants and scopes that are not in `grants`.
         about: whom the promise is about: `row` or `person`.
+        alone: as `spent`, if every other party of every federation gives its noise away; None
+            where nothing ran in one.
     """
 
     location: str
@@ -110,6 +117,7 @@ class LedgerReport:
     repriced: bool = True
     unlisted: int = 0
     about: str = "row"
+    alone: float | None = None
 
     @property
     def trusted(self) -> bool:
@@ -176,13 +184,15 @@ def ledger_report(store: Store, state: State,
         refused=tuple(asdict(one) for one in view.refusals), findings=tuple(findings),
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
         receipt=receipt_of(state).as_dict(), tables=view.tables, windows=view.windows,
-        policy=view.policy, about=view.about)
+        policy=view.policy, about=view.about,
+        alone=view.alone.epsilon.value if view.federated else None)
 
 
 def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
     lines = view.releases.get(one.name, ())
     event, status, note = one.event, one.status, "an individual filter, paid for once"
     isolation, claimed = "", None
+    party = federated_of(one, view.relation)
     if isinstance(event, Granted):
         isolation, claimed = event.isolation, _claimed(event)
         status, note = _status(one, event, moment)
@@ -192,7 +202,9 @@ def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
         time=str(event.time or "") if event else "", epsilon=one.amount.epsilon.value,
         releases=one.releases, plan=outline(plan_or_none(one.plan)), lines=lines,
         mechanisms=tuple(sorted({line.kind for line in lines} | set(one.mechanisms or ()))),
-        isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed))
+        isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed),
+        federated="" if party is None else party.text,
+        alone=None if party is None else party.alone.epsilon.value)
 
 
 def _claimed(event: Granted) -> float | None:

@@ -3,7 +3,8 @@
 The column `charge` adds up, exactly, to what the ledger has spent: whole numbers in its own
 currency. Grants and scopes carry it; a release carries zero: it was paid for with its grant, and
 a plan's price cannot be split between its releases. `share` is the charge over the cap of the
-filter, each rounded up, so that its sum is never below the total's.
+filter, each rounded up, so that its sum is never below the total's. `alone` stands beside
+`epsilon` where a federation ran the plan: its price if every other party gives its noise away.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from privledger.ledger.view import View, readable
 from privledger.ledger.view_charges import Charge
 from privledger.ledger.view_figures import Amount
 from privledger.ledger.view_releases import VOUCHED
+from privledger.ledger.view_trust import federated_of
 from privledger.reports.safe_text import clean
 
 COLUMNS = ("kind", "grant", "time", "learner", "data", "status", "mechanism", "question", "cells",
-           "charge", "charge_delta", "share", "epsilon", "releases", "asserted")
+           "charge", "charge_delta", "share", "epsilon", "releases", "asserted", "alone")
 DECIMALS = 12
 """Of a share."""
 # Where a semicolon separates cells, what follows one is a cell of its own.
@@ -86,7 +88,13 @@ def _charge(view: View, one: Charge) -> tuple[object, ...]:
     return ("granted" if one.kind == "grant" else one.kind, one.name,
             (event.time if event is not None else "") or "", one.learner, one.table, one.status,
             kinds, "", "", amount.units, amount.delta_units, share_text(amount),
-            amount.epsilon.value, one.releases, int(view.vouched(one)))
+            amount.epsilon.value, one.releases, int(view.vouched(one)), _alone(view, one))
+
+
+def _alone(view: View, one: Charge) -> object:
+    """Epsilon if every other party gives its noise away; empty where no federation ran it."""
+    found = federated_of(one, view.relation)
+    return "" if found is None else found.alone.epsilon.value
 
 
 def _releases(one: Charge, event: Released) -> Iterator[tuple[object, ...]]:
@@ -95,4 +103,4 @@ def _releases(one: Charge, event: Released) -> Iterator[tuple[object, ...]]:
         leaf, asked = leaves[place], str(event.questions[question])
         vouched = asked.startswith(VOUCHED) or bool(asserted_kinds([type(leaf).__name__]))
         yield ("released", one.name, "", one.learner, one.table, one.status, label(leaf), asked,
-               cells, 0, 0, f"0.{0:0{DECIMALS}d}", 0.0, 1, int(vouched))
+               cells, 0, 0, f"0.{0:0{DECIMALS}d}", 0.0, 1, int(vouched), "")

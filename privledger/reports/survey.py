@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from attrs import field, frozen
 
 from privledger.findings import Finding
+from privledger.graph import Federated, Node, Trust, holds, trusts
 from privledger.ledger import FilterRule, Policy, State, Store, asserted_kinds
 from privledger.ledger.auditing import audit_along
 from privledger.ledger.codec_lines import Asked, LineOf, asked
@@ -22,6 +23,7 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
+from privledger.ledger.origins import alone_epsilon
 from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
@@ -35,6 +37,7 @@ from privledger.ledger.view_charges import (
 from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_forecast import fullness
+from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import lines_of
 from privledger.reports.receipt import Past
 from privledger.reports.verdict import Verdict
@@ -54,6 +57,7 @@ class Survey:
         answers: how many releases there are. vouched: what of them rests on somebody's word.
         noise: where it came from. private: none of it was simulated.
         receipt: the head; None if there is a finding.
+        trusts, alone: what plans of federations ask to believe, and the dearest of them alone.
         full: share of the budget, and of each cap, that is gone, in units.
 
     With a finding, the numbers are those of an account that cannot be trusted, or missing.
@@ -81,6 +85,8 @@ class Survey:
     receipt: dict[str, Any] | None = field(default=None)
     unit: str = "row"
     full: tuple[tuple[str, Figure], ...] = ()
+    trusts: tuple[Trust, ...] = ()
+    alone: float = 0.0
 
     @property
     def trusted(self) -> bool:
@@ -127,7 +133,9 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         tables=table_spends(charges, state.rule, seen.rows),
         windows=state.opened, policy=state.policy,
         receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit,
-        full=fullness(state))
+        full=fullness(state),
+        trusts=tuple(dict.fromkeys(one for plan in seen.federated for one in trusts(plan))),
+        alone=alone_epsilon(seen.federated, state.relation, state.budget.delta))
 
 
 @frozen
@@ -164,6 +172,7 @@ class _Watch:
         self._likes: dict[_Like, int] = {}
         self._open: dict[str, _Alike] = {}
         self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
+        self.federated: dict[Node, None] = {}
         self.answers = self.on_word = 0
         self.with_word: set[str] = set()  # grants with an answer that rests on somebody's word
         self._known: dict[Asked, tuple[int, int]] = {}  # answers, and those on somebody's word
@@ -204,6 +213,7 @@ class _Watch:
     def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> tuple[()]:
         self.past.moved()
         event = line.event
+        self._believe(event.plan)
         self._vouch(event.scope, tuple(asserted_kinds(kinds_of(event.plan) or ())))
         return ()
 
@@ -224,6 +234,7 @@ class _Watch:
     def _granted(self, event: Granted) -> tuple[int, tuple[str, ...]]:
         """What all grants of a form have in common, and what of it is vouched for."""
         like = _like(event)
+        self._believe(event.plan)
         self.learners[event.learner] = None
         self.isolation[event.isolation] = None
         return self._likes.setdefault(like, len(self._likes)), tuple(asserted_kinds(like.kinds))
@@ -265,7 +276,14 @@ class _Watch:
 
     def on_corrected(self, line: LineOf[Corrected], state: State | None) -> tuple[()]:
         self.past.moved()
+        self._believe(line.event.plan)
         return ()
+
+    def _believe(self, plan: object) -> None:
+        """Keep a plan that ran in a federation."""
+        found = None if plan is None else plan_or_none(plan)
+        if found is not None and holds(found, Federated):
+            self.federated[found] = None
 
     def _vouch(self, name: str, kinds: tuple[str, ...]) -> None:
         if kinds:

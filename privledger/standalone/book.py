@@ -8,6 +8,7 @@ from typing import Any
 from .caps import Cap
 from .convert import SLACK, Caps
 from .efforts import Efforts
+from .federations import told
 from .meter import Meter, Step
 from .nodes import Node, Table, filter_word
 from .persons import Body, People
@@ -210,15 +211,21 @@ class Book:
             raise Bad("charged before the filter was fixed")
         plan = None if body["plan"] is None else self.table.node(body["plan"])
         if self.policy is not None:
-            self.policy.planned(plan)
+            try:
+                self.policy.planned(plan)
+            except NoPrice as what:
+                self.note(f"max_alone_epsilon not compared: {what}")
         self.add(body["units"], body["delta_units"], grant)
         if self.units > self.cap or self.delta_units > self.delta_cap:
             self.fault("the total is over the cap from here on")
         if not self.efforts.add(plan, self.filter, body["delta_units"] != 0):
             raise Bad("not priced: all plans together take too long to price")
         if plan is not None and not free:
-            self.check_price(plan, body["units"] + before[0], body["delta_units"] + before[1],
-                             float(grant["delta"]))
+            paid = body["units"] + before[0], body["delta_units"] + before[1], float(grant["delta"])
+            self.check_price(plan, *paid)
+            for line in told(plan, *paid, (self.relation, self.filter, self.order,
+                                           (self.epsilon, self.delta))):
+                self.note(line)
         return plan
 
     def check_price(self, plan: Node, units: int, delta_units: int, delta: float) -> None:

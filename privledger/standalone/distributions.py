@@ -125,7 +125,7 @@ class Unit(NamedTuple):
 def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
     """Add to `found` how often each leaf of a plan runs, `times` over."""
     node = unit.node
-    if node.name in ("Sequential", "Repeat", "Group"):
+    if node.name in ("Sequential", "Repeat", "Group", "Federated"):
         rows = unit.rows * (node["rows"] if node.name == "Group" else 1)
         for inner in node.inside:
             collect(Unit(inner, unit.relation, rows, unit.exchanged),

@@ -49,7 +49,7 @@ def units_of(node: Node, times: int, found: dict[Node, int]) -> None:
     """Leaves, and nodes that open a context: what they are in does not matter."""
     if node.name in FREE:
         return
-    if node.name in ("Sequential", "Repeat", "Group", "AsReplaceOne", "LabelOnly"):
+    if node.name in ("Sequential", "Repeat", "Group", "AsReplaceOne", "LabelOnly", "Federated"):
         for member in node.inside:
             units_of(member, times * int(node.fields.get("count", 1)), found)
     else:

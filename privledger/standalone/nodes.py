@@ -13,6 +13,7 @@ from .reading import Bad, real, whole
 REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
+MOST_PARTIES = 1000
 BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "Group", "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
@@ -146,10 +147,16 @@ NODES: dict[str, dict[str, Any]] = {
     "Group": {"rows": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
     "AsReplaceOne": {"inner": (NODE, REQUIRED)},
     "LabelOnly": {"inner": (NODE, REQUIRED)},
+    "Federated": {"inner": (NODE, REQUIRED), "parties": (counted(), REQUIRED),
+                  "colluding": (counted(0), REQUIRED), "least_honest": (counted(), 1),
+                  "seen_by": (among("coordinator", "parties", "anybody"), "coordinator"),
+                  "noise": (among("local", "shared"), "local")},
     "Tuning": {"inner": (NODE, REQUIRED),
                "distribution": (among("negative_binomial", "poisson"), "negative_binomial"),
                "shape": (number, 1.0), "success": (number, 0.0), "mean": (number, 0.0)},
 }
+SHARED = {"Sequential", "Repeat", "Parallel", "OneOf", "PoissonSample", "Gaussian",
+          "PostProcess", "Public"}
 FREE = ("PostProcess", "Public")
 COMPOSITES = [name for name, fields in NODES.items() if "inner" in fields or "nodes" in fields]
 SPENDING = [name for name in NODES if name not in FREE and (
@@ -213,10 +220,18 @@ class Table:
             else:
                 fields[field] = rule(value[field])
         check_together(name, fields)
+        if name == "Federated":
+            check_inside(fields["noise"], inside[0])
         key = (name, *fields.values(), *map(id, inside))
         if key not in self.known:
             self.known[key] = Node(name, fields, inside)
         return self.known[key]
+
+
+def check_inside(noise: str, inner: Node) -> None:
+    """Refuse shared noise that is not Gaussian."""
+    if noise == "shared" and not inner.kinds <= SHARED:
+        raise Bad("noise that is shared and not Gaussian")
 
 
 def check_together(name: str, fields: dict[str, Any]) -> None:
@@ -226,6 +241,10 @@ def check_together(name: str, fields: dict[str, Any]) -> None:
     if name == "IndividualFilter" and (
             fields["order"] != 0 if fields["kind"] == "gdp" else not fields["order"] > 1):
         raise Bad("a filter of an impossible order")
+    if name == "Federated":
+        parties, bad = fields["parties"], fields["colluding"]
+        if parties > MOST_PARTIES or bad >= parties or fields["least_honest"] > parties - bad:
+            raise Bad("a federation of an impossible number of parties")
     if name == "Tuning":
         poisson = fields["distribution"] == "poisson"
         if fields["success" if poisson else "mean"] != 0:

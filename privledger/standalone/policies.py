@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .federations import alone_at_least, federations
 from .nodes import RELATIONS, SPENDING, Node, among, chance, counted, flag, zero_or_more
 from .reading import Bad, real
 from .shapes import ISOLATIONS, labels, maybe, period, record, some, text
@@ -36,7 +37,8 @@ POLICY = {
     "isolation": (maybe(some(among(*ISOLATIONS))), False),
     "min_rows": (maybe(counted()), False), "require_receipt": (flag, False),
     "windows": (maybe(some(period)), False), "data": (limits, False),
-    "new_ledger": (flag, False),
+    "new_ledger": (flag, False), "max_alone_epsilon": (maybe(zero_or_more), False),
+    "least_honest": (maybe(counted()), False), "forbid_shared_noise": (flag, False),
 }
 
 
@@ -51,6 +53,7 @@ class Policy:
             raise Bad("a policy with a least delta above the largest")
         self.value = value
         self.rows: dict[str, Any] = {}
+        self.relation, self.delta = "", 0.0
 
     def allows(self, rule: str, found: str) -> None:
         """Refuse a word that a list of the policy does not have; no list allows all."""
@@ -60,6 +63,7 @@ class Policy:
 
     def creation(self, body: Any) -> None:
         """Hold the first entry against the policy: relation, delta, mode."""
+        self.relation, self.delta = body["relation"], float(body["budget"]["delta"])
         relation = self.value.get("relation")
         right = relation if type(relation) is list else [relation]
         delta = body["budget"]["delta"]
@@ -83,6 +87,16 @@ class Policy:
             self.allows("mechanisms", kind)
             if kind.startswith("Asserted") and not self.value.get("allow_asserted"):
                 raise Bad(f"against the ledger's policy, allow_asserted: {kind}")
+
+        for one in federations(plan):
+            least = self.value.get("least_honest")
+            if one["noise"] == "shared" and (self.value.get("forbid_shared_noise") or (
+                    least is not None and one["least_honest"] < least)):
+                raise Bad("against the ledger's policy, forbid_shared_noise or least_honest")
+        most = self.value.get("max_alone_epsilon")
+        if most is not None and federations(plan) and not (
+                alone_at_least(plan, self.relation, self.delta) <= most):
+            raise Bad("against the ledger's policy, max_alone_epsilon")
 
     def granted(self, body: Any) -> None:
         """Hold a grant against the policy: learner, isolation, rows of the table."""

@@ -17,8 +17,9 @@ from .reading import Bad, NoPrice
 from .samples import sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
+DELTA_OF_SHARES = 1e-300
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
-            "AsReplaceOne", "LabelOnly", "Public", "PostProcess"}
+            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
 UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
 
 
@@ -228,6 +229,16 @@ def label_only(node: Node, relation: str) -> Price:
     return price(node.inner, "replace_one")
 
 
+def federated(node: Node, relation: str) -> Price:
+    """A `Federated`, as declared: what is inside, and for shared noise a delta beside it."""
+    inner = price(node.inner, relation)
+    if node["noise"] == "local":
+        return inner
+    if inner.failure:
+        raise Bad("shared noise around a delta")
+    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, DELTA_OF_SHARES)
+
+
 def tuning(node: Node, relation: str) -> Price:
     """Papernot, Steinke 2022 (arXiv:2110.03620), Theorems 2 and 6, with the best second order."""
     inner = price(node.inner, relation)
@@ -263,7 +274,7 @@ def mean_runs(shape: float, success: float) -> float:
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
-         "Tuning": tuning}
+         "Federated": federated, "Tuning": tuning}
 
 
 class Due:

@@ -352,6 +352,7 @@ def text_of(value: Any) -> str:
 REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
+MOST_PARTIES = 1000
 BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "Group", "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
@@ -485,10 +486,16 @@ NODES: dict[str, dict[str, Any]] = {
     "Group": {"rows": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
     "AsReplaceOne": {"inner": (NODE, REQUIRED)},
     "LabelOnly": {"inner": (NODE, REQUIRED)},
+    "Federated": {"inner": (NODE, REQUIRED), "parties": (counted(), REQUIRED),
+                  "colluding": (counted(0), REQUIRED), "least_honest": (counted(), 1),
+                  "seen_by": (among("coordinator", "parties", "anybody"), "coordinator"),
+                  "noise": (among("local", "shared"), "local")},
     "Tuning": {"inner": (NODE, REQUIRED),
                "distribution": (among("negative_binomial", "poisson"), "negative_binomial"),
                "shape": (number, 1.0), "success": (number, 0.0), "mean": (number, 0.0)},
 }
+SHARED = {"Sequential", "Repeat", "Parallel", "OneOf", "PoissonSample", "Gaussian",
+          "PostProcess", "Public"}
 FREE = ("PostProcess", "Public")
 COMPOSITES = [name for name, fields in NODES.items() if "inner" in fields or "nodes" in fields]
 SPENDING = [name for name in NODES if name not in FREE and (
@@ -552,10 +559,18 @@ class Table:
             else:
                 fields[field] = rule(value[field])
         check_together(name, fields)
+        if name == "Federated":
+            check_inside(fields["noise"], inside[0])
         key = (name, *fields.values(), *map(id, inside))
         if key not in self.known:
             self.known[key] = Node(name, fields, inside)
         return self.known[key]
+
+
+def check_inside(noise: str, inner: Node) -> None:
+    """Refuse shared noise that is not Gaussian."""
+    if noise == "shared" and not inner.kinds <= SHARED:
+        raise Bad("noise that is shared and not Gaussian")
 
 
 def check_together(name: str, fields: dict[str, Any]) -> None:
@@ -565,6 +580,10 @@ def check_together(name: str, fields: dict[str, Any]) -> None:
     if name == "IndividualFilter" and (
             fields["order"] != 0 if fields["kind"] == "gdp" else not fields["order"] > 1):
         raise Bad("a filter of an impossible order")
+    if name == "Federated":
+        parties, bad = fields["parties"], fields["colluding"]
+        if parties > MOST_PARTIES or bad >= parties or fields["least_honest"] > parties - bad:
+            raise Bad("a federation of an impossible number of parties")
     if name == "Tuning":
         poisson = fields["distribution"] == "poisson"
         if fields["success" if poisson else "mean"] != 0:
@@ -1197,7 +1216,7 @@ class Unit(NamedTuple):
 def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
     """Add to `found` how often each leaf of a plan runs, `times` over."""
     node = unit.node
-    if node.name in ("Sequential", "Repeat", "Group"):
+    if node.name in ("Sequential", "Repeat", "Group", "Federated"):
         rows = unit.rows * (node["rows"] if node.name == "Group" else 1)
         for inner in node.inside:
             collect(Unit(inner, unit.relation, rows, unit.exchanged),
@@ -1456,8 +1475,9 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 
 MOST_STEPS = 64
+DELTA_OF_SHARES = 1e-300
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
-            "AsReplaceOne", "LabelOnly", "Public", "PostProcess"}
+            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
 UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
 
 
@@ -1667,6 +1687,16 @@ def label_only(node: Node, relation: str) -> Price:
     return price(node.inner, "replace_one")
 
 
+def federated(node: Node, relation: str) -> Price:
+    """A `Federated`, as declared: what is inside, and for shared noise a delta beside it."""
+    inner = price(node.inner, relation)
+    if node["noise"] == "local":
+        return inner
+    if inner.failure:
+        raise Bad("shared noise around a delta")
+    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, DELTA_OF_SHARES)
+
+
 def tuning(node: Node, relation: str) -> Price:
     """Papernot, Steinke 2022 (arXiv:2110.03620), Theorems 2 and 6, with the best second order."""
     inner = price(node.inner, relation)
@@ -1702,7 +1732,7 @@ def mean_runs(shape: float, success: float) -> float:
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
-         "Tuning": tuning}
+         "Federated": federated, "Tuning": tuning}
 
 
 class Due:
@@ -1826,6 +1856,75 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
 
 
 # -----------------------------------------------------------------------------------------------
+# Plans that ran in a federation: what they cost if every other party gives its noise away.
+# -----------------------------------------------------------------------------------------------
+
+
+Promise = tuple[str, str, float, tuple[float, float]]  # relation, filter, order, budget
+
+
+def alone(node: Node, honest: int = 1) -> Node:
+    """A plan without its federations: of noise that `honest` parties share, one share is left."""
+    if node.name == "Federated":
+        shared = node["noise"] == "shared"
+        return alone(node.inner, node["parties"] - node["colluding"] if shared else 1)
+    fields = node.fields
+    if honest > 1 and node.name == "Gaussian":
+        fields = fields | {"noise_multiplier": fields["noise_multiplier"] / math.sqrt(honest)}
+    return Node(node.name, fields, tuple([alone(one, honest) for one in node.inside]))
+
+
+def federations(plan: Node) -> list[Node]:
+    """Every `Federated` of a plan, each once."""
+    if "Federated" not in plan.kinds:
+        return []
+    found, waiting = dict.fromkeys([plan]), [plan]
+    while waiting:
+        more = [one for one in waiting.pop().inside if one not in found]
+        found.update(dict.fromkeys(more))
+        waiting += more
+    return [one for one in found if one.name == "Federated"]
+
+
+def alone_at_least(plan: Node, relation: str, delta: float) -> float:
+    """Epsilon that a plan costs at least at `delta` if every other party gives its noise away.
+
+    Raises:
+        Bad: it has no price. NoPrice: none in this reader.
+    """
+    own = alone(plan)
+    found = due_with_delta(own, relation, price(own, relation), delta)
+    if not found.units:
+        raise NoPrice(found.about)
+    return float(found.units / UNIT) * (1 - max(found.near, 1e-9))
+
+
+def told(plan: Node, units: int, delta_units: int, delta: float, promise: Promise) -> list[str]:
+    """Who took part in a plan, and both of its prices; nothing if it ran in no federation."""
+    if "Federated" not in plan.kinds:
+        return []
+    relation, kind, order, budget = promise
+    lines = [f"federated: {one['parties']} parties ({one['colluding']} may collude, "
+             f"{one['least_honest']} honest at least), noise {one['noise']}, seen by "
+             f"{one['seen_by']}" for one in federations(plan)]
+    try:
+        own = units
+        if any(one["noise"] == "shared" for one in federations(plan)):
+            own = max(own, math.ceil(due(alone(plan), relation, kind, order, budget, delta,
+                                         delta_units != 0).units))
+        prices = [shown(epsilon_of(kind, Fraction(one, UNIT), order, budget[1]))
+                  for one in (units, own)]
+    except (NoPrice, Bad, *MALFORMED):
+        prices = ["not recomputed"] * 2
+    return [*lines, f"federated: declared epsilon {prices[0]}, alone epsilon {prices[1]}"]
+
+
+def shown(value: float) -> str:
+    """Six digits, never below what it is."""
+    return str(Context(prec=6, rounding=ROUND_CEILING).create_decimal(value).normalize())
+
+
+# -----------------------------------------------------------------------------------------------
 # Which releases a plan still admits: every one is taken off a node of it, in its own context.
 #
 # A token of a context stands for one sample, partition or filter, at one place, for good.
@@ -1871,7 +1970,7 @@ def units_of(node: Node, times: int, found: dict[Node, int]) -> None:
     """Leaves, and nodes that open a context: what they are in does not matter."""
     if node.name in FREE:
         return
-    if node.name in ("Sequential", "Repeat", "Group", "AsReplaceOne", "LabelOnly"):
+    if node.name in ("Sequential", "Repeat", "Group", "AsReplaceOne", "LabelOnly", "Federated"):
         for member in node.inside:
             units_of(member, times * int(node.fields.get("count", 1)), found)
     else:
@@ -2000,7 +2099,8 @@ POLICY = {
     "isolation": (maybe(some(among(*ISOLATIONS))), False),
     "min_rows": (maybe(counted()), False), "require_receipt": (flag, False),
     "windows": (maybe(some(period)), False), "data": (limits, False),
-    "new_ledger": (flag, False),
+    "new_ledger": (flag, False), "max_alone_epsilon": (maybe(zero_or_more), False),
+    "least_honest": (maybe(counted()), False), "forbid_shared_noise": (flag, False),
 }
 
 
@@ -2015,6 +2115,7 @@ class Policy:
             raise Bad("a policy with a least delta above the largest")
         self.value = value
         self.rows: dict[str, Any] = {}
+        self.relation, self.delta = "", 0.0
 
     def allows(self, rule: str, found: str) -> None:
         """Refuse a word that a list of the policy does not have; no list allows all."""
@@ -2024,6 +2125,7 @@ class Policy:
 
     def creation(self, body: Any) -> None:
         """Hold the first entry against the policy: relation, delta, mode."""
+        self.relation, self.delta = body["relation"], float(body["budget"]["delta"])
         relation = self.value.get("relation")
         right = relation if type(relation) is list else [relation]
         delta = body["budget"]["delta"]
@@ -2047,6 +2149,16 @@ class Policy:
             self.allows("mechanisms", kind)
             if kind.startswith("Asserted") and not self.value.get("allow_asserted"):
                 raise Bad(f"against the ledger's policy, allow_asserted: {kind}")
+
+        for one in federations(plan):
+            least = self.value.get("least_honest")
+            if one["noise"] == "shared" and (self.value.get("forbid_shared_noise") or (
+                    least is not None and one["least_honest"] < least)):
+                raise Bad("against the ledger's policy, forbid_shared_noise or least_honest")
+        most = self.value.get("max_alone_epsilon")
+        if most is not None and federations(plan) and not (
+                alone_at_least(plan, self.relation, self.delta) <= most):
+            raise Bad("against the ledger's policy, max_alone_epsilon")
 
     def granted(self, body: Any) -> None:
         """Hold a grant against the policy: learner, isolation, rows of the table."""
@@ -2663,15 +2775,21 @@ class Book:
             raise Bad("charged before the filter was fixed")
         plan = None if body["plan"] is None else self.table.node(body["plan"])
         if self.policy is not None:
-            self.policy.planned(plan)
+            try:
+                self.policy.planned(plan)
+            except NoPrice as what:
+                self.note(f"max_alone_epsilon not compared: {what}")
         self.add(body["units"], body["delta_units"], grant)
         if self.units > self.cap or self.delta_units > self.delta_cap:
             self.fault("the total is over the cap from here on")
         if not self.efforts.add(plan, self.filter, body["delta_units"] != 0):
             raise Bad("not priced: all plans together take too long to price")
         if plan is not None and not free:
-            self.check_price(plan, body["units"] + before[0], body["delta_units"] + before[1],
-                             float(grant["delta"]))
+            paid = body["units"] + before[0], body["delta_units"] + before[1], float(grant["delta"])
+            self.check_price(plan, *paid)
+            for line in told(plan, *paid, (self.relation, self.filter, self.order,
+                                           (self.epsilon, self.delta))):
+                self.note(line)
         return plan
 
     def check_price(self, plan: Node, units: int, delta_units: int, delta: float) -> None:

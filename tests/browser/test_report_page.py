@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 from click.testing import CliRunner
 
@@ -160,6 +162,9 @@ def test_it_prints(visit, pages):
     assert page.evaluate("""[...document.querySelectorAll('.sheet')].every((sheet) =>
         sheet.getBoundingClientRect().height <= 1.2 * sheet.getBoundingClientRect().width)""")
     assert len(page.pdf()) > 10_000
+    image = pytest.importorskip("matplotlib.image", reason="matplotlib is not installed")
+    drawn = image.imread(BytesIO(page.locator(".sheet").first.screenshot()))[..., :3]
+    assert drawn.mean() > 0.7  # boxes with words in them, and no black bars
 
 
 def test_a_finding_leads_to_its_entry_and_on_to_its_grant(visit, ledger, tmp_path):

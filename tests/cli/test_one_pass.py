@@ -81,6 +81,8 @@ def slow(store):
         "mechanisms": {name for grant in report.grants for name in grant.mechanisms},
         "asserted": set(asserted), "isolation": {grant.isolation for grant in granted},
         "private": report.private, "windows": report.windows, "policy": report.policy,
+        "trusts": tuple(said for one in report.view.federated for said in one.trusts),
+        "alone": 0.0,
         "noise": set(report.noise), "tables": set(report.tables), "receipt": report.receipt,
         "unit": store.read()[0].event.unit, "full": fullness(folded(entries))}
 

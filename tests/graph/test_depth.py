@@ -30,6 +30,7 @@ WRAPS = {
     "FixedSizeSample": lambda node: pl.nodes.FixedSizeSample(1, 2, node),
     "AsReplaceOne": pl.nodes.AsReplaceOne,
     "LabelOnly": pl.nodes.LabelOnly,
+    "Federated": lambda node: pl.nodes.Federated(node, 1, 0),
     "Tuning": lambda node: pl.nodes.Tuning(node, success=0.5),
 }
 JSON = {"node": "Gaussian", "noise_multiplier": 30.0}

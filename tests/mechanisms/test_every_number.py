@@ -257,6 +257,13 @@ NUMBERS = {
     "rdp_per_record.shares": (lambda b, d, v: pl.nodes.rdp_per_record(G, [v], [2.0]), FINITE),
     "TopK.k": (lambda b, d, v: pl.TopK(v, 1.0), COUNT),
     "TopK.epsilon": (lambda b, d, v: pl.TopK(1, v), POSITIVE),
+    "Federated.parties": (lambda b, d, v: pl.nodes.Federated(G, v, 0), COUNT),
+    "Federated.colluding": (lambda b, d, v: pl.nodes.Federated(G, 1000, v), PLACE),
+    "Federated.least_honest": (lambda b, d, v: pl.nodes.Federated(G, 1000, 0, v), COUNT),
+    "Policy.max_alone_epsilon": (lambda b, d, v: pl.Policy(
+        1.0, 1e-6, max_alone_epsilon=v), unless_none(AT_LEAST_ZERO)),
+    "Policy.least_honest": (lambda b, d, v: pl.Policy(1.0, 1e-6, least_honest=v),
+                            unless_none(COUNT)),
     "Tuning.mean": (lambda b, d, v: pl.nodes.Tuning(L, "poisson", v), POSITIVE),
     "calibrate.epsilon": (lambda b, d, v: pl.calibrate(pl.Gaussian, v, 1e-6), POSITIVE),
     "calibrate.delta": (lambda b, d, v: pl.calibrate(pl.Gaussian, 1.0, v), DELTA),

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.errors import UnsupportedNode
 from privledger.graph import cost_of
 from privledger.ledger import fixed_filter
 from privledger.reports import audited, ledger_report
@@ -386,3 +387,38 @@ def test_every_kind_of_ledger_and_node_has_a_page(case):
     for delta, epsilon in made.what_if.curve:
         if delta == budget.delta:
             assert epsilon == ledger.spent
+
+
+@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "basic"])
+@pytest.mark.parametrize("node", [
+    pl.Gaussian(4.0), pl.Laplace(9.0), pl.PoissonSample(0.1, pl.Gaussian(2.0)),
+    pl.Asserted(0.1, "x"),
+    pl.Sequential([pl.Repeat(pl.Gaussian(9.0), 3), pl.DiscreteLaplace(0.1, 1)]),
+    pl.nodes.PostProcess("rounded"), pl.IndividualFilter("gdp", 0.01)])
+def test_a_replaced_record_costs_what_its_node_costs(kind, node):
+    """The page doubles a price that it has; the graph's own node says the same."""
+    rule = fixed_filter(kind, pl.Budget(3.0, 1e-6))
+    ((_, epsilon),) = prices([node], rule, "add_remove", {0})[1]
+    try:
+        cost = cost_of(pl.nodes.AsReplaceOne(node), "replace_one", rule.orders)
+        alone = rule.epsilon_of(rule.price(cost, 1e-6)[0])
+    except UnsupportedNode:
+        alone = None
+    assert epsilon == alone
+
+
+@pytest.mark.parametrize("filter_", ["gdp", "zcdp", "rdp", "basic"])
+def test_accountants_are_compared_however_many_nodes_there_are(filter_, monkeypatch):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter=filter_)
+    data = ledger.protect({"stay": np.linspace(0, 60, 30)}, SCHEMA, name="patients")
+    for noise in range(30, 50):
+        node = pl.Laplace(noise * 2.0) if filter_ == "basic" else pl.Gaussian(float(noise))
+        ledger.request(node, data).close()
+    whole = {one.accountant: one.epsilon for one in page(ledger).what_if.compared}
+    monkeypatch.setattr("privledger.reports.page.whatif.MOST_ROWS", 3)
+    few = {one.accountant: one.epsilon for one in page(ledger).what_if.compared}
+    assert few.pop("pld") is None and whole.pop("pld") is not None
+    assert few["this ledger"] == ledger.spent
+    assert few.keys() == whole.keys()
+    for name, epsilon in whole.items():
+        assert few[name] == (epsilon and pytest.approx(epsilon, rel=1e-9))

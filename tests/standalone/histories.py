@@ -31,6 +31,7 @@ COMPOSITES = (
     pl.IndividualFilter("renyi", 0.001, 64.0), pl.IndividualFilter("gdp", 0.001, node=G),
     pl.nodes.Group(2, L), pl.nodes.Group(2, G), pl.nodes.AsReplaceOne(L),
     pl.nodes.LabelOnly(pl.Parallel([L, L])),
+    pl.nodes.Federated(pl.Gaussian(9.0), 5, 4), pl.nodes.Federated(pl.Laplace(60.0), 2, 1),
     pl.nodes.Tuning(pl.Laplace(60.0), success=0.5),
     pl.nodes.Tuning(pl.Laplace(60.0), "poisson", mean=3.0),
     pl.nodes.Group(3, pl.DiscreteGaussian(100.0)),

@@ -15,6 +15,7 @@ from privledger_learners.estimator import (
     check_choice,
     check_number,
     needs_classes,
+    no_weights,
 )
 from privledger_learners.guarding import with_unlabelled
 from privledger_learners.label_private import RELATION, LabelRecipe
@@ -48,7 +49,8 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
         recipe = self._recipe(self._known(schema))
         return self._printed(pl.epsilon(recipe.plan, 0.0, RELATION))
 
-    def fit(self, X: object, y: object = None, X_unlabelled: object = None) -> Self:
+    def fit(self, X: object, y: object = None, X_unlabelled: object = None,
+            **named: object) -> Self:
         """Train under a grant.
 
         Args:
@@ -56,10 +58,12 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
                 a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table; None or NaN marks a row without a label.
             X_unlabelled: more rows, without labels.
+            named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
             BudgetExceeded: the ledger refused; nothing was read.
         """
+        no_weights(self, named)
         self._check()
         if X_unlabelled is not None:
             X, y = with_unlabelled(X, y, X_unlabelled, self._known(self.schema))

@@ -26,6 +26,7 @@ from privledger_learners.estimator import (
     needs_classes,
 )
 from privledger_learners.guarding import note_features
+from privledger_learners.importances import importances
 
 FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
 """Rows times epsilon below which trees add noise only (docs/which-learner.md)."""
@@ -91,6 +92,15 @@ class Boosted(PrivateLearner):
             model.trees.clear()
         self.model_ = model
         self.n_trees_ = len(model.trees)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much the score hangs on each feature, shape (features,). Costs nothing.
+
+        Of the released model over public points, see `importances`: no row is looked at.
+        """
+        check_is_fitted(self, "model_")
+        return importances(self.model_.scores_of, self.model_.bins)
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")

@@ -96,7 +96,10 @@ class Model:
 
     def scores(self, columns: Any) -> np.ndarray:
         """Scores of encoded rows the caller owns, shape (n,) or (n, classes)."""
-        codes = self.bins.codes(columns)
+        return self.scores_of(self.bins.codes(columns))
+
+    def scores_of(self, codes: tuple[np.ndarray, ...]) -> np.ndarray:
+        """The same from bin codes, one array per feature."""
         n = len(codes[0])
         wide = len(self.start.score) > 1
         total = np.tile(self.start.score, (n, 1)) if wide else np.full(n, self.start.score[0])

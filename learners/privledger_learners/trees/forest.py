@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 import privledger as pl
 from privledger_learners.estimator import LabelClassifier, PrivateLearner
 from privledger_learners.guarding import note_features
+from privledger_learners.importances import importances
 
 FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
 """Rows times epsilon below which leaves say no more than their root (docs/which-learner.md)."""
@@ -124,6 +125,15 @@ class TreeLearner(PrivateLearner):
                                      claimed=_total(recipe.claimed()))
         self.schema_ = schema
         self.fell_back_ = self._hopeless(schema, self.forest_.rows)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much the answer hangs on each feature, shape (features,). Costs nothing.
+
+        Of the released model over public points, see `importances`: no row is looked at.
+        """
+        check_is_fitted(self, "forest_")
+        return importances(self.forest_.values_of, self.forest_.trees[0].cells.bins)
 
     def _values(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "forest_")

@@ -118,6 +118,10 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
     places = {name: table.add(plan) for name, plan in plans.items()}
     charges = _charges(report, places)
     rows = table.rows(view.rule, view.relation, set(places.values()), steps)
+    paid = [one.name for one in view.charges if one.paid]
+    parts = [table.costs[places[name]] for name in paid if places[name] in table.costs]
+    if len(parts) < len(paid):
+        parts = []  # one has no price: so has the whole, and it says why
     roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
              for one in charges]
     seen = past(entries, {found.position for found in report.findings[:MOST_FINDINGS]},
@@ -138,8 +142,7 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         limits=limits(view, state, seen, dated=not publishable), bars=bars(view), rows=rows,
         charges=charges, drawing=drawing(rows, roots),
         people=found, vectors=wanted.vectors and bool(found),
-        what_if=what_if(view, Sequential([plans[one.name] for one in view.charges if one.paid]),
-                        len(rows)),
+        what_if=what_if(view, Sequential([plans[name] for name in paid]), len(rows), parts),
         icicle=icicle(view),
     )
 

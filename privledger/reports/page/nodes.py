@@ -8,10 +8,9 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from privledger.accounting import check_relation
+from privledger.accounting import Cost, Relation, check_relation
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.graph import (
-    AsReplaceOne,
     Node,
     PostProcess,
     Public,
@@ -19,6 +18,7 @@ from privledger.graph import (
     children,
     cost_of,
     label,
+    replaced_cost,
 )
 from privledger.ledger import FilterRule
 from privledger.reports.safe_text import clean
@@ -57,11 +57,16 @@ class NodeRow:
 
 @define
 class NodeTable:
-    """Distinct nodes, in the order they were first met. Filled by `add`, priced by `rows`."""
+    """Distinct nodes, in the order they were first met. Filled by `add`, priced by `rows`.
+
+    Attributes:
+        costs: of whole plans, by row, as far as they have one; once `rows` was called.
+    """
 
     _places: dict[Node, int] = field(factory=dict)
     _below: list[tuple[tuple[int, int], ...]] = field(factory=list)
     _sizes: list[int] = field(factory=list)
+    costs: dict[int, Cost] = field(factory=dict)
 
     def add(self, node: Node) -> int:
         """The row of `node`, whatever is below it added first."""
@@ -90,7 +95,8 @@ class NodeTable:
         if rule is not None:
             swapped = set(range(len(nodes)) if len(nodes) <= MOST_OTHER else plans)
             own, other = prices(nodes, rule, relation,
-                                swapped if relation == "add_remove" else set(), steps)
+                                swapped if relation == "add_remove" else set(), steps,
+                                keep=plans, costs=self.costs)
         return tuple(
             NodeRow(type(node).__name__, parameters(node), below,
                     node.count if isinstance(node, Repeat) else 1, amount, epsilon, replaced, size)
@@ -104,20 +110,24 @@ def parameters(node: Node) -> str:
 
 
 def prices(nodes: Sequence[Node], rule: FilterRule, relation: str,
-           swapped: Collection[int] = (),
-           steps: Steps = silent) -> tuple[list[_Price], list[_Price]]:
+           swapped: Collection[int] = (), steps: Steps = silent, *, keep: Collection[int] = (),
+           costs: dict[int, Cost] | None = None) -> tuple[list[_Price], list[_Price]]:
     """(amount, epsilon) of one run of each node by the ledger's filter; None where unpriced.
 
     Args:
         swapped: places that are also priced for a replaced record, which is the second list.
+        keep: places of which the cost itself is put into `costs`.
     """
+    wanted = check_relation(relation)
     units: list[int | None] = []
     others: list[int | None] = []
     # Both at once, while what is below is still in mind.
     for place, node in enumerate(steps("nodes priced", nodes)):
-        dear = place < MOST_BY_DISTRIBUTION
-        units.append(_units(node, rule, relation, dear))
-        others.append(_units(AsReplaceOne(node), rule, "replace_one", dear)
+        dear, cost = place < MOST_BY_DISTRIBUTION, _cost(node, wanted, rule)
+        if cost is not None and costs is not None and place in keep:
+            costs[place] = cost
+        units.append(_units(node, cost, rule, dear))
+        others.append(_units(node, _replaced(node, cost, rule), rule, dear)
                       if place in swapped else None)
     return _priced(units, rule), _priced(others, rule)
 
@@ -127,12 +137,27 @@ def _priced(units: Sequence[int | None], rule: FilterRule) -> list[_Price]:
     return [(None, None) if one is None else (from_units(one), epsilons[one]) for one in units]
 
 
-def _units(node: Node, rule: FilterRule, relation: str, dear: bool) -> int | None:
+def _cost(node: Node, relation: Relation, rule: FilterRule) -> Cost | None:
+    try:
+        return cost_of(node, relation, rule.orders)
+    except (PrivledgerError, InvalidValue, OverflowError):
+        return None
+
+
+def _replaced(node: Node, cost: Cost | None, rule: FilterRule) -> Cost | None:
+    """Of a replaced record, which is two steps of the ledger's own relation."""
+    try:
+        return None if cost is None else replaced_cost(node, cost, rule.orders)
+    except (PrivledgerError, InvalidValue, OverflowError):
+        return None
+
+
+def _units(node: Node, cost: Cost | None, rule: FilterRule, dear: bool) -> int | None:
     if isinstance(node, PostProcess | Public):
         return 0
     try:
-        cost = cost_of(node, check_relation(relation), rule.orders)
-        if rule.kind == "basic" and not dear and not cost.pure <= rule.budget.epsilon:
+        if cost is None or (
+                rule.kind == "basic" and not dear and not cost.pure <= rule.budget.epsilon):
             return None  # only a distribution would tell, and there are too many of them
         return rule.price(cost, rule.budget.delta)[0]
     except (PrivledgerError, InvalidValue, OverflowError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import evolve, frozen
 
-from privledger.accounting import check_relation
+from privledger.accounting import Cost, check_relation, sequential
 from privledger.errors import InvalidValue, PrivledgerError
-from privledger.graph import Node, explain, quick_answers
+from privledger.graph import Node, cost_of, explain, quick_answers
 from privledger.ledger import Budget, FilterRule
 from privledger.ledger.view import View
 from privledger.reports.safe_text import clean
@@ -14,6 +16,8 @@ from privledger.reports.safe_text import clean
 DELTAS = tuple(10.0**-power for power in range(12, 1, -1))
 MOST_ROWS = 40
 """Distinct nodes of a history of which a distribution is made: it takes its time."""
+MOST_CURVES = 2000
+"""Distinct nodes of which Renyi curves are added up."""
 
 
 @frozen
@@ -42,8 +46,12 @@ class WhatIf:
     note: str
 
 
-def what_if(view: View, whole: Node, distinct: int) -> WhatIf:
-    """Args: whole: everything paid for, as one node. distinct: how many nodes it is made of."""
+def what_if(view: View, whole: Node, distinct: int,
+            parts: Sequence[Cost] = ()) -> WhatIf:
+    """Args:
+        whole: everything paid for, as one node. distinct: how many nodes it is made of.
+        parts: what each of its members costs, for a caller that knows.
+    """
     rule, budget, units = view.rule, view.budget, view.total.units
     if rule is None or not units:
         return WhatIf((), (), 0.0, "Nothing was spent yet.")
@@ -55,7 +63,9 @@ def what_if(view: View, whole: Node, distinct: int) -> WhatIf:
     try:
         if distinct > MOST_ROWS:
             others = [(one.accountant, one.epsilon, clean(one.why))
-                      for one in quick_answers(whole, budget.delta, relation)]
+                      for one in quick_answers(
+                          sequential(parts) if parts else cost_of(whole, relation), budget.delta,
+                          ("pld", "rdp") if distinct > MOST_CURVES else ("pld",))]
         else:
             found = explain(whole, budget.delta, relation)
             best, lower = found.certificate, found.lower

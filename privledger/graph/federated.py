@@ -1,0 +1,121 @@
+"""The two prices of what runs in a federation: as declared, and if every other party gives its
+noise away. Proofs: docs/proofs/federated.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from attrs import evolve, frozen
+
+from privledger.accounting import Cost, Relation
+from privledger.errors import UnsupportedNode
+from privledger.graph.fold import cost_of, fold
+from privledger.graph.nodes import (
+    AsReplaceOne,
+    Federated,
+    FixedSizeSample,
+    Group,
+    IndividualFilter,
+    LabelOnly,
+    Node,
+    OneOf,
+    Parallel,
+    PoissonSample,
+    Repeat,
+    Sequential,
+    Tuning,
+    below,
+    children,
+    holds,
+)
+from privledger.mechanisms import Gaussian
+from privledger.numerals import many
+from privledger.rounding import down, up
+
+SLACK = 1e-300
+"""Delta that a sum of rounded shares of at least 32 grid steps may cost beside one Gaussian: by
+far more than is proved of it."""
+
+
+@fold.register
+def _(node: Federated, relation: Relation, orders: tuple[float, ...]) -> Cost:
+    """Declared. Whole noise needs no trust: it costs what it costs on one table."""
+    inner = cost_of(node.node, relation, orders)
+    if node.noise == "local":
+        return inner
+    if inner.failure:
+        raise UnsupportedNode("shared noise around a cost with delta is not priced here")
+    return evolve(inner, failure=up(SLACK))
+
+
+def alone(plan: Node) -> Node:
+    """What is left of `plan` if every other party gives its noise away: no `Federated` is in it.
+
+    >>> from privledger.mechanisms import Gaussian
+    >>> alone(Federated(Gaussian(8.0), parties=5, colluding=1, noise="shared"))
+    Gaussian(noise_multiplier=4.0, shares=())
+    """
+    if not holds(plan, Federated):
+        return plan
+    if isinstance(plan, Federated):
+        honest = plan.parties - plan.colluding
+        return alone(plan.node) if plan.noise == "local" else _thinned(plan.node, honest)
+    return _with_inside(plan, tuple(alone(one) for one in children(plan)))
+
+
+def _thinned(plan: Node, honest: int) -> Node:
+    """One share of each noise in place of all `honest` ones, rounded to less noise."""
+    if isinstance(plan, Gaussian):
+        own = plan.noise_multiplier
+        if honest > 1:
+            root = math.isqrt(honest)
+            own = own / root if root * root == honest else down(down(own) / up(math.sqrt(honest)))
+        return evolve(plan, noise_multiplier=own)
+    return _with_inside(plan, tuple(_thinned(one, honest) for one in children(plan)))
+
+
+def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:
+    if isinstance(plan, Sequential | Parallel | OneOf):
+        return evolve(plan, nodes=inside)
+    for kind in (Repeat, PoissonSample, FixedSizeSample, IndividualFilter, Group, AsReplaceOne,
+                 LabelOnly, Tuning):
+        if isinstance(plan, kind) and inside:
+            return evolve(plan, node=inside[0])
+    return plan
+
+
+@frozen
+class Trust:
+    """What one `Federated` asks its reader to believe.
+
+    Attributes:
+        parties, colluding, least_honest, seen_by, noise: as on the node.
+    """
+
+    parties: int
+    colluding: int
+    least_honest: int
+    seen_by: str
+    noise: str
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        adds = "each adds the whole noise" if self.noise == "local" else (
+            "each adds A SHARE of the noise")
+        return (f"federated over {many(self.parties, 'party', 'parties')}, {adds}; "
+                f"{self.colluding} may collude, at least {self.least_honest} honest; the sum is "
+                f"seen by {self.seen_by}")
+
+
+def trusts(plan: Node) -> tuple[Trust, ...]:
+    """What a plan asks its reader to believe, each once."""
+    return tuple(dict.fromkeys(_trusts(plan)))
+
+
+def _trusts(plan: Node) -> Iterator[Trust]:
+    for one in below(plan):
+        if isinstance(one, Federated):
+            yield Trust(one.parties, one.colluding, one.least_honest, one.seen_by, one.noise)

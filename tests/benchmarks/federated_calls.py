@@ -1,0 +1,119 @@
+"""Owners as processes that call over loopback with mutual TLS: their processor time and bytes.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/federated_calls.py --data DIRECTORY_OF_DATA_SETS
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from federated import DELTA, EPSILON, model
+from measure import table
+
+import privledger as pl
+from learners import load
+from privledger.broker.channel import written
+from privledger.federation import Federation, Owner, Party, Run
+from privledger.federation.calls import Callers, answer_calls
+from privledger.federation.cards import new_identity, read_card, read_identity, write_identity
+
+BUDGET = pl.Budget(EPSILON, DELTA)
+
+
+class Weighed:
+    """A party whose messages are weighed."""
+
+    def __init__(self, party: Party) -> None:
+        self.party, self.run, self.down, self.up = party, party.run, 0, 0
+
+    @property
+    def statement(self) -> Any:
+        return self.party.statement
+
+    def close(self) -> None:
+        self.party.close()
+
+    def answer(self, message: Any) -> Any:
+        self.down += len(written(message))
+        reply = self.party.answer(message)
+        self.up += len(written(reply))
+        return reply
+
+
+def owner(config: Any) -> None:
+    """One owner's whole life; prints its seconds and bytes from the first word to the last."""
+    schema, X, y = load(Path(config["data"]), "abalone")
+    rows = slice(*config["rows"])
+    agreed = config["agreed"]
+    run = Run(agreed["name"], tuple(Owner(name, bytes.fromhex(key))
+                                    for name, key in agreed["owners"]),
+              agreed["schema"], agreed["plan"], float.fromhex(agreed["delta"]),
+              agreed["learner"], agreed["relation"])
+    own = read_identity(config["secret"])
+    with pl.Ledger.create(config["ledger"], budget=BUDGET) as ledger:
+        data = ledger.protect(X.iloc[rows], y.iloc[rows], schema)
+        party = Weighed(Party(run, own.card.owner.name, data, own.secret))
+        start = time.process_time()
+        answer_calls(party, own, read_card(config["other"]), config["address"])
+        print(json.dumps([time.process_time() - start, party.down, party.up, ledger.spent]))
+
+
+def fit(data: Path, k: int) -> list[list[float]]:
+    """One fit of 200 trees with k owners: what each of them printed, and the trainer's seconds."""
+    schema, _X, y = load(data, "abalone")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        own = [new_identity(f"owner-{i}") for i in range(k)]
+        boss = new_identity("boss")
+        for one in (*own, boss):
+            write_identity(one, place)
+        run = Run.of("a run", tuple(one.card.owner for one in own), schema,
+                     model(schema, 0).plan(schema), delta=DELTA, learner="sgbdt-regressor")
+        with Callers(run, tuple(one.card for one in own), boss, "127.0.0.1:0") as calls:
+            processes = []
+            for i in range(k):
+                config = place / f"{i}.json"
+                config.write_text(json.dumps({
+                    "data": str(data), "rows": [len(y) * i // k, len(y) * (i + 1) // k],
+                    "agreed": run.agreed, "secret": str(place / f"owner-{i}.secret"),
+                    "other": str(place / "boss.card"), "ledger": str(place / f"{i}.ledger"),
+                    "address": f"127.0.0.1:{calls.port}"}))
+                processes.append(subprocess.Popen(
+                    [sys.executable, __file__, "--owner", str(config)], stdout=subprocess.PIPE))
+            calls.wait(300)
+            start = time.process_time()
+            wall = time.perf_counter()
+            model(schema, 0).fit(Federation(run, schema, calls.lines, BUDGET).data)
+            spent = [time.process_time() - start, time.perf_counter() - wall]
+        return [json.loads(one.communicate()[0]) + spent for one in processes]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data")
+    parser.add_argument("--owner")
+    parser.add_argument("--owners", type=int, nargs="+", default=[1, 5, 20])
+    arguments = parser.parse_args()
+    if arguments.owner:
+        owner(json.loads(Path(arguments.owner).read_text()))
+        return
+    rows = []
+    for k in arguments.owners:
+        found = fit(Path(arguments.data), k)
+        rows.append([k, f"{max(one[0] for one in found):.2f}",
+                     f"{max(one[1] for one in found) / 1e6:.2f}",
+                     f"{max(one[2] for one in found) / 1e6:.2f}", f"{found[0][4]:.2f}",
+                     f"{found[0][5]:.1f}"])
+    print(table(["owners", "CPU s of the dearest owner", "MB down", "MB up", "CPU s of the trainer",
+                 "seconds"], rows))
+
+
+if __name__ == "__main__":
+    main()
