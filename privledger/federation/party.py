@@ -140,6 +140,9 @@ class Party:
         keys = met(self.run, hellos)
         if keys[self.name] != self._fresh.public_key().public_bytes_raw():
             raise NotGranted("another key is given out as this owner's; nothing was read")
+        # Fresh keys: what is signed is of this meeting, not of another one with the same words.
+        self._transcript = hashlib.sha256(self.run.digest + b"".join(
+            keys[name] for name in self.run.names)).digest()
         self._sum = PlainSum() if len(keys) == 1 else MaskedSum.between(
             self._fresh, self.name, keys, self.run.names)
         return {"met": len(keys)}

@@ -118,6 +118,7 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
         vault.public is not None, vault.unlabelled)
     if found is None:
         history.note(event)
+        vault.version = version_of(mark, vault)
     else:
         vault.standing = enrolling.enrol(vault.identity, found, lambda: [event])
     data = _handle(vault, schema, shown)
@@ -139,8 +140,15 @@ def _protected_chunks(table: Table, how: Chunking, own: Schema, partial: bool, h
     history.note(Protected(
         vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
         vault.public is not None, vault.unlabelled, how.engine.description))
+    vault.version = version_of(mark, vault)
     identities.newest[vault.identity] = vault
     return _handle(vault, table.schema, shown)
+
+
+def version_of(mark: str | None, vault: Vault) -> str:
+    """The mark that the owner's key leaves on these rows, which a later process finds again; else
+    what the vault has, which nobody finds again."""
+    return vault.version if mark is None else f"mark:{mark}"
 
 
 def _portions(table: Table, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:

@@ -24,7 +24,7 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import History, Receipt
-from privledger.ledger.events import Aborted, Settled
+from privledger.ledger.events import Aborted, Answer, Settled
 from privledger.ledger.holder import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
@@ -42,6 +42,7 @@ class Granted:
         grant: the ledger's name for the reservation.
         vault: the rows it is for. data: a handle on them, to be shown.
         receipt: the ledger's head after the grant was settled; None before.
+        answer: what the settlement is to keep of its one release.
     """
 
     plan: Node
@@ -57,6 +58,7 @@ class Granted:
     _settled: bool = field(init=False, default=False)
     _lock: Mutex = field(init=False, factory=Mutex)
     receipt: Receipt | None = field(init=False, default=None)
+    answer: Answer | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self._inside = Inside(
@@ -160,7 +162,8 @@ class Granted:
         end = kind(
             self.grant, self.touched, len(log), now(),
             error=None if failed is None else public_name(failed), failed=failed is not None,
-            vector=note, cap=cap)
+            vector=note, cap=cap,
+            answer=self.answer if kind is Settled and failed is None else None)
         released = log.events(self.grant, self._source.describe())
         return Settlement(self.grant, (*released, end), vectors, len(log))
 

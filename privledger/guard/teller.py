@@ -20,6 +20,7 @@ from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.dividing import check_divided
 from privledger.guard.policing import refuse_forbidden
+from privledger.guard.recalled import Answered, Asked, Recall, asked_of, kept_answer, value_of
 from privledger.guard.reserve import reserve, reserve_in_scope
 from privledger.guard.session import Granted
 from privledger.guard.spends import Scope, own_scope
@@ -28,6 +29,7 @@ from privledger.ledger import Budget, History, Receipt, audit, events, plain_lab
 from privledger.ledger.holder import now, this_process
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
+from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.rounding import exact, non_negative, positive, probability, upward
 from privledger.spool.ingest import Progress
@@ -69,6 +71,7 @@ class Teller:
                  history: History | None = None) -> None:
         self._history = History(store, writable=writable) if history is None else history
         self._source = source
+        self._recall, self._answering = Recall(self._history), Mutex()
         self.on_release: Callable[[int], None] | None = None
         self.on_rows: Progress | None = None
         self.on_chunks: Done | None = None
@@ -120,6 +123,44 @@ class Teller:
         """The newest entry's place and hash, to compare the ledger with later."""
         self._history.refresh()
         return self._history.receipt()
+
+    def answer(self, mechanism: Node, query: object, *, keep: bool = False, learner: str = "",
+               labels: Mapping[str, str] | None = None, delta: float = 0.0) -> Answered:
+        """One question about a whole table in a grant of its own.
+
+        Args:
+            mechanism, query: as `Session.release`; the plan is the mechanism.
+            keep: keep the answer in the history, where it is published, and give out the one
+                that is kept if the same was asked before: then nothing is read or charged. Not in
+                a simulation, and for questions about columns only; others are paid for each time.
+            learner, labels, delta: as `Ledger.request`.
+
+        Raises:
+            BudgetExceeded, PolicyViolation: as `Ledger.request`; nothing was read.
+            InvalidValue: a question about a part or a sample.
+        """
+        if not isinstance(keep, bool):
+            raise InvalidValue("keep", type(keep).__name__, "True or False")
+        asked = asked_of(mechanism, query, self._history, keep=keep)
+        with self._answering:  # so that two threads do not pay for the same
+            found = None if asked.key is None else self._recall.find(asked.key)
+            if found is not None:
+                return Answered(value_of(found[1]), found[0], True)
+            return self._answered(asked, learner, labels, delta)
+
+    def _answered(self, asked: Asked, learner: str, labels: Mapping[str, str] | None,
+                  delta: float) -> Answered:
+        """Reserve, release, settle with the answer, and only then give it out."""
+        given = self._grant(Request(asked.leaf, Dataset(asked.vault.schema, asked.seal), learner,
+                                    delta, labels=labels), None)
+        try:
+            value = given.release(asked.leaf, asked.question)
+            given.answer = kept_answer(asked.key, value)
+        except BaseException as error:
+            given.close(type(error))
+            raise
+        given.close()
+        return Answered(value, given.grant, False)
 
     def _grant(self, asked: Request, shown: object) -> Granted:
         """Reserve, durably, or refuse; nothing is read here.

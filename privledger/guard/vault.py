@@ -9,6 +9,7 @@ breaks in (docs/known-limits.md), and nobody else gets at rows or at an owner's 
 from __future__ import annotations
 
 import os
+import secrets
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -133,6 +134,7 @@ class Vault:
         relation: the neighbouring relation of the ledger that guards them.
         unlabelled: whether records may lack a label.
         facts: what is public about the rows; questions are checked against it.
+        version: tells these rows from all others, by public means; see `guard.recalled`.
         standing: where its people stand in the ledger's roster; None under unit row.
         public: where the owner declared the features public: everything but the labels.
     """
@@ -144,6 +146,7 @@ class Vault:
         self._guardian = guardian
         self.relation = relation
         self.unlabelled = unlabelled
+        self.version = f"here:{secrets.token_hex(16)}"  # of this object: it ends with the process
         self.standing: Standing | None = None
         if isinstance(rows, ChunkTable):
             self.facts = _in_chunks(rows, relation, public_features, unlabelled)

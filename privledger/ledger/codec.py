@@ -15,7 +15,15 @@ from privledger.errors import PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap
-from privledger.ledger.events import EVENTS, Event, Holder, ReleasedNode, Unknown, VectorNote
+from privledger.ledger.events import (
+    EVENTS,
+    Answer,
+    Event,
+    Holder,
+    ReleasedNode,
+    Unknown,
+    VectorNote,
+)
 from privledger.ledger.policy import Policy
 
 Body = dict[str, Any]
@@ -67,7 +75,8 @@ _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "refused": {"rules": tuple},
     "released": {"nodes": lambda value: [
         ReleasedNode(one["under"], one["leaf"]) for one in value]},
-    "settled": {"vector": lambda value: _note(value) if value else None},
+    "settled": {"vector": lambda value: _note(value) if value else None,
+                "answer": _maybe(lambda value: Answer(value["asked"], value["values"]))},
     "enrolled": {"people": lambda value: _note(value), "members": lambda value: _note(value)},
 }
 _READ["aborted"] = _READ["settled"]
@@ -75,7 +84,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "budget": asdict, "caps": lambda value: [cap.as_dict() for cap in value],
     "policy": _maybe(lambda value: value.as_dict()), "holder": _maybe(asdict), "rules": list,
     "vector": _maybe(asdict), "nodes": lambda value: [asdict(one, recurse=False) for one in value],
-    "people": asdict, "members": asdict,
+    "people": asdict, "members": asdict, "answer": _maybe(asdict),
 }
 
 

@@ -7,6 +7,7 @@ information only may be missing, but if it is there it is of its type.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +27,7 @@ from privledger.rounding import non_negative, number, positive, probability
 
 Check = Callable[[Any], object]
 OPTIONAL = True
-_MARK = re.compile("[0-9a-f]{32}")
+_MARK, _KEY = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 
 def _whole(value: Any) -> None:
@@ -150,6 +151,24 @@ def _may(check: Check) -> tuple[Check, bool]:
     return check, OPTIONAL
 
 
+def _key(value: object) -> None:
+    if type(value) is not str or not _KEY.fullmatch(value):
+        raise ValueError
+
+
+def _array(value: object) -> None:
+    _ARRAY(value)
+    assert isinstance(value, dict)
+    whole, values = value["kind"] == "int", value["values"]
+    if math.prod(value["shape"]) != len(values) or any(
+            type(one) is not (int if whole else float) for one in values) or (
+            whole and any(not -2**63 <= one < 2**63 for one in values)):
+        raise ValueError
+
+
+_ARRAY = _record(kind=_must(_among("float", "int")), shape=_must(_list(_whole)),
+                 values=_must(_list(_real(number))))
+_answer = _record(asked=_must(_key), values=_must(_list(_array)))
 _BUDGET = _record(epsilon=_must(_real(positive)), delta=_must(_delta))
 _CAP = _record(epsilon=_must(_real(positive)), delta=_must(_delta), data=_must(_maybe(_name)),
                labels=_must(_labels), window=_may(_maybe(window_name)), per_window=_may(_flag))
@@ -164,7 +183,7 @@ _OVER: dict[str, tuple[Check, bool]] = {
     "grant": _must(_name), "time": _may(_text), "touched": _must(_flag),
     "releases": _must(_whole), "error": _may(_text), "failed": _may(_flag),
     "vector": _may(_NOTE),
-    "cap": _may(_real(positive))}
+    "cap": _may(_real(positive)), "answer": _may(_maybe(lambda value: _answer(value)))}
 
 
 def _int(value: Any) -> None:
@@ -226,7 +245,7 @@ class EntriesAreWhole:
     name = "entries-are-whole"
 
     def __init__(self) -> None:
-        self._format = FORMAT
+        self._format, self._mode = FORMAT, "private"
         for kind in SHAPES:
             setattr(self, f"on_{kind}", self.look)
 
@@ -246,7 +265,7 @@ class EntriesAreWhole:
         _object(body)
         _fields(SHAPES[kind], body)
         if kind == "created":
-            self._format = body["format"]
+            self._format, self._mode = body["format"], body["mode"]
             _check_created(body)
         if SINCE.get(kind, 1) > self._format:
             raise ValueError(f"format {self._format} has no {kind}")
@@ -258,6 +277,16 @@ class EntriesAreWhole:
             raise ValueError("releases, although no data was touched")
         if kind == "aborted" and (body["touched"] or body["releases"]):
             raise ValueError("handed back, although data was touched")
+        if kind in ("settled", "aborted") and body.get("answer") is not None:
+            _check_answer(kind, body, body["answer"], self._mode)
+
+
+def _check_answer(kind: str, body: Mapping[str, object], answer: Mapping[str, object],
+                  mode: str) -> None:
+    """What is given out again was released once, in private, under a grant that did not fail."""
+    if kind != "settled" or body["releases"] != 1 or body.get("failed") or mode != "private" or (
+            not answer["values"]):
+        raise ValueError("an answer that no single release gave")
 
 
 def _check_created(body: Mapping[str, Any]) -> None:

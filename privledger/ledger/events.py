@@ -9,7 +9,7 @@ ledger's own scaled integers (`FilterRule`); times are ISO 8601 texts, for infor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
 from attrs import Factory, fields_dict, frozen
 
@@ -58,6 +58,27 @@ class VectorNote:
 
     name: str
     sha256: str
+
+
+class KeptArray(TypedDict):
+    """An array as JSON: `kind` is `float` or `int`, `values` are in C order."""
+
+    kind: str
+    shape: list[int]
+    values: list[float]
+
+
+@frozen
+class Answer:
+    """A released value that the history keeps, so that it can be given out again.
+
+    Attributes:
+        asked: sha256 that tells the question, the mechanism and the version of the table.
+        values: one for each array.
+    """
+
+    asked: str
+    values: list[KeptArray]
 
 
 @frozen
@@ -273,6 +294,7 @@ class Settled(_Event):
         failed: the learner raised; `error` is the type of what it raised.
         vector: what each record spent, under a scope or a filter.
         cap: of that filter, in its own currency.
+        answer: of its one release, where the owner asked to keep it.
     """
 
     kind: ClassVar[str] = "settled"
@@ -284,6 +306,7 @@ class Settled(_Event):
     failed: bool = False
     vector: VectorNote | None = None
     cap: float | None = None
+    answer: Answer | None = None
 
 
 @frozen(slots=False)

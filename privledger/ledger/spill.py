@@ -2,7 +2,7 @@
 
 A spill says what a grant that is open or crashed released, and that it is over. It can do nothing
 else, whoever wrote it: no charge changes, nothing is handed back, and what does not fit the plan
-that was reserved is refused. It holds no values of records and no per-record vectors.
+that was reserved is refused. It holds no values of records, no per-record vectors and no answers.
 Format: docs/ledger-format.md.
 """
 
@@ -88,7 +88,7 @@ def _digest(text: str) -> str:
 def spill_of(state: State, grant: GrantState, lines: Sequence[Event], secret: str = "") -> Spill:
     """The spill of a settlement that could not be written. Vectors stay behind: without them
     every record counts as having paid the most its plan allows."""
-    kept = tuple(without(event, "vector", "cap") for event in lines)
+    kept = tuple(without(event, "vector", "cap", "answer") for event in lines)
     return Spill(state.uuid, grant.grant, _digest(written(grant.event)), state.position,
                  state.head, kept, secret)
 
@@ -194,7 +194,8 @@ def same_lines(entries: Sequence[Entry], grant: str, lines: Sequence[Event]) -> 
 
 
 def _bare(events: Sequence[Event]) -> list[tuple[str, str]]:
-    return [(event.kind, written(without(event, "vector", "cap", "time"))) for event in events]
+    return [(event.kind, written(without(event, "vector", "cap", "time", "answer")))
+            for event in events]
 
 
 @frozen

@@ -365,6 +365,9 @@ class Book:
     def on_settled(self, body: Any) -> None:
         """A grant ends with releases; its per-record vector is wanted from now on."""
         grant = self.over(body, "settled")
+        if body.get("answer") is not None and (
+                body["releases"] != 1 or body.get("failed") or self.mode != "private"):
+            raise Bad("an answer that no single release gave")
         wanted = self.people if self.unit == "person" else self.vectors
         wanted.settled(len(self.hashes) - 1, body, grant["body"].get("scope"))
 
@@ -372,6 +375,8 @@ class Book:
         """A grant is handed back: only what touched nothing may be."""
         grant = self.over(body, "aborted")
         grant["touched"] = body["touched"]
+        if body.get("answer") is not None:
+            raise Bad("an answer of a grant that was handed back")
         if body["touched"] or grant["releases"]:
             raise Bad("handed back although it touched data")
         self.add(-grant["body"]["units"], -grant["body"]["delta_units"], grant["body"])

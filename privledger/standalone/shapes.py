@@ -14,7 +14,7 @@ FILTER_NAMES = ("gdp", "zcdp", "rdp", "basic")
 MOST_ORDER = 1_000_000
 ISOLATIONS = ("guarded", "brokered", "foreign")
 UNITS = ("row", "person")
-MARK = re.compile("[0-9a-f]{32}")
+MARK, KEY = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 
 def renyi_order(value: Any) -> float:
@@ -106,6 +106,33 @@ def item(value: Any) -> Any:
     return [whole(one) for one in value]
 
 
+def kept_array(value: object) -> object:
+    """An array of an answer: as many numbers of its kind as its shape says."""
+    body = record(ARRAY)(value)
+    if body["kind"] == "int":
+        wrong = [one for one in body["values"]
+                 if type(one) is not int or not -2**63 <= one < 2**63]
+    else:
+        wrong = [one for one in body["values"] if type(one) is not float]
+    count = 1
+    for one in body["shape"]:
+        count *= one
+    if wrong or count != len(body["values"]):
+        raise Bad("not the array that its shape and kind say")
+    return value
+
+
+def kept_answer(value: object) -> object:
+    """A released value that is kept."""
+    body = record(ANSWER)(value)
+    if not KEY.fullmatch(text(body["asked"])) or not body["values"]:
+        raise Bad("not an answer")
+    return value
+
+
+ARRAY = {"kind": (among("float", "int"), True), "shape": (some(whole), True),
+         "values": (some(number), True)}
+ANSWER = {"asked": (text, True), "values": (some(kept_array), True)}
 BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True)})
 CAP = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
               "data": (maybe(name), True), "labels": (labels, True),
@@ -114,7 +141,7 @@ HOLDER = record({"host": (text, True), "pid": (whole, True), "started": (text, T
 VECTOR = record({"name": (text, True), "sha256": (text, True)})
 OVER = {"grant": (name, True), "time": (text, False), "touched": (flag, True),
         "releases": (whole, True), "error": (text, False), "failed": (flag, False),
-        "vector": (VECTOR, False), "cap": (real, False)}
+        "vector": (VECTOR, False), "cap": (real, False), "answer": (maybe(kept_answer), False)}
 SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
     "created": {"format": (lambda value: whole(value, 1), True), "uuid": (name, True),
                 "time": (text, False), "relation": (among(*RELATIONS), True),

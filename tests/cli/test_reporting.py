@@ -151,3 +151,15 @@ def test_a_file_without_a_history_is_refused(call, filtered_file, tmp_path):
     doctor(filtered_file, "DELETE FROM entries")
     done = call("report", filtered_file, "-o", tmp_path / "report.html")
     assert done.exit_code == 3 and not (tmp_path / "report.html").exists()
+
+
+def test_hostile_texts_of_a_broken_history_are_texts(call, tmp_path):
+    path, page = tmp_path / "hostile.ledger", tmp_path / "report.html"
+    schema = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
+    with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6)) as ledger:
+        data = ledger.protect({"stay": [1.0]}, schema, name="</td><script>alert(1)</script>")
+        ledger.request(pl.Gaussian(20.0), data, learner="<img src=x onerror=alert(1)>").close()
+    doctor(path, "UPDATE entries SET hash = '00' WHERE position = 1")
+    assert call("report", path, "-o", page).exit_code == 3
+    text = page.read_text(encoding="utf-8")
+    assert "onerror=alert(1)&gt;" in text and "<img" not in text and "<script" not in text

@@ -43,8 +43,9 @@ def table(n, seed=0):
 class Told:
     """A party whose replies a test may change. `kind` says how; "" changes nothing."""
 
-    def __init__(self, party, kind):
+    def __init__(self, party, kind, mute=0.0):
         self.party, self.kind, self.left, self.last = party, kind, 1, None
+        self.mute = mute
         self.run = party.run
 
     @property
@@ -62,7 +63,7 @@ class Told:
         if self.kind == "gone":
             os._exit(7) if self.own_process else sys.exit(7)
         if self.kind == "mute":
-            time.sleep(3)
+            time.sleep(self.mute)
         if self.kind == "replay" and before is not None:
             return before
         wrong = self.kind == "short" or (self.kind == "short once" and self.left)
@@ -93,7 +94,7 @@ def take_part(config, *, own_process=False):
             ledger._source = Silent()
         party = Told(Party(run_of(config["agreed"]), own.card.owner.name,
                            ledger.protect(X, y, SCHEMA, name="table"), own.secret),
-                     config["kind"])
+                     config["kind"], config.get("mute", 0.0))
         party.own_process = own_process
         answer_calls(party, own, read_card(config["other"]), config["address"], wait=30)
         return ledger.spent

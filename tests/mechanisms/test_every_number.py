@@ -169,6 +169,7 @@ NUMBERS = {
     "Ledger.open_scope.delta": (lambda b, d, v: b.open_scope(
         pl.IndividualFilter("gdp", 0.1), delta=v), DELTA),
     "Ledger.record.row": (lambda b, d, v: b.record(v), WHOLE),
+    "Ledger.answer.delta": (lambda b, d, v: b.answer(G, d.count(), delta=v), DELTA),
     "Ledger.foreign.delta": (lambda b, d, v: b.foreign(
         G, table="t", library="l", version="1", hook="h", delta=v), DELTA),
     "Ledger.request.delta": (lambda b, d, v: b.request(G, d, delta=v), DELTA),
@@ -287,7 +288,8 @@ NO_NUMBERS = {
         "Query.sensitivity.norm",
         "Dataset.ledger", "Dataset.vault", "Query.data", "Choice.data", "FeatureChoice.data",
         "LabelChoice.data", "LabelQuery.data",
-        "Session.release.mechanism", "Session.release.query", "Dataset.choose.options",
+        "Session.release.mechanism", "Session.release.query", "Ledger.answer.query",
+        "Dataset.choose.options",
         "Dataset.choose_label.options",
         "LabelQuery.among.classes", "LabelQuery.among.positions"],
     "ids of people: whole numbers are ids, and kinds of bad ones are in tests/people/test_ids.py": [

@@ -422,3 +422,9 @@ def test_accountants_are_compared_however_many_nodes_there_are(filter_, monkeypa
     assert few.keys() == whole.keys()
     for name, epsilon in whole.items():
         assert few[name] == (epsilon and pytest.approx(epsilon, rel=1e-9))
+
+
+def test_a_replaced_record_is_two_steps():
+    rule = fixed_filter("gdp", pl.Budget(3.0, 1e-6))
+    own, other = prices([pl.Gaussian(4.0)], rule, "add_remove", {0})
+    assert own[0][0] == pytest.approx(1 / 16) and other[0][0] == pytest.approx(4 / 16)

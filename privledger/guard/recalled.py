@@ -1,0 +1,206 @@
+"""One question in one grant, and its answer again for nothing (docs/proofs/recall.md).
+
+An answer that was released, and that the history keeps, is a published value: giving it out again
+reads nothing. What has to hold is that the same thing is asked again, so everything that is not
+certainly the same is paid for afresh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NoReturn
+
+import numpy as np
+from attrs import define, field, frozen
+
+from privledger.errors import InvalidValue, LedgerCorrupt
+from privledger.facts.schema import Schema
+from privledger.facts.values import Json
+from privledger.graph import Node, canonical, to_json
+from privledger.guard.mirror import own_leaf, own_question
+from privledger.guard.vault import Seal, Vault, _vault_of
+from privledger.ledger import History
+from privledger.ledger.entries import GENESIS, is_whole
+from privledger.ledger.events import Answer, Corrected, KeptArray, Settled
+from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
+from privledger.questions.cells import CategoryCells, Cells, IntervalCells
+from privledger.questions.cross_cells import CrossCells
+from privledger.questions.derivation import Derivation
+from privledger.questions.query import Query
+from privledger.questions.row_values import RowValues
+
+MOST_NUMBERS = 10_000
+_BLOCKS = (Ones, ColumnValue, ClassIs, TargetShares, RowValues)
+_CELLS = (CategoryCells, IntervalCells, CrossCells)
+_KINDS = {"float": np.dtype(np.float64), "int": np.dtype(np.int64)}
+
+
+@frozen
+class Answered:
+    """What `Ledger.answer` gives.
+
+    Attributes:
+        value: as `Session.release`; an array of the caller's own.
+        grant: what paid for it, now or when it was asked first.
+        recalled: whether it was there already: nothing was read or charged.
+    """
+
+    value: object
+    grant: str
+    recalled: bool
+
+
+@frozen(eq=False)
+class Asked:
+    """One question as the guard asks it, in copies that nobody else holds.
+
+    Attributes:
+        seal, vault: of the table.
+        key: what tells it from every other question; None where that is not certain.
+    """
+
+    leaf: Node
+    question: object
+    seal: Seal
+    vault: Vault
+    key: str | None
+
+
+def asked_of(mechanism: object, query: object, history: History, *, keep: bool) -> Asked:
+    """The guard's own copy of a question about a whole table of this ledger.
+
+    Raises:
+        InvalidValue: about a part, a sample, or another ledger's table; nothing was read.
+    """
+    about = getattr(query, "data", None)
+    seal: object = about.seal if type(about) is Derivation and not about.steps else None
+    vault: Vault | None = _vault_of(seal) if type(seal) is Seal else None
+    if type(seal) is not Seal or vault is None or vault._guardian is not history:
+        raise InvalidValue("query", type(query).__name__, "asked of a whole table of this ledger; "
+                           "parts and samples are asked in a session")
+    leaf, question = own_leaf(mechanism), own_question(query, vault)
+    private = history.state.mode == "private"
+    return Asked(leaf, question, seal, vault,
+                 _key(leaf, question, vault) if keep and private else None)
+
+
+def _key(leaf: Node, question: object, vault: Vault) -> str | None:
+    """sha256 of all that an answer's law depends on besides the rows, and of the rows' version."""
+    if type(question) is not Query or question.asserted or not _plain(question):
+        return None
+    words = _Words(question.data.schema)
+    wire = question.to_wire(words)
+    whole = {
+        "form": 1, "data": vault.identity, "version": vault.version, "table": vault.schema.digest,
+        "handle": question.data.schema.digest, "relation": vault.relation,
+        "unit": vault.facts.unit, "public": vault.public is not None,
+        "unlabelled": vault.unlabelled, "mechanism": to_json(leaf),
+        "query": wire, "cells": words.told}
+    return hashlib.sha256(canonical(whole).encode("ascii")).hexdigest()
+
+
+def _plain(question: Query) -> bool:
+    """Whether it is about columns alone: no coins, no positions, nothing that earlier releases
+    went into, and no function."""
+    return all(type(block) in _BLOCKS for block in question.blocks) and (
+        question.cells is None or _by_columns(question.cells))
+
+
+def _by_columns(cells: Cells) -> bool:
+    if type(cells) is CrossCells:
+        return _by_columns(cells.first) and _by_columns(cells.second)
+    return type(cells) in _CELLS
+
+
+@define(eq=False)
+class _Words:
+    """A `Describer` that numbers cells as they come, and keeps what each number stands for."""
+
+    schema: Schema
+    told: list[Json] = field(factory=list, init=False)
+
+    def object(self, what: Cells) -> int:
+        """A number of its own; those of the cells inside are smaller."""
+        wire: Json = what.to_wire(self)
+        self.told.append({"is": type(what).__name__} | wire)
+        return len(self.told)
+
+    def block(self, block: Block) -> Json:
+        """A block with the name of its kind."""
+        wire: Json = block.to_wire(self)
+        return {"is": type(block).__name__} | wire
+
+    def public_rows(self) -> NoReturn:
+        """Nothing that is kept asks for it."""
+        raise InvalidValue("query", "positions", "about columns")
+
+
+def kept_answer(key: str | None, value: object) -> Answer | None:
+    """What the history keeps of a released value; None where nothing is kept."""
+    if key is None:
+        return None
+    arrays = value if type(value) is list else [value]
+    found = [_written(array) for array in arrays]
+    if not found or any(one is None for one in found) or sum(
+            len(one["values"]) for one in found if one is not None) > MOST_NUMBERS:
+        return None
+    return Answer(key, [one for one in found if one is not None])
+
+
+def _written(array: object) -> KeptArray | None:
+    if not isinstance(array, np.ndarray | np.generic):
+        return None
+    kind = next((name for name, dtype in _KINDS.items() if array.dtype == dtype), None)
+    if kind is None or not np.isfinite(array).all():
+        return None
+    return {"kind": kind, "shape": list(array.shape), "values": array.ravel().tolist()}
+
+
+def value_of(answer: Answer) -> object:
+    """The released value, bit for bit, in arrays that nobody else holds."""
+    arrays = [np.array(one["values"], dtype=_KINDS[one["kind"]]).reshape(one["shape"])
+              for one in answer.values]
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def _is_whole(event: Settled) -> bool:
+    """Whether an answer is what we would have written: what is not is paid for afresh."""
+    try:
+        assert event.answer is not None
+        return event.releases == 1 and kept_answer(
+            event.answer.asked, value_of(event.answer)) == event.answer
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+        return False
+
+
+class Recall:
+    """The answers that one history keeps, found by what was asked. Read on, never guessed."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._position, self._head = -1, GENESIS
+        self._answers: dict[str, tuple[str, Answer]] = {}
+
+    def find(self, key: str) -> tuple[str, Answer] | None:
+        """The grant and the answer of a question that was asked before; None if it was not.
+
+        Raises:
+            LedgerCorrupt: an entry does not follow the one before; nothing is recalled.
+        """
+        self._history.refresh()
+        for entry in self._history.store.read(self._position):
+            if entry.position != self._position + 1 or entry.previous != self._head or (
+                    not is_whole(entry)):
+                raise LedgerCorrupt(f"entry {entry.position} does not follow the one before; "
+                                    "nothing was recalled or read")
+            self._take(entry.event)
+            self._position, self._head = entry.position, entry.hash
+        return self._answers.get(key)
+
+    def _take(self, event: object) -> None:
+        if type(event) is Settled and event.answer is not None and not event.failed and (
+                _is_whole(event)):
+            self._answers.setdefault(event.answer.asked, (event.grant, event.answer))
+        elif isinstance(event, Corrected):  # it was not what it said it was
+            self._answers = {key: found for key, found in self._answers.items()
+                             if found[0] != event.grant}
