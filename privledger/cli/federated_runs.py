@@ -55,7 +55,8 @@ def joined(run_file: str, secret: str, data_dir: str | None, table: str, ledger:
     own, found = read_identity(secret), load(run_file, data_dir, ledger)
     with _party(found, own, table) as (party, book):
         note(f"{party.name}: calling {found.address}, run {found.run.digest.hex()[:16]}")
-        answer_calls(party, own, found.coordinator, found.address, wait=wait)
+        answer_calls(party, own, found.coordinator, found.address, wait=wait,
+                     silence=max(7200.0, 2 * found.attempts * found.patience))
         signed: Json = party.statement or {}
         if receipt:
             write_receipts(receipt, found.run, [signed])

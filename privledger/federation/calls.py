@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
@@ -123,7 +123,7 @@ class Callers:
         handler = grpc.stream_stream_rpc_method_handler(self._join)
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
-        trusted = "".join(card.certificate for card in self.cards).encode("ascii")
+        trusted = "\n".join(card.certificate for card in self.cards).encode("ascii")
         try:
             self.port = self._server.add_secure_port(self.address, grpc.ssl_server_credentials(
                 [(self.own.transport_key.encode("ascii"),
@@ -176,7 +176,8 @@ class Callers:
             if line.there.is_set():
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, "nobody joins a run again")
             line.there.set()
-        context.add_callback(line.hang_up)
+        if not context.add_callback(line.hang_up):  # it is gone already
+            line.hang_up()
         yield from line.carry(replies)
 
     def _caller(self, context: grpc.ServicerContext) -> str | None:
@@ -188,12 +189,13 @@ class Callers:
 
 
 def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
-                 wait: float = 600.0) -> None:
+                 wait: float = 600.0, silence: float = 7200.0) -> None:
     """Call the one who trains and answer until it is done. The party's run is over afterwards.
 
     Args:
         own: of the party's owner. other: of the one who trains. address: host and port.
         wait: seconds until it has to be there.
+        silence: seconds without a question after which it is as if it had hung up.
 
     Raises:
         EngineError: it is not there, is somebody else, or went away before the run was over.
@@ -203,6 +205,7 @@ def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
     credentials = grpc.ssl_channel_credentials(
         other.certificate.encode("ascii"), own.transport_key.encode("ascii"),
         own.card.certificate.encode("ascii"))
+    positive("silence", silence)
     options = [*_OPTIONS, ("grpc.ssl_target_name_override", other.host),
                ("grpc.enable_http_proxy", 0)]
     try:
@@ -214,7 +217,7 @@ def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
                                   "certificate on its card; nothing was read") from None
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")
             try:
-                _talk(party, call(iter(out.get, None)), out)
+                _talk(party, call(iter(out.get, None)), out, silence)
             except grpc.RpcError as error:
                 raise EngineError(f"the call ended: {_why(error)}; what was charged stands"
                                   ) from None
@@ -224,14 +227,29 @@ def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
         party.close()
 
 
-def _talk(party: Party, messages: Iterable[bytes],
-          out: queue.SimpleQueue[bytes | None]) -> None:
-    for data in messages:
+def _talk(party: Party, messages: grpc.CallIterator[bytes],
+          out: queue.SimpleQueue[bytes | None], silence: float) -> None:
+    for data in _heard(messages, silence):
         said = parsed(data)
         number = count("number", said.get("number"), least=0)
         out.put(written({"number": number, "reply": party.answer(table(said.get("message")))}))
     if party.statement is None:
         raise EngineError("whoever trains hung up before the end; what was charged stands")
+
+
+def _heard(messages: grpc.CallIterator[bytes], silence: float) -> Iterator[bytes]:
+    """The messages as they come; the call is over if none comes for that long."""
+    while True:
+        timer = threading.Timer(min(silence, threading.TIMEOUT_MAX), messages.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            data = next(messages)
+        except StopIteration:
+            return
+        finally:
+            timer.cancel()
+        yield data
 
 
 def _why(error: grpc.RpcError) -> str:

@@ -208,7 +208,7 @@ class Federation:
             return refused[0]  # not tried again; everybody has heard the question
         try:
             return self._combined(name, replies)
-        except (PrivledgerError, ValueError, ArithmeticError):
+        except (PrivledgerError, ValueError, ArithmeticError, MemoryError):
             return None
 
     def _combined(self, name: str, replies: list[Json]) -> Json:
@@ -233,14 +233,14 @@ def _summed(replies: list[Json]) -> list[NDArray[np.float64]]:
         EngineError, InvalidValue: shapes or grids differ, or masks did not cancel.
     """
     first = replies[0]
-    shapes = [tuple(whole({"size": size}, "size") for size in shape)
-              for shape in items(first, "shapes")]
+    shapes = [tuple(whole({"size": size}, "size") for size in items({"shape": one}, "shape", 2))
+              for one in items(first, "shapes")]
     grids = [_grid(text({"grid": one}, "grid", 64)) for one in items(first, "grids")]
     sizes = [math.prod(shape) for shape in shapes]
-    total: Words = np.zeros(sum(sizes), dtype=np.uint64)
-    for reply in replies:
-        vector = array_in(reply.get("masked"), "u")
-        if (vector.dtype != np.uint64 or vector.shape != total.shape
+    vectors = [array_in(reply.get("masked"), "u") for reply in replies]
+    total: Words = np.zeros_like(vectors[0], dtype=np.uint64)  # not of a size that was only said
+    for reply, vector in zip(replies, vectors, strict=True):
+        if (vector.dtype != np.uint64 or vector.shape != (sum(sizes),)
                 or reply.get("shapes") != first["shapes"]
                 or reply.get("grids") != first["grids"]):
             raise EngineError("an owner answers in another shape or on another grid")
