@@ -129,7 +129,11 @@ def epsilon(world: World, delta: float) -> float:
         return float((terms.real.sum() - 0.5 * terms.real[0]) * (at[1] - at[0]) / math.pi) - 1
 
     high = max(1e-6, float(found.fun) * 1.2 + 1e-3)
-    return brentq(rest, 0.0, high, xtol=1e-13, rtol=1e-12) if rest(0.0) > 0 else 0.0
+    # Far below the saddle point the terms cancel and signs mean nothing: come from above.
+    low = high
+    while low > 0 and rest(low) <= 0:
+        low = max(0.0, low - 0.02 * high)
+    return brentq(rest, low, high, xtol=1e-13, rtol=1e-12) if low > 0 or rest(0.0) > 0 else 0.0
 
 
 def _line(

@@ -175,3 +175,8 @@ def test_a_moment_that_vanishes_and_comes_back():
     """Discrete Gaussians beside a narrow one: the oracle once stopped before the moment's
     second hump and was 5e-5 too high, so that a right price looked too small."""
     assert 0 <= gap(611, "pld")[0] < 1e-5
+
+
+def test_a_root_far_below_the_saddle_point_is_none():
+    """Cancellation once gave the oracle 7.05 for an exchange that costs 26.96."""
+    assert 0 <= gap(69, "pld")[0] < 1e-5
