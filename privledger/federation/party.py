@@ -20,7 +20,19 @@ from privledger.facts.values import Json, array_in, array_out, items, table, tex
 from privledger.federation.enlisted import Run, hello, met, schema_digest
 from privledger.federation.secure_sum import Attempt, MaskedSum, PlainSum, SecureSum, Words
 from privledger.federation.statements import statement
-from privledger.graph import Federated, canonical, from_json, to_json
+from privledger.graph import (
+    Federated,
+    IndividualFilter,
+    Node,
+    OneOf,
+    PostProcess,
+    Public,
+    Sequential,
+    canonical,
+    children,
+    from_json,
+    to_json,
+)
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger
 from privledger.guard.vault import _vault_of
@@ -202,6 +214,10 @@ class Party:
                 or number("delta", asked.get("delta")) != self.run.delta
                 or asked.get("scope") is not None):
             raise NotGranted("another plan than the run's; nothing was read")
+        wanting = _not_gaussian(from_json(asked.get("plan")))
+        if wanting:
+            raise UnsupportedNode(f"owners add up sums with Gaussian noise; a plan with {wanting} "
+                                  "cannot be federated. Nothing was read")
         self._requested = True
 
     def _plan(self, asked: Json) -> Federated:
@@ -222,3 +238,18 @@ class Party:
         self._vector = steps.astype(np.int64).view(np.uint64)
         return {"grids": [grid.hex() for grid in grids],
                 "shapes": [list(array.shape) for array in arrays]}
+
+
+def _not_gaussian(plan: Node) -> str:
+    """A mechanism that no owner will answer and that the plan cannot do without; empty if none.
+
+    Found before the reservation: a learner that asks sums first would have its charge kept.
+    """
+    inside = children(plan)
+    if not inside:
+        free = isinstance(plan, Gaussian | PostProcess | Public | IndividualFilter | Sequential)
+        return "" if free else type(plan).__name__
+    found = [_not_gaussian(one) for one in dict.fromkeys(inside)]
+    if isinstance(plan, OneOf):
+        return found[0] if all(found) else ""
+    return next(filter(None, found), "")

@@ -119,7 +119,8 @@ def epsilon(world: World, delta: float) -> float:
     found = minimize_scalar(chernoff, bounds=(math.log(0.05), math.log(2000.0)),
                             method="bounded", options={"xatol": 0.02})
     c = math.exp(found.x)
-    at, height = _line(log_moment, c, delta, real)
+    smooth = sum(count * law.mu**2 for law, count in world if isinstance(law, Normal))
+    at, height = _line(log_moment, c, delta, real, smooth)
     values = height(at)
 
     def rest(epsilon: float) -> float:
@@ -128,21 +129,32 @@ def epsilon(world: World, delta: float) -> float:
         return float((terms.real.sum() - 0.5 * terms.real[0]) * (at[1] - at[0]) / math.pi) - 1
 
     high = max(1e-6, float(found.fun) * 1.2 + 1e-3)
-    return brentq(rest, 0.0, high, xtol=1e-13, rtol=1e-12) if rest(0.0) > 0 else 0.0
+    # Far below the saddle point the terms cancel and signs mean nothing: come from above.
+    low = high
+    while low > 0 and rest(low) <= 0:
+        low = max(0.0, low - 0.02 * high)
+    return brentq(rest, low, high, xtol=1e-13, rtol=1e-12) if low > 0 or rest(0.0) > 0 else 0.0
 
 
 def _line(
     log_moment: Callable[[Complex], Complex], c: float, delta: float,
-    real: Callable[[float], float],
+    real: Callable[[float], float], smooth: float,
 ) -> tuple[Array, Callable[[Array], Complex]]:
-    """Nodes on Re s = c, up to where the moment has vanished."""
+    """Nodes on Re s = c, up to where the moment has vanished.
+
+    Of losses on a lattice it vanishes and comes back, a period later: no moment is larger than
+    the one at c, so it is gone where the unsampled Gaussian's is, of squared mu `smooth`.
+    """
     h = 1e-3 * c
     spread = math.sqrt(max(1e-12, (real(c + h) - 2 * real(c) + real(c - h)) / h**2))
     window = max(40 * spread, (45 - math.log(delta)) / c)
     top = 1.0
     peak = real(c)
-    while log_moment(np.array([complex(c, top)])).real[0] - peak > -45 and top < 1e5:
+    while not smooth and log_moment(np.array([complex(c, top)])).real[0] - peak > -45 and (
+            top < 1e5):
         top *= 1.3
+    if smooth:
+        top = math.sqrt(2 * 45 / smooth)
     step = 2 * math.pi / window
     if top / step > 60_000:
         raise ValueError("a moment that does not vanish")

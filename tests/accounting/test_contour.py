@@ -169,3 +169,14 @@ def test_the_oracle_knows_what_is_known():
         pl.epsilon(pl.Gaussian(1.0), 1e-5), rel=1e-9)
     mixed = [(contour.normals({0.0: 0.99, 1.0: 0.01}, {0.0: 0.99, -1.0: 0.01}), 1000)]
     assert contour.epsilon(mixed, 1e-5) == pytest.approx(2.84344, abs=1e-5)
+
+
+def test_a_moment_that_vanishes_and_comes_back():
+    """Discrete Gaussians beside a narrow one: the oracle once stopped before the moment's
+    second hump and was 5e-5 too high, so that a right price looked too small."""
+    assert 0 <= gap(611, "pld")[0] < 1e-5
+
+
+def test_a_root_far_below_the_saddle_point_is_none():
+    """Cancellation once gave the oracle 7.05 for an exchange that costs 26.96."""
+    assert 0 <= gap(69, "pld")[0] < 1e-5

@@ -1,24 +1,32 @@
-"""Prices beyond the first table, by this library or by dp-accounting, one process for each.
+"""Prices beyond the first table, by this library or by another, one process for each.
 
-    python tests/benchmarks/wide_prices.py ours      (here)
-    python tests/benchmarks/wide_prices.py peer      (where dp-accounting is installed)
+    python tests/benchmarks/wide_prices.py ours           (here)
+    python tests/benchmarks/wide_prices.py dp-accounting  (where it is installed; the same for
+    python tests/benchmarks/wide_prices.py opake           opake-accounting, prv-accountant)
+    python tests/benchmarks/wide_prices.py prv
 
-One line for each workload: letter, epsilon, lower bound (ours only), CPU seconds, cache empty.
+One line for each workload: letter, epsilon, lower bound (ours only), CPU seconds, cache empty;
+or why there is none.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
+from types import ModuleType
 
 NOISES = [0.8 + 0.01 * place for place in range(200)]
 # letter: what, delta
 PLANS: dict[str, tuple[str, float]] = {
+    "h": ("few steep rounds", 1e-6), "i": ("large samples", 1e-6),
+    "j": ("laplace and gaussian", 1e-6),
     "k": ("exchange", 1e-5), "l": ("laplace group", 1e-5), "m": ("group", 1e-5),
     "n": ("rare", 1e-9), "o": ("rare and few", 1.17e-8), "p": ("noises", 1e-6),
     "q": ("discrete gaussian", 1e-6), "r": ("discrete laplace", 1e-6),
     "s": ("exponential", 1e-6), "t": ("fixed size", 1e-6), "u": ("sampled laplace", 1e-6),
-    "v": ("sgd", 1e-15), "w": ("sgd", 1e-30),
+    "v": ("sgd", 1e-15), "w": ("sgd", 1e-30), "x": ("tuning", 1e-6),
+    "y": ("parallel", 1e-6), "z": ("parallel, exchanged", 1e-6),
 }
 
 
@@ -31,6 +39,10 @@ def ours(what: str, delta: float) -> tuple[float, float, float]:
 
     def sgd(rate: float, noise: float, count: int) -> pl.Node:
         return pl.Repeat(pl.PoissonSample(rate, pl.Gaussian(noise)), count)
+
+    def parts() -> pl.Node:
+        return pl.Parallel((pl.Repeat(pl.Laplace(5.0), 20), pl.Repeat(pl.Gaussian(3.0), 10)),
+                           certificate="public_predicate")
 
     node, relation = {
         "exchange": lambda: (pl.nodes.AsReplaceOne(sgd(0.01, 1.0, 1000)), "replace_one"),
@@ -49,11 +61,72 @@ def ours(what: str, delta: float) -> tuple[float, float, float]:
         "sampled laplace": lambda: (
             pl.Repeat(pl.PoissonSample(0.01, pl.Laplace(1.0)), 1000), "add_remove"),
         "sgd": lambda: (sgd(0.01, 1.0, 1000), "add_remove"),
+        "few steep rounds": lambda: (sgd(1e-3, 0.5, 50), "add_remove"),
+        "large samples": lambda: (sgd(0.5, 2.0, 20), "add_remove"),
+        "laplace and gaussian": lambda: (pl.Sequential((
+            pl.Repeat(pl.Laplace(2.0), 30), pl.Repeat(pl.Gaussian(5.0), 30))), "add_remove"),
+        "tuning": lambda: (pl.nodes.Tuning(
+            pl.Repeat(pl.Laplace(20.0), 10), "negative_binomial", shape=1.0, success=0.1),
+                           "add_remove"),
+        "parallel": lambda: (parts(), "add_remove"),
+        "parallel, exchanged": lambda: (parts(), "replace_one"),
     }[what]()
     cost = cost_of(node, relation, DEFAULT_ORDERS)
     upper = epsilon_at(cost, delta).epsilon
     spent = time.process_time()
     return upper, spent, epsilon_at_least(cost, delta)
+
+
+NOT_ASKED = "not asked"
+# rate, noise, rounds of the workloads that are nothing but sampled Gaussians
+SAMPLED = {"few steep rounds": (1e-3, 0.5, 50), "large samples": (0.5, 2.0, 20),
+           "rare": (1e-4, 1.0, 10**6), "rare and few": (1.417e-4, 1.6, 400),
+           "sgd": (0.01, 1.0, 1000)}
+
+
+def opake(what: str, delta: float) -> tuple[float, float, float]:
+    """opake-accounting's compiled part, at its default mesh; its package may not import."""
+    native = _opake()
+    config = native.DiscretizationConfig()
+    if what == "noises":
+        steps = [native.poisson_pld(native.gaussian_pld(noise, config), 0.01)
+                 for noise in NOISES]
+        total = steps[0]
+        for step in steps[1:]:
+            total = total.compose(step)
+    elif what in SAMPLED:
+        rate, noise, count = SAMPLED[what]
+        total = native.poisson_pld(native.gaussian_pld(noise, config), rate).self_compose(count)
+    else:
+        raise KeyError(NOT_ASKED)
+    found = total.epsilon_at(delta)
+    return found, time.process_time(), 0.0
+
+
+def _opake() -> ModuleType:
+    from importlib.metadata import files
+
+    found = [path for path in files("opake-accounting") or ()
+             if "opake_accounting.abi3" in path.name]
+    spec = importlib.util.spec_from_file_location("opake_accounting", found[0].locate())
+    assert spec is not None and spec.loader is not None
+    native = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(native)
+    return native
+
+
+def prv(what: str, delta: float) -> tuple[float, float, float]:
+    """prv-accountant's upper bound at an error of 1 % of ours, delta's error a thousandth."""
+    from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+    if what not in SAMPLED:
+        raise KeyError(NOT_ASKED)
+    rate, noise, count = SAMPLED[what]
+    accountant = PRVAccountant(
+        PoissonSubsampledGaussianMechanism(rate, noise), eps_error=0.01,
+        delta_error=delta / 1000, max_self_compositions=count)
+    found = float(accountant.compute_epsilon(delta, [count])[2])
+    return found, time.process_time(), 0.0
 
 
 def peer(what: str, delta: float) -> tuple[float, float, float]:
@@ -89,28 +162,53 @@ def peer(what: str, delta: float) -> tuple[float, float, float]:
         "sampled laplace": lambda: dp.SelfComposedDpEvent(
             dp.PoissonSampledDpEvent(0.01, dp.LaplaceDpEvent(1.0)), 1000),
         "sgd": lambda: sgd(0.01, 1.0, 1000),
-    }[what]()
+        "few steep rounds": lambda: sgd(1e-3, 0.5, 50),
+        "large samples": lambda: sgd(0.5, 2.0, 20),
+        "laplace and gaussian": lambda: dp.ComposedDpEvent([
+            dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 30),
+            dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 30)]),
+    }.get(what, _not_asked)()
     accountant = pld.PLDAccountant(relation)
     accountant.compose(event)
     found = accountant.get_epsilon(delta)
     return found, time.process_time(), 0.0
 
 
+def _not_asked() -> None:
+    raise KeyError(NOT_ASKED)
+
+
+WHO = {"ours": (ours, "privledger"), "dp-accounting": (peer, "dp_accounting"),
+       "opake": (opake, "opake"), "prv": (prv, "prv_accountant")}
+
+
 def main() -> None:
     """Print one line for each workload that was asked for, or for all."""
-    who = ours if sys.argv[1] == "ours" else peer
+    who, module = WHO[sys.argv[1]]
+    if importlib.util.find_spec(module) is None:
+        print(f"{sys.argv[1]}: not installed")
+        return
     for letter in sys.argv[2:] or PLANS:
         what, delta = PLANS[letter]
         try:
-            if who is ours:
-                from privledger.graph.fold import cost_of  # noqa: F401
-            else:
-                import dp_accounting.pld.pld_privacy_accountant  # noqa: F401
+            _imported(sys.argv[1])
             start = time.process_time()
             upper, end, lower = who(what, delta)
             print(f"{letter} {what} {upper:.6f} {lower:.6f} {end - start:.3f}", flush=True)
         except Exception as error:
             print(f"{letter} {what} none: {type(error).__name__} {str(error)[:80]}", flush=True)
+
+
+def _imported(name: str) -> None:
+    """Imports do not count as time."""
+    if name == "ours":
+        from privledger.graph.fold import cost_of  # noqa: F401
+    elif name == "dp-accounting":
+        import dp_accounting.pld.pld_privacy_accountant  # noqa: F401
+    elif name == "opake":
+        _opake()
+    else:
+        import prv_accountant  # noqa: F401
 
 
 if __name__ == "__main__":

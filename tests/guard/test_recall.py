@@ -7,14 +7,18 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.guard import recalled
+from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Answer
 from privledger.ledger.settle import Settlement
 
@@ -169,7 +173,44 @@ def test_parts_samples_and_strangers_are_refused_before_anything_is_charged():
         assert ledger.spent == 0 and data._vault.opened == 0
 
 
-def test_eight_threads_pay_once():
+def test_no_two_questions_are_taken_for_one_another():
+    with made() as ledger:
+        data = ledger.protect(table(), SCHEMA)
+        halves, thirds = data.cells("x", (0.5,)), data.cells("x", (0.3,))
+        other = pl.questions.CrossCells(halves, data.cells("c"))
+        asked = [data.count(), data.sum("x"), data.sum("x", upper=0.5), data.histogram("c"),
+                 data.query((pl.questions.Ones(),), halves), data.query(
+                     (pl.questions.Ones(),), thirds), data.query((pl.questions.Ones(),), other),
+                 data.query((pl.questions.Ones(),), pl.questions.CrossCells(
+                     thirds, data.cells("c")))]
+        assert not any(ask(ledger, query, pl.Gaussian(60.0)).recalled for query in asked)
+        assert all(ask(ledger, query, pl.Gaussian(60.0)).recalled for query in asked)
+
+
+@pytest.mark.parametrize("change", ["left out", "another chain", "edited"])
+def test_a_history_that_does_not_follow_gives_nothing_out(change):
+    with made() as ledger:
+        data = ledger.protect(table(), SCHEMA)
+        ask(ledger, data.count())
+        entries = ledger._history.store.read()
+    *before, last = entries
+    lines = {"left out": entries[1:], "edited": [*before, evolve(last, event=entries[0].event)],
+             "another chain": [*before, make_entry(
+                 last.position, last.event, "1" * 64)]}[change]
+    history = SimpleNamespace(refresh=lambda: None, store=SimpleNamespace(
+        read=lambda after: lines))
+    with pytest.raises(pl.errors.LedgerCorrupt, match="nothing was recalled"):
+        recalled.Recall(history).find("0" * 64)
+
+
+def test_eight_threads_pay_once(monkeypatch):
+    answered = pl.Ledger._answered
+
+    def slowly(*given):
+        time.sleep(0.05)  # without a line, all eight would have found nothing by now
+        return answered(*given)
+
+    monkeypatch.setattr(pl.Ledger, "_answered", slowly)
     with made() as ledger:
         data = ledger.protect(table(), SCHEMA)
         found = []

@@ -8,6 +8,7 @@ powers and products dominate compositions (docs/proofs/privacy-loss.md, lemma 2)
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from fractions import Fraction
 from functools import cache
 from typing import Protocol
@@ -20,7 +21,7 @@ from privledger.accounting.pld.bands import NO_ATOMS, UNIT, Atoms, Bands, no_ban
 from privledger.rounding import up
 
 
-class Pair(Protocol):
+class Pair(Hashable, Protocol):
     """What the accountant needs to know of a pair. Implementations are frozen and hashable."""
 
     @property

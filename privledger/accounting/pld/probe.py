@@ -15,6 +15,20 @@ from numpy.typing import NDArray
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.pairs import Pair
 
+_MANY = 64  # items, beyond which
+_THIN = 4  # neighbours are put together
+
+
+def _thinned(loss: Array, p: Array) -> tuple[Array, Array]:
+    """Of each few neighbouring losses their sum of masses at their mean; the last ones stay."""
+    order = np.argsort(loss, kind="stable")
+    loss, p = loss[order], p[order]
+    stop = len(p) // _THIN * _THIN
+    mass = p[:stop].reshape(-1, _THIN).sum(axis=1)
+    mean = (p * loss)[:stop].reshape(-1, _THIN).sum(axis=1) / np.maximum(mass, 1e-300)
+    low, high = loss[:stop:_THIN], loss[_THIN - 1:stop:_THIN]
+    return (np.append(np.clip(mean, low, high), loss[stop:]), np.append(mass, p[stop:]))
+
 
 @frozen(eq=False)
 class Probe:
@@ -34,6 +48,8 @@ class Probe:
     def of(cls, items: Sequence[tuple[Pair, int]]) -> Probe:
         """The probes of all (pair, count), end to end; masses that are zero count as exp(-1e6)."""
         parts = [pair.probe() for pair, _ in items]
+        if len(items) > _MANY:
+            parts = [_thinned(*part) for part in parts]
         sizes = [len(loss) for loss, _ in parts]
         with np.errstate(divide="ignore"):
             log_p = np.maximum(np.log(np.concatenate([p for _, p in parts])), -1e6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from attrs import field, frozen
@@ -42,6 +43,7 @@ def _likelihood(loss: Array) -> Array:
     return np.asarray(np.exp(np.minimum(-loss, 600.0)))
 
 
+@lru_cache(maxsize=1024)
 def missing(pair: Pair) -> float:
     """Q mass that the pair's bands and atoms do not show, rounded up.
 
