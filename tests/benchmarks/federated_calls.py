@@ -19,32 +19,28 @@ from measure import table
 
 import privledger as pl
 from learners import load
-from privledger.broker.channel import written
-from privledger.federation import Federation, Owner, Party, Run
+from privledger.federation import Federation, Owner, Party, Run, calls
 from privledger.federation.calls import Callers, answer_calls
 from privledger.federation.cards import new_identity, read_card, read_identity, write_identity
 
 BUDGET = pl.Budget(EPSILON, DELTA)
 
 
-class Weighed:
-    """A party whose messages are weighed."""
+def weighed() -> list[int]:
+    """Bytes of all messages of this process, in and out, from now on."""
+    sizes, written, parsed = [0, 0], calls.written, calls.parsed
 
-    def __init__(self, party: Party) -> None:
-        self.party, self.run, self.down, self.up = party, party.run, 0, 0
+    def back(data: bytes) -> Any:
+        sizes[0] += len(data)
+        return parsed(data)
 
-    @property
-    def statement(self) -> Any:
-        return self.party.statement
+    def out(value: Any) -> bytes:
+        data = written(value)
+        sizes[1] += len(data)
+        return data
 
-    def close(self) -> None:
-        self.party.close()
-
-    def answer(self, message: Any) -> Any:
-        self.down += len(written(message))
-        reply = self.party.answer(message)
-        self.up += len(written(reply))
-        return reply
+    calls.parsed, calls.written = back, out
+    return sizes
 
 
 def owner(config: Any) -> None:
@@ -59,10 +55,10 @@ def owner(config: Any) -> None:
     own = read_identity(config["secret"])
     with pl.Ledger.create(config["ledger"], budget=BUDGET) as ledger:
         data = ledger.protect(X.iloc[rows], y.iloc[rows], schema)
-        party = Weighed(Party(run, own.card.owner.name, data, own.secret))
+        party, sizes = Party(run, own.card.owner.name, data, own.secret), weighed()
         start = time.process_time()
         answer_calls(party, own, read_card(config["other"]), config["address"])
-        print(json.dumps([time.process_time() - start, party.down, party.up, ledger.spent]))
+        print(json.dumps([time.process_time() - start, *sizes, ledger.spent]))
 
 
 def fit(data: Path, k: int) -> list[list[float]]:
@@ -76,7 +72,7 @@ def fit(data: Path, k: int) -> list[list[float]]:
             write_identity(one, place)
         run = Run.of("a run", tuple(one.card.owner for one in own), schema,
                      model(schema, 0).plan(schema), delta=DELTA, learner="sgbdt-regressor")
-        with Callers(run, tuple(one.card for one in own), boss, "127.0.0.1:0") as calls:
+        with Callers(run, tuple(one.card for one in own), boss, "127.0.0.1:0") as there:
             processes = []
             for i in range(k):
                 config = place / f"{i}.json"
@@ -84,13 +80,13 @@ def fit(data: Path, k: int) -> list[list[float]]:
                     "data": str(data), "rows": [len(y) * i // k, len(y) * (i + 1) // k],
                     "agreed": run.agreed, "secret": str(place / f"owner-{i}.secret"),
                     "other": str(place / "boss.card"), "ledger": str(place / f"{i}.ledger"),
-                    "address": f"127.0.0.1:{calls.port}"}))
+                    "address": f"127.0.0.1:{there.port}"}))
                 processes.append(subprocess.Popen(
                     [sys.executable, __file__, "--owner", str(config)], stdout=subprocess.PIPE))
-            calls.wait(300)
+            there.wait(300)
             start = time.process_time()
             wall = time.perf_counter()
-            model(schema, 0).fit(Federation(run, schema, calls.lines, BUDGET).data)
+            model(schema, 0).fit(Federation(run, schema, there.lines, BUDGET).data)
             spent = [time.process_time() - start, time.perf_counter() - wall]
         return [json.loads(one.communicate()[0]) + spent for one in processes]
 
