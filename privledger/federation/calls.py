@@ -113,6 +113,7 @@ class Callers:
     lines: dict[str, Called] = field(init=False)
     _server: grpc.Server = field(init=False)
     _lock: threading.Lock = field(init=False, factory=threading.Lock)
+    _here: set[str] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         positive("patience", self.patience)
@@ -164,18 +165,23 @@ class Callers:
     def _join(self, replies: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """One owner's call, from its first word to the end of the run."""
         name = self._caller(context)
-        line = None if name is None else self.lines[name]
+        if name is None:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "nobody of this run")
+            return  # abort raises
+        line = self.lines[name]
+        with self._lock:  # calls that say nothing take no threads from other owners
+            if name in self._here:
+                context.abort(grpc.StatusCode.ALREADY_EXISTS, "nobody joins a run again")
+            self._here.add(name)
         try:
             asked = text(parsed(next(replies)), "run", 64)
         except (StopIteration, grpc.RpcError, PrivledgerError):
             asked = ""
-        if line is None or asked != self.run.digest.hex():
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "another run, or nobody of it")
-            return  # abort raises
-        with self._lock:
-            if line.there.is_set():
-                context.abort(grpc.StatusCode.ALREADY_EXISTS, "nobody joins a run again")
-            line.there.set()
+        if asked != self.run.digest.hex():
+            with self._lock:
+                self._here.discard(name)
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "another run")
+        line.there.set()
         if not context.add_callback(line.hang_up):  # it is gone already
             line.hang_up()
         yield from line.carry(replies)

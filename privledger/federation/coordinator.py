@@ -160,12 +160,8 @@ class Federation:
         if self._over and self.statements:
             return  # it is over by everybody's signature
         self._over = True
-        for name in self.run.names:
-            try:
-                self.lines[name].send({"end": self.run.digest.hex()})
-                self.lines[name].receive()
-            except (PrivledgerError, OSError):
-                continue  # it ends by itself, at its owner's hand
+        for _ in self._replies({"end": self.run.digest.hex()}):
+            continue  # where none comes, it ends by itself, at its owner's hand
 
     def _greeted(self, message: Json) -> list[Json]:
         found = []

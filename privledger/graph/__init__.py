@@ -3,6 +3,7 @@
 # These add their rules to the fold.
 from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
 from privledger.graph.as_dp_events import every_dp_event, to_dp_event
+from privledger.graph.correlated import correlated_gaussian
 from privledger.graph.dp_events import from_dp_event
 from privledger.graph.explain import Explanation, explain, quick_answers
 from privledger.graph.federated import Trust, alone, trusts
@@ -58,6 +59,7 @@ __all__ = [
     "canonical",
     "certify",
     "children",
+    "correlated_gaussian",
     "cost_of",
     "delta",
     "epsilon",

@@ -168,7 +168,7 @@ class View:
     @property
     def alone(self) -> Amount:
         """As `total`, if every other party of every federation gives its noise away."""
-        return alone_of(self.charges, self.relation, self.rule)
+        return alone_of(self.charges, self.relation, self.total)
 
     @property
     def federated(self) -> tuple[Federated, ...]:

@@ -12,9 +12,8 @@ from attrs import frozen
 
 from privledger.accounting import check_relation
 from privledger.graph import Trust, alone, cost_of, trusts
-from privledger.ledger.filters import FilterRule
 from privledger.ledger.view_charges import Charge
-from privledger.ledger.view_figures import Amount, summed
+from privledger.ledger.view_figures import Amount
 from privledger.ledger.view_plans import plan_or_none
 
 
@@ -53,9 +52,14 @@ def federated_of(one: Charge, relation: str) -> Federated | None:
     return Federated(one.name, believed, one.amount, _alone(one, relation)) if believed else None
 
 
-def alone_of(charges: Iterable[Charge], relation: str, rule: FilterRule | None) -> Amount:
-    """What everything cost if every party of every federation gives its noise away but one."""
-    return summed([_alone(one, relation) for one in charges], rule)
+def alone_of(charges: Iterable[Charge], relation: str, total: Amount) -> Amount:
+    """`total` with the charges that are named here priced alone; never less than `total`."""
+    units, delta_units = total.units, total.delta_units
+    for one in charges:
+        own = _alone(one, relation)
+        units += own.units - one.amount.units
+        delta_units += own.delta_units - one.amount.delta_units
+    return Amount(units, delta_units, total.rule)
 
 
 def _alone(one: Charge, relation: str) -> Amount:

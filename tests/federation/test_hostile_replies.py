@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import tracemalloc
 
+import grpc
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("grpc")
-
 from privledger.errors import EngineError, InvalidValue, PrivledgerError
 from privledger.facts.values import array_out
 from privledger.federation import Federation, InProcess, Party, Run, coordinator, verify_statements
-from privledger.federation.calls import Callers, answer_calls
+from privledger.federation.calls import METHOD, SERVICE, Callers, answer_calls
 from privledger.federation.cards import new_identity
 from tests.federation.test_rounds import BUDGET, PLAN, SCHEMA, count_of, few, guarded, table
 
@@ -120,3 +120,52 @@ def test_silences_that_are_none(one_owner, bad):
     own, boss, _, _, party = one_owner
     with pytest.raises(InvalidValue):
         answer_calls(party, own, boss.card, "127.0.0.1:1", silence=bad)
+
+
+def test_calls_that_say_nothing_keep_nobody_out():
+    """One owner opens more calls than there are threads; the other still comes in."""
+    quiet, own, boss = (new_identity(name) for name in ("quiet", "north", "boss"))
+    run = Run.of("a run", (quiet.card.owner, own.card.owner), SCHEMA, PLAN, delta=0.0,
+                 learner="somebody")
+    party = Party(run, "north", guarded(*table(20))[1], own.secret)
+    credentials = grpc.ssl_channel_credentials(
+        boss.card.certificate.encode(), quiet.transport_key.encode(),
+        quiet.card.certificate.encode())
+    done = threading.Event()
+    with (Callers(run, (quiet.card, own.card), boss, "127.0.0.1:0", 5) as calls,
+          grpc.secure_channel(f"127.0.0.1:{calls.port}", credentials,
+                              [("grpc.ssl_target_name_override", boss.card.host)]) as channel):
+        method = channel.stream_stream(f"/{SERVICE}/{METHOD}")
+        kept = [method(iter(lambda: done.wait(30) and None, None)) for _ in range(20)]
+        first = threading.Thread(target=left_alone, args=(
+            party, own, boss.card, f"127.0.0.1:{calls.port}"))
+        first.start()
+        assert calls.lines["north"].there.wait(20)
+        assert not calls.lines["quiet"].there.is_set()
+        done.set()
+        for one in kept:
+            one.cancel()
+    first.join(30)
+
+
+def left_alone(*given):
+    with contextlib.suppress(EngineError):
+        answer_calls(*given)
+
+
+def test_everybody_is_told_that_it_is_over_before_the_first_is_waited_for():
+    heard = []
+
+    class Slow(InProcess):
+        def send(self, message):
+            heard.append(("send", *message))
+            super().send(message)
+
+        def receive(self):
+            heard.append(("receive",))
+            return super().receive()
+
+    _, run, federation, lines = few()
+    federation.lines = {name: Slow(line.party) for name, line in zip(run.names, lines, strict=True)}
+    federation.end()
+    assert heard == [("send", "end")] * 3 + [("receive",)] * 3

@@ -256,6 +256,14 @@ NUMBERS = {
     "LabelQuery.candidates": (lambda b, d, v: pl.questions.LabelQuery(d, candidates=[[v, 1]]),
                               PLACE),
     "rdp_per_record.shares": (lambda b, d, v: pl.nodes.rdp_per_record(G, [v], [2.0]), FINITE),
+    "correlated_gaussian.noise_multiplier": (lambda b, d, v: pl.nodes.correlated_gaussian(
+        np.eye(2), v, separation=1, participations=1), POSITIVE),
+    "correlated_gaussian.separation": (lambda b, d, v: pl.nodes.correlated_gaussian(
+        np.eye(1000), 1.0, separation=v, participations=1), COUNT),
+    "correlated_gaussian.participations": (lambda b, d, v: pl.nodes.correlated_gaussian(
+        np.eye(4), 1.0, separation=1, participations=v), COUNT),
+    "correlated_gaussian.strategy": (lambda b, d, v: pl.nodes.correlated_gaussian(
+        [[v]], 1.0, separation=1, participations=1), FINITE),
     "TopK.k": (lambda b, d, v: pl.TopK(v, 1.0), COUNT),
     "TopK.epsilon": (lambda b, d, v: pl.TopK(1, v), POSITIVE),
     "Federated.parties": (lambda b, d, v: pl.nodes.Federated(G, v, 0), COUNT),

@@ -1,0 +1,92 @@
+"""Correlated noise (matrix mechanisms): what one record moves, and the Gaussian that costs as much.
+
+A training run that adds correlated noise releases C g_1..g_t plus independent noise, row by row; C
+is lower triangular and public, and a record takes part in some of the steps. Proof:
+docs/proofs/correlated.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privledger.errors import InvalidMechanism
+from privledger.mechanisms import Gaussian
+from privledger.rounding import count, down, finite_array, positive, up
+
+_HALF_ULP = 2.0**-53
+MOST_STEPS = 4096
+
+
+def correlated_gaussian(strategy: Sequence[Sequence[float]] | NDArray[np.float64],
+                        noise_multiplier: float, *, separation: int, participations: int
+                        ) -> Gaussian:
+    """The Gaussian whose price covers a whole run with correlated noise. For plans and for runs
+    that somebody else makes; nothing draws such noise here.
+
+    Args:
+        strategy: C, lower triangular, shape (steps, steps): public, fixed before the run.
+        noise_multiplier: standard deviation of the independent noise over the clip of one record's
+            contribution to one step (L2 norm).
+        separation: least number of steps from one of a record's to its next. Every record's steps
+            are fixed without looking at any data; batches are not sampled secretly.
+        participations: most steps that a record takes part in.
+
+    Raises:
+        InvalidMechanism: not lower triangular, all zero, or of more than 4,096 steps.
+        InvalidValue: not numbers, or out of range.
+
+    >>> step = [[1.0, 0.0], [1.0, 1.0]]
+    >>> once = correlated_gaussian(step, 2.0, separation=2, participations=1)
+    >>> round(once.noise_multiplier, 9)
+    1.414213562
+    """
+    noise = positive("noise_multiplier", noise_multiplier)
+    rows = [finite_array("strategy", row if isinstance(row, np.ndarray) else list(row))
+            for row in strategy]
+    size = len(rows)
+    if not 0 < size <= MOST_STEPS or any(row.shape != (size,) for row in rows):
+        raise InvalidMechanism("strategy", "given", f"a square of 1 to {MOST_STEPS} steps")
+    matrix = np.stack(rows)
+    if np.triu(matrix, 1).any():
+        raise InvalidMechanism("strategy", "given", "lower triangular: no step may use a later one")
+    apart = count("separation", separation, most=size)
+    most = min(count("participations", participations, most=10**9), -(-size // apart))
+    square = _square(matrix, apart, most)
+    if not 0 < square < math.inf:
+        raise InvalidMechanism("strategy", "given", "such that a record moves what is released")
+    return Gaussian(down(noise / up(math.sqrt(square))))
+
+
+def _square(matrix: NDArray[np.float64], apart: int, most: int) -> float:
+    """At least the largest square of what a record moves."""
+    size = len(matrix)
+    absolute = np.abs(matrix)
+    lost = 2 * size * _HALF_ULP  # of a sum of `size` products: twice the usual bound
+    products = np.abs(matrix.T @ matrix) + lost * (absolute.T @ absolute)
+    steps = np.arange(size)
+    others = np.where(np.abs(steps[:, None] - steps) < apart, 0.0, products)
+    with_each = products.diagonal() + _dearest(others, apart, most - 1)
+    total = float(_dearest(with_each[None, :], apart, most)[0])
+    return total * (1 + 8 * (size + 2) * _HALF_ULP)  # every other step adds or multiplies once
+
+
+def _dearest(weights: NDArray[np.float64], apart: int, most: int) -> NDArray[np.float64]:
+    """For each row the largest sum of at most `most` weights that are `apart` steps apart.
+
+    Args:
+        weights: not negative, shape (rows, steps).
+    """
+    rows, size = weights.shape
+    before = np.zeros((rows, size + 1))
+    for _ in range(most):
+        now = np.zeros((rows, size + 1))
+        for step in range(size):
+            last = before[:, max(0, step + 1 - apart)]
+            now[:, step + 1] = np.maximum(now[:, step], last + weights[:, step])
+        before = now
+    found: NDArray[np.float64] = before[:, size]
+    return found
