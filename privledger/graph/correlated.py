@@ -39,8 +39,10 @@ def correlated_gaussian(strategy: Sequence[Sequence[float]] | NDArray[np.float64
         InvalidMechanism: not lower triangular, all zero, or of more than 4,096 steps.
         InvalidValue: not numbers, or out of range.
 
-    >>> correlated_gaussian([[1.0, 0.0], [1.0, 1.0]], 2.0, separation=2, participations=1)
-    Gaussian(noise_multiplier=1.414213562373092)
+    >>> step = [[1.0, 0.0], [1.0, 1.0]]
+    >>> once = correlated_gaussian(step, 2.0, separation=2, participations=1)
+    >>> round(once.noise_multiplier, 9)
+    1.414213562
     """
     noise = positive("noise_multiplier", noise_multiplier)
     rows = [finite_array("strategy", row if isinstance(row, np.ndarray) else list(row))
