@@ -30,6 +30,7 @@ RULES = {
     "learner-not-allowed": "A learner that is not on the list.",
     "mechanism-not-allowed": "A mechanism that is not on the list.",
     "isolation-not-allowed": "A learner was kept from the rows in a way that is not on the list.",
+    "library-not-allowed": "A run of another library, or of a version, that is not on the list.",
     "window-not-allowed": "A period was opened that is not on the list.",
     "shared-noise": "Parties of a federation share noise.",
     "too-few-honest": "Parties that share noise need fewer honest ones than are asked for.",
@@ -65,6 +66,7 @@ class Facts:
         unit: whom the promise is about.
         trusts: what plans of federations ask to believe.
         alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
+        outside: libraries, with their versions, whose runs were charged.
     """
 
     epsilon: float
@@ -82,6 +84,7 @@ class Facts:
     unit: str = "row"
     trusts: tuple[Trust, ...] = ()
     alone: float = 0.0
+    outside: tuple[tuple[str, str], ...] = ()
 
 
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
@@ -107,7 +110,7 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     origins = Origins(
         facts.relation, facts.learners, facts.mechanisms, facts.asserted, facts.simulated,
         facts.isolation, tuple((spend.name, spend.rows) for spend in facts.data),
-        facts.windows, facts.budget_delta, facts.trusts, facts.alone)
+        facts.windows, facts.budget_delta, facts.trusts, facts.alone, facts.outside)
     return (*found, *origin_findings(origins, policy))
 
 

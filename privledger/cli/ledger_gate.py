@@ -72,7 +72,7 @@ def ledger_facts(seen: Survey) -> Facts:
         learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
         simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
         budget_delta=seen.delta, data=seen.tables, unit=seen.unit,
-        trusts=seen.trusts, alone=seen.alone,
+        trusts=seen.trusts, alone=seen.alone, outside=seen.outside,
     )
 
 

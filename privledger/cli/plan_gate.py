@@ -144,7 +144,7 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
         isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
         windows=earlier.windows, budget_delta=budget.delta,
         data=_tables(known, prepared),
-        trusts=(*earlier.trusts, *trusts(prepared.node)),
+        trusts=(*earlier.trusts, *trusts(prepared.node)), outside=earlier.outside,
         alone=max(earlier.alone, alone_epsilon([prepared.node], price.relation, budget.delta)),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -245,17 +246,23 @@ def _talk(party: Party, messages: grpc.CallIterator[bytes],
 
 def _heard(messages: grpc.CallIterator[bytes], silence: float) -> Iterator[bytes]:
     """The messages as they come; the call is over if none comes for that long."""
-    while True:
-        timer = threading.Timer(min(silence, threading.TIMEOUT_MAX), messages.cancel)
-        timer.daemon = True
-        timer.start()
-        try:
-            data = next(messages)
-        except StopIteration:
-            return
-        finally:
-            timer.cancel()
-        yield data
+    since: list[float | None] = [time.monotonic()]  # None while a message is answered
+    over = threading.Event()
+
+    def watch() -> None:
+        pause = min(silence / 4, 60.0)
+        while not over.wait(pause):
+            if since[0] is not None and time.monotonic() - since[0] > silence:
+                messages.cancel()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        for data in messages:
+            since[0] = None
+            yield data
+            since[0] = time.monotonic()
+    finally:
+        over.set()
 
 
 def _why(error: grpc.RpcError) -> str:

@@ -14,6 +14,7 @@ from privledger.findings import Finding
 from privledger.graph import Node, Trust, alone, certify, children, trusts
 from privledger.graph.nodes import below
 from privledger.ledger.events import Granted, ScopeOpened
+from privledger.ledger.outside import admits
 from privledger.ledger.policy import MECHANISMS, Policy
 from privledger.ledger.state import State
 from privledger.rounding import exact, upward
@@ -35,6 +36,7 @@ class Origins:
         budget_delta: the delta that is promised.
         trusts: what plans of federations ask to believe.
         alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
+        outside: libraries, with their versions, whose runs were charged.
     """
 
     relation: str | None = None
@@ -48,6 +50,14 @@ class Origins:
     budget_delta: float = 0.0
     trusts: tuple[Trust, ...] = ()
     alone: float = 0.0
+    outside: tuple[tuple[str, str], ...] = ()
+
+
+def outside_of(event: Granted) -> tuple[tuple[str, str], ...]:
+    """(library, version) of a grant to a run elsewhere; empty for all others."""
+    if event.isolation != "foreign":
+        return ()
+    return ((event.labels.get("library", ""), event.labels.get("version", "")),)
 
 
 def mechanism_kinds(node: Node) -> tuple[str, ...]:
@@ -105,6 +115,11 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
                 yield Finding(rule, -1, f"{name or '(unnamed)'} is not among "
                                         f"{', '.join(allowed) or 'none'}")
     yield from federated_findings(facts, policy)
+    for library, version in sorted(set(facts.outside)):
+        if policy.foreign is not None and not admits(policy.foreign, library, version):
+            yield Finding("library-not-allowed", -1,
+                          f"{library or '(unnamed)'} {version} is not among "
+                          f"{', '.join(policy.foreign) or 'none'}")
     for table, rows in facts.rows:
         if policy.min_rows is not None and not (rows is not None and rows >= policy.min_rows):
             declared = "declares no number of rows" if rows is None else f"declares {rows} rows"
@@ -155,4 +170,5 @@ def request_origins(state: State, asked: Granted | ScopeOpened, plan: Node,
         asserted=tuple(f"{kind} in the plan" for kind in asserted_kinds(kinds)),
         rows=() if grant is None else ((grant.data, rows),),
         isolation=() if grant is None else (grant.isolation,),
+        outside=() if grant is None else outside_of(grant),
     )

@@ -22,6 +22,7 @@ from privledger.graph.nodes import (
     Public,
 )
 from privledger.ledger.caps import window_name
+from privledger.ledger.outside import check_rule
 from privledger.reading import load_toml
 from privledger.rounding import MOST_COUNT, count, non_negative, positive, probability
 
@@ -29,7 +30,7 @@ MECHANISMS = tuple(
     kind.__name__ for kind in (*LEAF_TYPES, IndividualFilter)
     if kind not in (PostProcess, Public)
 )
-LATER = ("max_alone_epsilon", "least_honest", "forbid_shared_noise")
+LATER = ("max_alone_epsilon", "least_honest", "forbid_shared_noise", "foreign")
 """Rules that older readers do not know: only written where they say something."""
 ISOLATIONS = ("guarded", "brokered", "foreign")
 
@@ -73,6 +74,8 @@ class Policy:
             every other party gives its noise away; None allows any.
         least_honest: where parties share noise, `Federated.least_honest` is at least this.
         forbid_shared_noise: each party of a federation adds the whole noise.
+        foreign: libraries whose runs may be charged, each alone or with >= or == and a version;
+            None allows every one, an empty list none.
     """
 
     max_epsilon: float
@@ -92,6 +95,7 @@ class Policy:
     max_alone_epsilon: float | None = None
     least_honest: int | None = None
     forbid_shared_noise: bool = False
+    foreign: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
         non_negative("policy max_epsilon", self.max_epsilon)
@@ -115,6 +119,8 @@ class Policy:
             count("policy least_honest", self.least_honest, most=MOST_PARTIES)
         for window in self.windows or ():
             window_name(window)
+        for rule in self.foreign or ():
+            check_rule(rule)
 
     @property
     def relations(self) -> tuple[str, ...] | None:
@@ -153,7 +159,7 @@ class Policy:
             if key not in table:
                 raise InvalidPlan("policy", "a file without it", f"given {key}")
         arguments = dict(table)
-        for key in ("learners", "mechanisms", "isolation", "windows"):
+        for key in ("learners", "mechanisms", "isolation", "windows", "foreign"):
             if arguments.get(key) is not None:
                 arguments[key] = _names(key, arguments[key])
         if isinstance(arguments.get("relation"), list):

@@ -22,6 +22,7 @@ from privledger.ledger.origins import (
     alone_epsilon,
     asserted_kinds,
     origin_findings,
+    outside_of,
     recorded_kinds,
 )
 from privledger.ledger.policy import Policy
@@ -103,4 +104,4 @@ def _origins_of(event: Event, rows: dict[str, int | None], relation: str,
                     alone=alone_epsilon(plans, relation, delta))
     return found if not isinstance(event, Granted) else evolve(
         found, learners=(event.learner,), isolation=(event.isolation,),
-        rows=((event.data, rows.get(event.data)),))
+        rows=((event.data, rows.get(event.data)),), outside=outside_of(event))

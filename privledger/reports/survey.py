@@ -23,7 +23,7 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
-from privledger.ledger.origins import alone_epsilon
+from privledger.ledger.origins import alone_epsilon, outside_of
 from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
@@ -50,7 +50,8 @@ class Survey:
     Attributes:
         past: what can be compared with a receipt.
         live: whether anything was granted and not handed back.
-        learners, isolation: of grants, in the order they first came.
+        learners, isolation: of grants, in the order they first came. outside: libraries and
+            versions of runs elsewhere.
         mechanisms: node types that plans reserved or releases named.
         asserted: whatever somebody merely vouches for.
         spent, spent_delta, relation, delta: as the ledger's filter adds up. epsilon: the budget's.
@@ -75,6 +76,7 @@ class Survey:
     vouched: Vouched = field(factory=Vouched)
     learners: tuple[str, ...] = ()
     isolation: tuple[str, ...] = ()
+    outside: tuple[tuple[str, str], ...] = ()
     mechanisms: tuple[str, ...] = ()
     asserted: tuple[str, ...] = ()
     noise: tuple[str, ...] = ()
@@ -127,6 +129,7 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         epsilon=state.budget.epsilon, delta=state.budget.delta, answers=seen.answers,
         vouched=Vouched(seen.on_word, len(seen.vouched.keys() | seen.with_word), words),
         learners=tuple(seen.learners), isolation=tuple(seen.isolation),
+        outside=tuple(seen.outside),
         mechanisms=tuple(dict.fromkeys([*plans, *seen.released])),
         asserted=words, noise=tuple(seen.noise),
         private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
@@ -162,6 +165,7 @@ class _Watch:
         self.past, self.row = past, past.row
         self.learners: dict[str, None] = {}
         self.isolation: dict[str, None] = {}
+        self.outside: dict[tuple[str, str], None] = {}
         self.released: dict[str, None] = {}
         self.asserted: dict[str, None] = {}
         self.vouched: dict[str, tuple[str, ...]] = {}  # grant or scope -> kinds of its plan
@@ -237,6 +241,7 @@ class _Watch:
         self._believe(event.plan)
         self.learners[event.learner] = None
         self.isolation[event.isolation] = None
+        self.outside.update(dict.fromkeys(outside_of(event)))
         return self._likes.setdefault(like, len(self._likes)), tuple(asserted_kinds(like.kinds))
 
     def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .federations import alone_at_least, federations
@@ -28,6 +29,33 @@ def limits(value: Any) -> Any:
     return value
 
 
+LIBRARY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*?)(?:(>=|==)(\d{1,9}(?:\.\d{1,9}){0,5}))?")
+RELEASE = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,5})(?:\.post\d+)?(?:\+[A-Za-z0-9.]+)?")
+
+
+def library(value: Any) -> Any:
+    """A library, alone or with >= or == and a version in numbers."""
+    if not LIBRARY.fullmatch(text(value)):
+        raise Bad("a library's rule that is none")
+    return value
+
+
+def admitted(rules: Any, name: str, version: str) -> bool:
+    """Whether a rule allows this library in this version."""
+    for rule in rules:
+        found, told = LIBRARY.fullmatch(rule), RELEASE.fullmatch(version)
+        if found is None or found[1] != name:
+            continue
+        if found[2] is None:
+            return True
+        if told is not None:
+            have, want = ([int(part) for part in (number + ".0.0.0.0.0").split(".")[:6]]
+                          for number in (told[1], found[3]))
+            if have == want or (found[2] == ">=" and have > want):
+                return True
+    return False
+
+
 POLICY = {
     "max_epsilon": (zero_or_more, True), "max_delta": (chance(zero=True), True),
     "min_delta": (chance(zero=True), False), "relation": (maybe(relations), False),
@@ -39,6 +67,7 @@ POLICY = {
     "windows": (maybe(some(period)), False), "data": (limits, False),
     "new_ledger": (flag, False), "max_alone_epsilon": (maybe(zero_or_more), False),
     "least_honest": (maybe(counted()), False), "forbid_shared_noise": (flag, False),
+    "foreign": (maybe(some(library)), False),
 }
 
 
@@ -102,6 +131,10 @@ class Policy:
         """Hold a grant against the policy: learner, isolation, rows of the table."""
         self.allows("learners", body["learner"])
         self.allows("isolation", body.get("isolation", "guarded"))
+        rules, told = self.value.get("foreign"), body.get("labels") or {}
+        if body.get("isolation") == "foreign" and rules is not None and not admitted(
+                rules, told.get("library", ""), told.get("version", "")):
+            raise Bad("against the ledger's policy, foreign")
         rows, least = self.rows.get(body["data"]), self.value.get("min_rows")
         if least is not None and not (rows is not None and rows >= least):
             raise Bad("against the ledger's policy, min_rows")
