@@ -2121,14 +2121,14 @@ LIBRARY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*?)(?:(>=|==)(\d{1,9}(?:\.\d{1,
 RELEASE = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,5})(?:\.post\d+)?(?:\+[A-Za-z0-9.]+)?")
 
 
-def library(value: Any) -> Any:
+def library(value: object) -> object:
     """A library, alone or with >= or == and a version in numbers."""
     if not LIBRARY.fullmatch(text(value)):
         raise Bad("a library's rule that is none")
     return value
 
 
-def admitted(rules: Any, name: str, version: str) -> bool:
+def admitted(rules: list[str], name: str, version: str) -> bool:
     """Whether a rule allows this library in this version."""
     for rule in rules:
         found, told = LIBRARY.fullmatch(rule), RELEASE.fullmatch(version)
