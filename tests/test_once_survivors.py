@@ -76,7 +76,7 @@ def test_what_an_entry_brings_that_a_policy_can_forbid():
     plan = to_json(pl.Sequential([pl.Gaussian(1.0), pl.Asserted(1.0, "x")]))
 
     def origins(kind, **body):
-        return _origins_of(decode(kind, body), {"t": 5})
+        return _origins_of(decode(kind, body), {"t": 5}, "add_remove", 1e-6)
 
     for kind in ("granted", "scope", "corrected"):
         found = origins(kind, plan=plan, learner="a", data="t")
