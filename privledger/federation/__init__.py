@@ -1,7 +1,13 @@
 """Many owners, one learner: each charges its own ledger, and only masked sums leave an owner.
 
-What is promised, and what is not: docs/proofs/federated.md. Needs the extra `signing`.
+What is promised, and what is not: docs/proofs/federated.md. Needs the extra `federated`.
 """
+
+try:
+    import cryptography  # noqa: F401
+except ImportError:
+    raise ImportError("several owners need the packages cryptography and, to call each other, "
+                      "grpcio: pip install 'privledger[federated]'") from None
 
 from privledger.federation.coordinator import Direct, Federation, InProcess, Line
 from privledger.federation.enlisted import Owner, Run, new_key, public_key

@@ -174,3 +174,10 @@ def test_without_the_packages_it_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "grpc", None)
     done = run(folder, "federate", "plan", "run.toml")
     assert done.exit_code == 2 and "privledger[federated]" in done.output
+
+
+def test_the_package_itself_says_what_to_install():
+    code = ("import sys; sys.modules['cryptography'] = None\n"
+            "try:\n    import privledger.federation\nexcept ImportError as error:\n    print(error)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "privledger[federated]" in done.stdout and not done.stderr
