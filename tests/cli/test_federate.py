@@ -178,6 +178,7 @@ def test_without_the_packages_it_says_what_to_install(folder, monkeypatch):
 
 def test_the_package_itself_says_what_to_install():
     code = ("import sys; sys.modules['cryptography'] = None\n"
-            "try:\n    import privledger.federation\nexcept ImportError as error:\n    print(error)")
+            "try:\n    import privledger.federation\n"
+            "except ImportError as error:\n    print(error)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "privledger[federated]" in done.stdout and not done.stderr
