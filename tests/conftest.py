@@ -36,6 +36,12 @@ settings.load_profile("unhurried")
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For `-n auto`: one more than there are cores. Many tests wait for processes they started."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     from tests.skips import Skips
 
