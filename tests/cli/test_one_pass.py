@@ -82,7 +82,7 @@ def slow(store):
         "asserted": set(asserted), "isolation": {grant.isolation for grant in granted},
         "private": report.private, "windows": report.windows, "policy": report.policy,
         "trusts": tuple(said for one in report.view.federated for said in one.trusts),
-        "alone": 0.0,
+        "alone": 0.0, "outside": (),
         "noise": set(report.noise), "tables": set(report.tables), "receipt": report.receipt,
         "unit": store.read()[0].event.unit, "full": fullness(folded(entries))}
 

@@ -61,7 +61,7 @@ def slowly(monkeypatch):
 
     def decide(*arguments):
         decision = right(*arguments)
-        time.sleep(0.01)
+        time.sleep(0.1)
         return decision
 
     monkeypatch.setattr(reserve, "decide", decide)
