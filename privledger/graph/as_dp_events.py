@@ -219,7 +219,7 @@ def _(node: AsReplaceOne, relation: Relation, how: Saying) -> Any:
 
 @_export.register
 def _(node: DiscreteGaussian, relation: Relation, how: Saying) -> Any:
-    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4: zCDP, but less."""
+    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4): zCDP, but less."""
     if how.exact:
         raise UnsupportedNode("dp_accounting has no event of a DiscreteGaussian; exact=False "
                               "writes its zCDP")

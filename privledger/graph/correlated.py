@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidMechanism
 from privledger.mechanisms import Gaussian
-from privledger.rounding import count, down, finite_array, positive, up
+from privledger.rounding import count, down, finite_array, moderate, up
 
 _HALF_ULP = 2.0**-53
+_SMALLEST = 1e-280
 MOST_STEPS = 4096
 
 
@@ -44,7 +45,7 @@ def correlated_gaussian(strategy: Sequence[Sequence[float]] | NDArray[np.float64
     >>> round(once.noise_multiplier, 9)
     1.414213562
     """
-    noise = positive("noise_multiplier", noise_multiplier)
+    noise = moderate("noise_multiplier", noise_multiplier)
     rows = [finite_array("strategy", row if isinstance(row, np.ndarray) else list(row))
             for row in strategy]
     size = len(rows)
@@ -56,7 +57,7 @@ def correlated_gaussian(strategy: Sequence[Sequence[float]] | NDArray[np.float64
     apart = count("separation", separation, most=size)
     most = min(count("participations", participations, most=10**9), -(-size // apart))
     square = _square(matrix, apart, most)
-    if not 0 < square < math.inf:
+    if not _SMALLEST < square < math.inf:  # below, products of floats lose more than is added
         raise InvalidMechanism("strategy", "given", "such that a record moves what is released")
     return Gaussian(down(noise / up(math.sqrt(square))))
 

@@ -89,6 +89,14 @@ def test_an_adaptive_record_gains_nothing():
     assert loss.mean() <= mu**2 / 2 + 6 * loss.std() / 200
 
 
+@pytest.mark.parametrize("size", [2.6e-162, 1e-150, 1e-141])
+def test_numbers_whose_products_leave_the_floats_are_refused(size):
+    """[[2.6e-162]] with noise 1e-162 gave .45 where .385 is right: its square is subnormal."""
+    with pytest.raises((InvalidMechanism, InvalidValue)):
+        correlated([[size]], size, separation=1, participations=1)
+    assert correlated([[1e-139]], 1e-100, separation=1, participations=1).noise_multiplier <= 1e39
+
+
 @pytest.mark.parametrize("wrong", [
     [], [[]], [[0.0]], [[1.0, 2.0]], [[1.0, 1.0], [0.0, 1.0]], np.zeros((3, 3)),
     np.ones((2, 3)), np.ones(3)[:, None]])
