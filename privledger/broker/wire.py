@@ -111,6 +111,9 @@ class Describer:
         context = step.context
         if context.kind == "poisson":
             wire: Json = {"is": "sample", "of": of, "rate": float(context.rate)}
+        elif context.kind == "fixed":
+            wire = {"is": "subset", "of": of, "size": int(context.size),
+                    "out_of": int(context.out_of)}
         elif context.kind == "part" and step.cells is not None:
             if context.token not in self._parts:
                 cells = self.object(step.cells)
@@ -227,6 +230,8 @@ def _part(wire: Json, reader: Reader) -> Dataset:
 _DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
     "sample": lambda wire, reader: reader.object(wire.get("of"), Dataset).poisson(
         number("rate", wire.get("rate"))),
+    "subset": lambda wire, reader: reader.object(wire.get("of"), Dataset).fixed_size(
+        whole(wire, "size"), whole(wire, "out_of")),
     "parts": lambda wire, reader: Partition(reader.object(wire.get("of"), Dataset),
                                             reader.cells(wire.get("cells"))),
     "part": _part,

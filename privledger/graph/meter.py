@@ -1,7 +1,7 @@
 """Which releases a reserved plan still admits, node by node.
 
 A plan is flattened into *units*: leaves, and composites that open a context of their own
-(a Poisson sample, the parts of a partition, an individual filter). Sequence within a plan does
+(a sample, the parts of a partition, an individual filter). Sequence within a plan does
 not change its price, so units form a multiset. A context is bound to one unit when it is first
 used: two releases on one sample can never be passed off as two fresh samples.
 """
@@ -16,6 +16,7 @@ from privledger.errors import NotGranted
 from privledger.graph.nodes import (
     AsReplaceOne,
     Federated,
+    FixedSizeSample,
     Group,
     IndividualFilter,
     LabelOnly,
@@ -29,26 +30,36 @@ from privledger.graph.nodes import (
     Sequential,
 )
 
+SAMPLES = ("poisson", "fixed")
+
 
 @frozen(cache_hash=True)
 class Context:
     """How a data handle was derived, one step.
 
     Attributes:
-        kind: `poisson`, `part` or `filter`.
+        kind: `poisson`, `fixed`, `part` or `filter`.
         token: identity of the sample, partition or filter scope.
         rate: sampling rate, for `poisson`.
+        size, out_of: how many records of how many, for `fixed`.
         part, parts, certificate: which part, of how many, and why they are disjoint.
         caps: kind, cap and order of the filter, for `filter`.
     """
 
-    kind: Literal["poisson", "part", "filter"]
+    kind: Literal["poisson", "fixed", "part", "filter"]
     token: str
     rate: float = 0.0
     part: int = 0
     parts: int = 0
     certificate: str = ""
     caps: str = ""
+    size: int = 0
+    out_of: int = 0
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether private coins decide who is in."""
+        return self.kind in SAMPLES
 
 
 def filter_caps(node: IndividualFilter) -> str:
@@ -171,14 +182,14 @@ class Meter:
 
 
 def _above_samples(chain: tuple[Context, ...]) -> dict[str, tuple[Context, ...]]:
-    """The steps above each Poisson sample of a derivation.
+    """The steps above each sample of a derivation.
 
     Raises:
         NotGranted: a sample of itself, which is no smaller than it was.
     """
     above: dict[str, tuple[Context, ...]] = {}
     for place, step in enumerate(chain):
-        if step.kind == "poisson":
+        if step.is_sample:
             if step.token in above:
                 raise NotGranted("a sample cannot be drawn from itself. Nothing was read")
             above[step.token] = chain[:place]
@@ -194,6 +205,9 @@ def _matches(unit: Unit, step: Context) -> bool:
     if step.kind == "poisson":
         # A smaller rate than the reserved one costs less; exact equality keeps it simple.
         return isinstance(unit, PoissonSample) and unit.rate == step.rate
+    if step.kind == "fixed":
+        return (isinstance(unit, FixedSizeSample) and unit.size == step.size
+                and unit.out_of == step.out_of)
     if step.kind == "part":
         return (isinstance(unit, Parallel) and len(unit.nodes) == step.parts
                 and 0 <= step.part < step.parts
@@ -206,6 +220,8 @@ def opens_alike(one: Unit, other: Unit) -> bool:
     """Whether one derivation could open either."""
     if isinstance(one, PoissonSample) and isinstance(other, PoissonSample):
         return one.rate == other.rate
+    if isinstance(one, FixedSizeSample) and isinstance(other, FixedSizeSample):
+        return one.size == other.size and one.out_of == other.out_of
     if isinstance(one, Parallel) and isinstance(other, Parallel):
         return len(one.nodes) == len(other.nodes) and one.certificate == other.certificate
     return (isinstance(one, IndividualFilter) and isinstance(other, IndividualFilter)
@@ -216,6 +232,6 @@ def inside(unit: Unit) -> tuple[Node | None, ...]:
     """The nodes a unit opens one by one: parts, or the one under a sample or filter."""
     if isinstance(unit, Parallel):
         return unit.nodes
-    if isinstance(unit, PoissonSample | IndividualFilter):
+    if isinstance(unit, PoissonSample | FixedSizeSample | IndividualFilter):
         return (unit.node,)
     return ()

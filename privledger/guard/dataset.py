@@ -121,6 +121,21 @@ class Dataset:
         checked = probability("rate", rate, one=True)
         return self._derive(Step(Context("poisson", f"sample-{next(_tokens)}", rate=checked)))
 
+    def fixed_size(self, size: int, out_of: int) -> Dataset:
+        """A fresh sample of `size` of all records, drawn in secret and without replacement.
+
+        For a ledger of relation replace_one, where the number of records (or people, who are
+        drawn whole) is public. Drawn by the ledger's own source at the first release.
+
+        Args:
+            size: how many are in the sample, 1 to `out_of`.
+            out_of: how many there are.
+        """
+        most = count("out_of", out_of, most=MOST_COUNT)
+        checked = count("size", size, most=most)
+        return self._derive(Step(Context("fixed", f"sample-{next(_tokens)}", size=checked,
+                                         out_of=most)))
+
     def select(self, columns: Sequence[str]) -> Dataset:
         """The same records with only some features."""
         return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)

@@ -19,6 +19,7 @@ from privledger.kernels.members import rate_of
 from privledger.kernels.rounds import Round, round_of
 from privledger.ledger import Origins
 from privledger.mechanisms import Gaussian
+from privledger.questions.cells import follows_records
 from privledger.questions.derivation import Derivation
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
@@ -39,6 +40,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     question.check(inside.vault.facts)
+    _refuse_places(question)
     if asserted:  # nothing else of a policy can change after the request
         keep(inside.policy, Origins(asserted=(question.label,)))
     state = question.prepare(leaf, inside.vault.relation)
@@ -69,6 +71,15 @@ def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
     if inside.vault.facts.unit == "person" and not getattr(question, "by_person", False):
         raise UnsupportedNode(f"{type(question).__name__} bounds what one row may move, and this "
                               "ledger protects people, who have several; nothing was read")
+
+
+def _refuse_places(question: Any) -> None:
+    """A sample of fixed size is asked what follows from its records, wherever they stand."""
+    if question.data.is_fixed_size and (
+            getattr(question, "votes", None) is not None
+            or not follows_records(getattr(question, "cells", None))):
+        raise UnsupportedNode("cells or votes by coins or positions, on a sample of fixed size: "
+                              "no price is proved; nothing was read")
 
 
 def _round(inside: Inside, question: Any, leaf: Any, state: Any, rollover: int) -> Round | None:

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.kernels.members import Members
+from privledger.kernels.members import Members, is_sampled
 from privledger.kernels.rounds import Purse, Round, admit, admit_people
 from privledger.ledger.individual import ScopeSpend
 from privledger.questions.cells import follows_records
@@ -98,12 +98,12 @@ def _mask(task: Task, rows: Rows, members: Members, purse: Purse,
           values: list[Floats | None]) -> NDArray[np.bool_] | None:
     """Who is behind a derived handle and can pay, shape (rows,); None for everybody."""
     data = task.question.data
-    mask, rate = members.mask(data, rows)
+    mask = members.mask(data, rows)
     if task.round is not None:
         spend = _spend(task.round, purse, rows.n)
         active = admit(task.round, spend, values, mask, rows.n)
         mask = active if mask is None else mask & active
-    if rate < 1.0:
+    if is_sampled(data):
         sampled = members.sample(data, rows)
         mask = sampled if mask is None else mask & sampled
     return mask
@@ -112,12 +112,12 @@ def _mask(task: Task, rows: Rows, members: Members, purse: Purse,
 def _voices(question: Query, task: Task, rows: Rows, members: Members, purse: Purse) -> Voices:
     """Under unit person: what those behind a derived handle say who can pay for it."""
     assert rows.n_people is not None
-    mask, rate = members.mask(question.data, rows)
+    mask = members.mask(question.data, rows)
     said: Voices = question.voices(rows, evolve(task.state, mask=mask))
     if task.round is not None:
         spend = _spend(task.round, purse, rows.n_people)
         said = admit_people(task.round, spend, said, rows.n_people)
-    if rate < 1.0:
+    if is_sampled(question.data):
         sampled = np.zeros(rows.n_people, dtype=np.bool_)
         sampled[rows.people] = members.sample(question.data, rows)
         said = said.of(sampled)

@@ -1,4 +1,4 @@
-"""Who is behind a handle: parts of partitions and Poisson samples, fixed for a whole session."""
+"""Who is behind a handle: parts of partitions and samples, fixed for a whole session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import NotGranted
 from privledger.graph import Context
+from privledger.noise.samplers import subset
 from privledger.noise.source import Coins
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import Derivation, Step
@@ -32,8 +33,8 @@ class Members:
         """The records behind a handle without filters, as a table of their own."""
         if not data.steps:
             return rows
-        mask, rate = self.mask(data, rows)
-        if rate < 1.0:
+        mask = self.mask(data, rows)
+        if is_sampled(data):
             sampled = self.sample(data, rows)
             return rows.subset(np.flatnonzero(sampled if mask is None else mask & sampled))
         path = tuple((step.context.token, step.context.part) for step in data.steps)
@@ -42,26 +43,26 @@ class Members:
             found = self._subsets[path] = rows.subset(np.flatnonzero(mask))
         return rows if found is None else found
 
-    def mask(self, data: Derivation, rows: Rows) -> tuple[NDArray[np.bool_] | None, float]:
-        """Who is in every part that the handle names, shape (rows,), or None where it names none;
-        and the rate of all its Poisson samples together, which are not drawn yet."""
-        mask, rate = None, rate_of(data)
+    def mask(self, data: Derivation, rows: Rows) -> NDArray[np.bool_] | None:
+        """Who is in every part that the handle names, shape (rows,), or None where it names none.
+        Its samples are not drawn yet."""
+        mask = None
         for step in data.steps:
             if step.context.kind == "part" and step.cells is not None:
                 part = self.part(step, rows)
                 mask = part if mask is None else mask & part
-        return mask, rate
+        return mask
 
     def sample(self, data: Derivation, rows: Rows) -> NDArray[np.bool_]:
-        """Membership in every Poisson sample above the query, drawn once per handle."""
+        """Membership in every sample above the query, drawn once per handle."""
         result: NDArray[np.bool_] | None = None
         for step in data.steps:
-            if step.context.kind == "poisson":
+            if step.context.is_sample:
                 # Kept by the session, not with the data: another grant draws its own sample.
                 drawn = self._samples.get(step.context)
                 if drawn is None:
                     drawn = _drawn(rows.coins((self.session, step.context.token)),
-                                   step.context.rate, rows)
+                                   step.context, rows)
                     self._samples[step.context] = drawn
                 result = drawn if result is None else result & drawn
         assert result is not None
@@ -102,7 +103,12 @@ class Members:
 
 
 def _samples_of(data: Derivation) -> set[Context]:
-    return {step.context for step in data.steps if step.context.kind == "poisson"}
+    return {step.context for step in data.steps if step.context.is_sample}
+
+
+def is_sampled(data: Derivation) -> bool:
+    """Whether somebody may be outside a sample of the handle, so that it has to be drawn."""
+    return any(step.context.kind == "fixed" for step in data.steps) or rate_of(data) < 1.0
 
 
 def rate_of(data: Derivation) -> float:
@@ -114,9 +120,16 @@ def rate_of(data: Derivation) -> float:
     return rate
 
 
-def _drawn(source: Coins, rate: float, rows: Rows) -> NDArray[np.bool_]:
-    """Who is in a fresh sample, shape (n_records,): one coin each, and under unit person one for
-    everything that a person has. With a coin per row somebody of many rows is hardly ever out."""
-    if rows.people is None or rows.n_people is None:
-        return source.bernoulli(rate, rows.n)
-    return source.bernoulli(rate, rows.n_people)[rows.people]
+def _drawn(source: Coins, sample: Context, rows: Rows) -> NDArray[np.bool_]:
+    """Who is in a fresh sample, shape (n_records,): a coin or a word each, and under unit person
+    one for everything that a person has. With one per row somebody of many rows is hardly ever
+    out."""
+    by_person = rows.people is not None and rows.n_people is not None
+    members = int(rows.n_people or 0) if by_person else rows.n
+    if sample.kind == "fixed":
+        if members != sample.out_of:
+            raise NotGranted("a sample of fixed size is out of as many as there are")
+        drawn = subset(sample.size, members, source.integers64)
+    else:
+        drawn = source.bernoulli(sample.rate, members)
+    return drawn[rows.people] if by_person else drawn

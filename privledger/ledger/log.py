@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from attrs import asdict
@@ -93,7 +94,15 @@ def _table(used: Iterable[int]) -> dict[int, int]:
 
 def released_node(chain: Chain, leaf: Node) -> ReleasedNode:
     """A node and the contexts it was released under, as an event holds them."""
-    return ReleasedNode([asdict(step) for step in chain], to_json(leaf))
+    return ReleasedNode([_under(step) for step in chain], to_json(leaf))
+
+
+def _under(step: Context) -> dict[str, Any]:
+    """Fields of a context; sizes for samples of a fixed size only, which others never had."""
+    fields = asdict(step)
+    if step.kind != "fixed":
+        del fields["size"], fields["out_of"]
+    return fields
 
 
 def read_node(node: ReleasedNode) -> tuple[Chain, Node]:

@@ -172,6 +172,26 @@ def threshold(rate: object) -> int:
     return int(math.ldexp(probability("rate", rate, zero=True, one=True), 64))
 
 
+def subset(size: int, out_of: int, words: Words) -> NDArray[np.bool_]:
+    """A uniform draw of `size` of `out_of`, without replacement, shape (out_of,).
+
+    Those with the smallest words. The words are independent, so whoever they are, every set of
+    that size is as likely, unless a word inside equals one outside: then all are drawn again.
+
+    Raises:
+        InvalidValue: `size` or `out_of` is not a whole number, or `size` is over `out_of`.
+    """
+    most = count("out_of", out_of)
+    few = count("size", size, most=most)
+    while few < most:
+        drawn = words(most)
+        edges = np.partition(drawn, (few - 1, few))
+        if edges[few - 1] < edges[few]:
+            inside: NDArray[np.bool_] = drawn < edges[few]
+            return inside
+    return np.ones(most, dtype=np.bool_)
+
+
 def integer_below(bound: object, words: Words) -> int:
     """An exactly uniform whole number in [0, bound), by rejection.
 

@@ -7,15 +7,22 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from privledger.errors import NotGranted, UnsupportedNode
+from privledger.errors import NotGranted, RelationMismatch, UnsupportedNode
 from privledger.facts.carriers import Copier
 from privledger.facts.plain import is_plain
 from privledger.facts.schema import Schema
 from privledger.facts.table import TableFacts
 from privledger.graph import Context
-from privledger.questions.cells import Cells, CoinCells, IndexCells, LabelledCells, depends_on_label
+from privledger.questions.cells import (
+    Cells,
+    CoinCells,
+    IndexCells,
+    LabelledCells,
+    depends_on_label,
+    follows_records,
+)
 
-_KINDS = ("poisson", "part", "filter")
+_KINDS = ("poisson", "fixed", "part", "filter")
 _CHANGED = "a handle whose derivation was changed; nothing was read"
 
 
@@ -32,6 +39,8 @@ class Step:
         if (context.kind == "part") != (cells is not None) or (
                 context.kind != "part" and context.part != 0):
             raise NotGranted(_CHANGED)
+        if context.kind == "fixed":
+            _check_fixed(context, facts)
         if cells is not None:
             cells.check(facts)
             if context.parts != cells.count or (
@@ -47,6 +56,22 @@ class Step:
         if not is_plain(context) or context.kind not in _KINDS:
             raise NotGranted(_CHANGED)
         return Step(context, None if self.cells is None else to.cells(self.cells))
+
+
+def _check_fixed(context: Context, facts: TableFacts) -> None:
+    """A sample of fixed size is out of as many as there are, and their number is public."""
+    if facts.relation != "replace_one":
+        raise RelationMismatch("samples of a fixed size need a ledger of relation replace_one: "
+                               "elsewhere it is private how many records there are, or only "
+                               "labels are. Nothing was read")
+    if facts.chunked:
+        raise UnsupportedNode("samples of a fixed size are drawn from a table in memory; nothing "
+                              "was read")
+    there = facts.n_people if facts.unit == "person" else facts.n_rows
+    if type(context.size) is not int or context.out_of != there or (
+            not 1 <= context.size <= context.out_of):
+        raise NotGranted("a sample of fixed size is out of as many as there are: out_of is the "
+                         "table's public number of records, or of people; nothing was read")
 
 
 @frozen(eq=False, repr=False)
@@ -79,12 +104,28 @@ class Derivation:
         """Raise `NotGranted` unless every step restricts to what it says."""
         for step in self.steps:
             step.check(facts)
+        self._check_alone()
         if facts.unit == "person" and facts.relation == "replace_label" and (
                 facts.most_rows != 1) and any(
                 depends_on_label(step.cells) for step in self.steps):
             raise UnsupportedNode("parts that labels decide, where labels of a person's records "
                                   "may move to many parts at once: no price is proved. Nothing "
                                   "was read")
+
+    @property
+    def is_fixed_size(self) -> bool:
+        """Whether it is about a sample of fixed size, or parts of one."""
+        return any(step.context.kind == "fixed" for step in self.steps)
+
+    def _check_alone(self) -> None:
+        """A sample of fixed size is of the whole table, and what is below it knows no places: who
+        is in it moves when one record does (docs/proofs/fixed-size.md)."""
+        if self.is_fixed_size and not (self.steps[0].context.kind == "fixed" and all(
+                step.context.kind == "part" and follows_records(step.cells)
+                for step in self.steps[1:])):
+            raise UnsupportedNode("a sample of fixed size is drawn from the whole table, and what "
+                                  "is asked of it are parts that records decide: no other sample, "
+                                  "no filter, no coins and no positions. Nothing was read")
 
     def check_whole_people(self, facts: TableFacts, what: str) -> None:
         """Refuse parts that may divide a person's records, for what does not shrink with them."""

@@ -1958,8 +1958,9 @@ def shown(value: float) -> str:
 # -----------------------------------------------------------------------------------------------
 
 
-STEP = {"kind": "", "token": "", "rate": 0.0, "part": 0, "parts": 0, "certificate": "", "caps": ""}
-WHOLE_STEPS = ("part", "parts")
+STEP = {"kind": "", "token": "", "rate": 0.0, "part": 0, "parts": 0, "certificate": "", "caps": "",
+        "size": 0, "out_of": 0}
+SAMPLES = ("poisson", "fixed")
 
 
 class Step:
@@ -1976,17 +1977,21 @@ class Step:
             if type(usual) is str and type(found[name]) is not str:
                 raise Bad(f"a context with a {name} that is no text")
         rate = number(found["rate"])
-        if type(found["part"]) is not int or type(found["parts"]) is not int or (
-                found["kind"] not in ("poisson", "part", "filter")):
+        if any(type(found[name]) is not int for name, usual in STEP.items() if usual == 0 and (
+                type(usual) is int)) or found["kind"] not in (*SAMPLES, "part", "filter"):
             raise Bad("a context of an unknown kind, or with impossible parts")
         self.kind, self.token, self.part = found["kind"], found["token"], found["part"]
-        self.meaning = (self.kind, rate, found["parts"], found["certificate"], found["caps"])
+        self.meaning = (self.kind, rate, found["parts"], found["certificate"], found["caps"],
+                        found["size"], found["out_of"])
 
     def opens(self, unit: Node) -> bool:
         """Whether this step leads into `unit`: same kind, rate, parts, certificate and caps."""
-        _, rate, parts, certificate, caps = self.meaning
+        _, rate, parts, certificate, caps, size, out_of = self.meaning
         if self.kind == "poisson":
             return unit.name == "PoissonSample" and unit["rate"] == rate
+        if self.kind == "fixed":
+            return (unit.name == "FixedSizeSample" and unit["size"] == size
+                    and unit["out_of"] == out_of)
         if self.kind == "part":
             return (unit.name == "Parallel" and len(unit.inside) == parts
                     and 0 <= self.part < parts and unit["certificate"] == certificate)
@@ -2024,7 +2029,7 @@ class Meter:
         """
         above: dict[str, Any] = {}
         for place, step in enumerate(chain):
-            if step.kind == "poisson":
+            if step.kind in SAMPLES:
                 if step.token in above:
                     raise Bad("a sample that is drawn from itself")
                 above[step.token] = [(one.token, one.part, one.meaning) for one in chain[:place]]

@@ -62,6 +62,7 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "session-laplace": session_laws.session_laplace,
     "session-discrete": discrete_laws.session_discrete,
     "session-sample": session_laws.session_sample,
+    "session-fixed": session_laws.session_fixed,
     "session-coins": session_laws.session_coins,
     "session-exponential": choice_laws.session_exponential,
     "session-permute-and-flip": choice_laws.session_flips,

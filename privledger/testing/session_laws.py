@@ -15,7 +15,7 @@ from attrs import frozen
 
 from privledger.errors import UnsupportedNode
 from privledger.facts.schema import Column, Schema
-from privledger.graph import PoissonSample, Repeat
+from privledger.graph import FixedSizeSample, PoissonSample, Repeat
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
@@ -228,6 +228,34 @@ def session_sample(bench: Bench) -> list[Finding]:
     both = members[0] * 2 + members[1]
     return [*found, chi_square(np.bincount(both.astype(np.int64), minlength=4),
                                [0.81, 0.09, 0.09, 0.01])]
+
+
+def session_fixed(bench: Bench) -> list[Finding]:
+    """Samples of a fixed size: exactly so many, anywhere, and drawn afresh for each handle."""
+    found, members, made = [], [], grid(_side(bench, 1 << 16), every=True)
+    records = (made.side - 1) ** 2
+    quiet, size = Laplace(0.01, 2.0), records // 2
+    ledger = ledger_over(bench.plain(2 * (records + made.side**2)), "replace_one")
+    data = ledger.protect(made.X, made.schema)
+    for _ in range(2):
+        with ledger.request(FixedSizeSample(size, records, quiet), data) as session:
+            counts = session.release(quiet, data.fixed_size(size, records).query(
+                (Ones(),), made.cells))
+        inside = np.rint(counts[made.counts > 0]).astype(np.int64)
+        members.append(inside)
+        found.append(Finding(float(abs(int(inside.sum()) - size)), 0.0, records))
+        found.append(Finding(float(((inside != 0) & (inside != 1)).sum()), 0.0, records))
+        # Without replacement the counts vary less than the law that chi-square assumes.
+        found.append(chi_square(np.bincount(np.flatnonzero(inside == 1) % 16, minlength=16), [
+            len(range(place, records, 16)) / records for place in range(16)]))
+        found.append(chi_square(np.bincount(np.flatnonzero(inside == 1) * 16 // records,
+                                            minlength=16), [
+            len(range(-(-place * records // 16), -(-(place + 1) * records // 16))) / records
+            for place in range(16)]))
+    return [*found, chi_square(np.bincount(members[0] * 2 + members[1], minlength=4),
+                               [(records - size) ** 2 / records**2,
+                                size * (records - size) / records**2,
+                                size * (records - size) / records**2, size**2 / records**2])]
 
 
 def session_coins(bench: Bench) -> list[Finding]:

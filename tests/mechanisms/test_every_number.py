@@ -137,6 +137,8 @@ NUMBERS = {
     "Dataset.custom.sensitivity": (lambda b, d, v: d.custom(len, v, "why"), POSITIVE),
     "Dataset.histogram.edges": (lambda b, d, v: d.histogram("size", edges=[v, 2.0]), FINITE),
     "Dataset.partition.parts": (lambda b, d, v: d.partition(v), [*COUNT, 1]),
+    "Dataset.fixed_size.size": (lambda b, d, v: d.fixed_size(v, 10), COUNT),
+    "Dataset.fixed_size.out_of": (lambda b, d, v: d.fixed_size(2, v), COUNT),
     "Dataset.poisson.rate": (lambda b, d, v: d.poisson(v), RATE),
     "Dataset.score.start": (lambda b, d, v: d.score("squared", [v]), FINITE),
     "Dataset.score.center": (lambda b, d, v: d.score("squared", [0.0], center=v), FINITE),

@@ -136,6 +136,20 @@ def sampled():
     return lines_of(ledger), {}
 
 
+def fixed():
+    """(lines, vectors): releases on samples of fixed sizes, all taken."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="rdp",
+                              relation="replace_one")
+    data = ledger.protect(ROWS, schema=SCHEMA, name="t")
+    plan = pl.nodes.FixedSizeSample(2, 5, pl.Repeat(G, 2))
+    with ledger.request(pl.Sequential([plan, pl.nodes.FixedSizeSample(1, 5, G)]), data) as session:
+        handle = data.fixed_size(2, 5)
+        session.release(G, handle.count())
+        session.release(G, data.fixed_size(1, 5).count())
+        session.release(G, handle.count())
+    return lines_of(ledger), {}
+
+
 def lines_of(ledger):
     assert ledger.verify() == []
     return [{"position": entry.position, "kind": entry.event.kind, "body": body_of(entry),

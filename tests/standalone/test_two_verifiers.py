@@ -45,7 +45,7 @@ from tests.doctored import entries_of
 from tests.standalone import histories
 
 WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled", "people")
-OTHERS = {"sampled": histories.sampled, "people": histories.of_people}
+OTHERS = {"sampled": histories.sampled, "people": histories.of_people, "fixed": histories.fixed}
 
 
 def ours(lines, kept):

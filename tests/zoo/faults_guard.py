@@ -15,8 +15,8 @@ INSIDE = "privledger/guard/inside.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "sample-at-twice-the-rate", "Poisson sample", MEMBERS,
-        "        return source.bernoulli(rate, rows.n)\n",
-        "        return source.bernoulli(min(1.0, 2 * rate), rows.n)\n",
+        "        drawn = source.bernoulli(sample.rate, members)\n",
+        "        drawn = source.bernoulli(min(1.0, 2 * sample.rate), members)\n",
         "sgbdt-sampled", (LOCK,),
         "Records enter with twice the probability that is paid for."),
     Fault(
@@ -27,8 +27,8 @@ FAULTS: tuple[Fault, ...] = (
         "Every round uses the first round's sample, and is priced as a fresh one."),
     Fault(
         "sample-of-eight-repeated", "private coins", MEMBERS,
-        "        return source.bernoulli(rate, rows.n)\n",
-        "        return np.resize(source.bernoulli(rate, 8), rows.n)\n",
+        "        drawn = source.bernoulli(sample.rate, members)\n",
+        "        drawn = np.resize(source.bernoulli(sample.rate, 8), members)\n",
         "sgbdt-sampled", (LOCK,),
         "Records share eight coins: whether one is in is seen from the others."),
     Fault(

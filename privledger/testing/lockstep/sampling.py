@@ -1,19 +1,21 @@
-"""P5: every Poisson sample is one coin per record of its own, at the node's rate."""
+"""P5: every sample is drawn by coins of its own: one per record at the node's rate, or a word per
+record, of which the smallest are in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from attrs import define, field
 
 from privledger.graph import Context
-from privledger.testing.lockstep.kept import Broken, Coins, Release, Run
+from privledger.testing.lockstep.kept import Broken, Coins, Release, Run, Words
 
 
 def samples_of(one: Release) -> list[Context]:
-    """The Poisson contexts above a release, outermost first."""
+    """The samples above a release, outermost first."""
     chain = one.charged[0][0] if one.charged else ()
-    return [step for step in chain if step.kind == "poisson"]
+    return [step for step in chain if step.is_sample]
 
 
 @define(eq=False)
@@ -26,28 +28,35 @@ class Samples:
 
     run: Run
     broken: list[Broken] = field(factory=list)
-    _coins: dict[tuple[int, str], Coins] = field(init=False, factory=dict)
+    _last: dict[tuple[int, str], bool] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         for place, one in enumerate(self.run.releases):
             self.broken += self._drawn(place, one)
 
     def _drawn(self, place: int, one: Release) -> Iterator[Broken]:
-        coins = [draw for draw in one.draws if isinstance(draw, Coins)]
-        fresh = [step for step in samples_of(one) if (one.grant, step.token) not in self._coins]
+        fresh = [step for step in samples_of(one) if (one.grant, step.token) not in self._last]
         if one.failed:
             return
-        if len(coins) != len(fresh):
+        kinds = Words if any(step.kind == "fixed" for step in fresh) else Coins
+        drawn = [draw for draw in one.draws if isinstance(draw, kinds)]
+        if len(drawn) != len(fresh):
             yield Broken("P5", place, "a sample was not drawn by coins of its own")
             return
-        for step, drawn in zip(fresh, coins, strict=True):
-            self._coins[one.grant, step.token] = drawn
-            if not drawn.rate <= step.rate:
+        for step, draw in zip(fresh, drawn, strict=True):
+            if isinstance(draw, Coins) and not draw.rate <= step.rate:
                 yield Broken("P5", place, "a sample is drawn at a larger rate than its node says")
-            if len(drawn.result) != self.run.n_people:
+            if len(draw.result) != self.run.n_people:
                 yield Broken("P5", place, "a sample is not one coin for each record or person")
+            self._last[one.grant, step.token] = _last_is_in(step, draw)
 
     def inside(self, one: Release) -> bool:
         """Whether the last record is in every sample of a release."""
-        found = [self._coins.get((one.grant, step.token)) for step in samples_of(one)]
-        return all(drawn is None or bool(drawn.result[-1:].all()) for drawn in found)
+        return all(self._last.get((one.grant, step.token), True) for step in samples_of(one))
+
+
+def _last_is_in(sample: Context, drawn: Coins | Words) -> bool:
+    if isinstance(drawn, Coins):
+        return bool(drawn.result[-1:].all())
+    below = np.sort(drawn.result)[:sample.size]  # the samples' own definition, said once more
+    return bool(drawn.result[-1] <= below[-1])
