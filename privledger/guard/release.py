@@ -40,7 +40,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     question.check(inside.vault.facts)
-    _refuse_places(question)
+    _refuse_places(question.data, question)
     if asserted:  # nothing else of a policy can change after the request
         keep(inside.policy, Origins(asserted=(question.label,)))
     state = question.prepare(leaf, inside.vault.relation)
@@ -73,9 +73,9 @@ def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
                               "ledger protects people, who have several; nothing was read")
 
 
-def _refuse_places(question: Any) -> None:
+def _refuse_places(data: Derivation, question: object) -> None:
     """A sample of fixed size is asked what follows from its records, wherever they stand."""
-    if question.data.is_fixed_size and (
+    if data.is_fixed_size and (
             getattr(question, "votes", None) is not None
             or not follows_records(getattr(question, "cells", None))):
         raise UnsupportedNode("cells or votes by coins or positions, on a sample of fixed size: "

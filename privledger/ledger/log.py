@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from attrs import asdict
@@ -97,7 +96,7 @@ def released_node(chain: Chain, leaf: Node) -> ReleasedNode:
     return ReleasedNode([_under(step) for step in chain], to_json(leaf))
 
 
-def _under(step: Context) -> dict[str, Any]:
+def _under(step: Context) -> dict[str, object]:
     """Fields of a context; sizes for samples of a fixed size only, which others never had."""
     fields = asdict(step)
     if step.kind != "fixed":

@@ -158,7 +158,7 @@ def test_a_sample_behind_or_around_a_filter_is_refused():
         refuses(ledger, data, query)
 
 
-@pytest.mark.parametrize("size, out_of", [(10, N - 1), (10, N + 1), (9, N)])
+@pytest.mark.parametrize(("size", "out_of"), [(10, N - 1), (10, N + 1), (9, N)])
 def test_the_size_and_the_number_are_the_plans_and_the_tables(size, out_of):
     ledger, data = guarded()
     refuses(ledger, data, data.fixed_size(size, out_of).count(), error=pl.NotGranted)
@@ -167,7 +167,7 @@ def test_the_size_and_the_number_are_the_plans_and_the_tables(size, out_of):
         refuses(ledger, data, data.fixed_size(size, out_of).count(), other, pl.NotGranted)
 
 
-@pytest.mark.parametrize("size, out_of", [(0, N), (-1, N), (N + 1, N), (10.0, N), (True, N)])
+@pytest.mark.parametrize(("size", "out_of"), [(0, N), (-1, N), (N + 1, N), (10.0, N), (True, N)])
 def test_a_context_that_was_changed_is_refused(size, out_of):
     ledger, data = guarded()
     handle = data.fixed_size(10, N)
@@ -192,9 +192,9 @@ def test_votes_of_blocks_are_refused():
     ledger, data = guarded()
     node = pl.Exponential(1.0)
     query = data.fixed_size(10, N).features_by(Votes())
-    with ledger.request(pl.nodes.FixedSizeSample(10, N, node), data) as session:
-        with pytest.raises(pl.errors.UnsupportedNode, match="votes by coins"):
-            session.release(node, query)
+    with ledger.request(pl.nodes.FixedSizeSample(10, N, node), data) as session, pytest.raises(
+            pl.errors.UnsupportedNode, match="votes by coins"):
+        session.release(node, query)
     assert data._vault.opened == 0
 
 
