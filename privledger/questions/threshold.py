@@ -147,8 +147,8 @@ class AboveThreshold:
             raise UnsupportedNode("a stream of thresholds takes SparseVector; nothing was read")
         bound = self.query.sensitivity(self.block, relation, 1)
         if not bound <= mechanism.sensitivity * MORE:
-            raise UnsupportedNode(f"one record moves the sum by {upward(bound)}, the mechanism says "
-                                  f"{downward(mechanism.sensitivity)}; nothing was read")
+            raise UnsupportedNode(f"one record moves the sum by {upward(bound)}, the mechanism "
+                                  f"says {downward(mechanism.sensitivity)}; nothing was read")
         if mechanism.monotone and (relation != "add_remove" or self.block.signed):
             raise UnsupportedNode("a monotone stream is of sums that no record lowers, in a "
                                   "ledger of relation add_remove; nothing was read")
