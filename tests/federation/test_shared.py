@@ -14,7 +14,7 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.errors import InvalidPlan, NotGranted, PolicyViolation
 from privledger.federation import Federation, InProcess, Owner, Party, Run, new_key, public_key
-from privledger.graph import alone, share_of
+from privledger.graph import alone, from_json, share_of
 from privledger.noise.source import SystemSource
 from privledger.standalone import verify_history
 
@@ -86,7 +86,7 @@ def test_ledgers_book_what_is_declared_and_show_what_it_is_alone(tmp_path):
         assert declared <= ledger.spent * (1 + 1e-12) < declared * (1 + 1e-6)
         assert ledger.verify() == []
         (grant,) = ledger.state.grants.values()
-        assert pl.from_json(grant.event.plan) == run.reserved
+        assert from_json(grant.event.plan) == run.reserved
         ledger.close()
     twice = pl.epsilon(pl.Repeat(pl.Gaussian(10.0), 3), BUDGET.delta)
     assert pl.epsilon(alone(run.reserved), BUDGET.delta) == pytest.approx(twice)
