@@ -32,6 +32,7 @@ from privledger.questions.query import Query
 from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues, longest
 from privledger.questions.score import Score
+from privledger.questions.threshold import ThresholdRun
 from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number, positive, probability
 from privledger.tables.chunk import Rows
@@ -247,6 +248,11 @@ class Dataset:
                 label that is not among them counts as a uniform draw from them.
         """
         return LabelQuery(self, rows, candidates, what)
+
+    def sparse_vector(self) -> ThresholdRun:
+        """A run of sparse vector on this handle, for one `SparseVector` node of a plan: which of
+        a stream of sums is above its threshold. See `ThresholdRun.above`."""
+        return ThresholdRun(len(self.steps))
 
     def responses(self, name: str) -> ResponseQuery:
         """A categorical column (a feature, or the target by its name) of all records, one

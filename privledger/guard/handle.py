@@ -91,7 +91,8 @@ class Session(Opaque):
                 `DiscreteGaussian` where one number moves by whole steps; `Exponential`,
                 `PermuteAndFlip` or `ReportNoisyMax` (exponential or Gumbel noise) for a `Choice`,
                 `LabelChoice`, `QuantileChoice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
-                `RandomizedResponse` for `data.labels()` and `data.responses(name)`. Equal
+                `RandomizedResponse` for `data.labels()` and `data.responses(name)`;
+                `SparseVector` for what `data.sparse_vector()` asks. Equal
                 to a node that the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
@@ -100,7 +101,8 @@ class Session(Opaque):
         Returns:
             One array per block (the array itself for one block), of shape (cells, width) with
             unit dimensions dropped; a `Picked` for a `Choice`, class numbers of shape
-            (leaves,) for a `LabelChoice`, positions of features for a `FeatureChoice`.
+            (leaves,) for a `LabelChoice`, positions of features for a `FeatureChoice`; 1 for
+            above and 0 for below, for `SparseVector`.
 
         Raises:
             NotGranted: nothing reserved covers it; nothing was read.

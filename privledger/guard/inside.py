@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Context, Meter
@@ -23,12 +23,29 @@ from privledger.kernels.asking import Held
 from privledger.kernels.members import Members
 from privledger.ledger import Policy
 from privledger.ledger.log import ReleaseLog
+from privledger.mechanisms import SparseVector
 from privledger.noise.source import NoiseSource
+from privledger.questions.threshold import ThresholdRun
 
 T = TypeVar("T")
 
 FAILED = "the query failed inside the guard; its charge stands"
 _OURS = ("privledger", "numpy", "contextlib")
+
+
+@define(eq=False, repr=False)
+class Running:
+    """One run of sparse vector, inside the guard.
+
+    Attributes:
+        leaf: the node that paid for it. chain: where it stands.
+        noise: of the threshold, in steps; drawn once. left: how many times "above" are left.
+    """
+
+    leaf: SparseVector
+    chain: tuple[Context, ...]
+    noise: int
+    left: int
 
 
 @frozen(eq=False, repr=False)
@@ -43,6 +60,7 @@ class Inside:
         policy: the ledger's; None where it has none.
         vouched: whether somebody gave a reason, so that asserted questions may be asked.
         members: who is behind each handle.
+        runs: of sparse vector, by the guard's own copy of what stands for each.
     """
 
     vault: Vault
@@ -53,6 +71,7 @@ class Inside:
     spends: Spends
     policy: Policy | None = None
     vouched: bool = True
+    runs: dict[ThresholdRun, Running] = field(init=False, factory=dict)
     members: Members = field(init=False, factory=lambda: Members(secrets.token_hex(8)))
 
     def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:

@@ -14,6 +14,7 @@ from privledger.guard.inside import Inside
 from privledger.guard.labels import release_labels
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep
+from privledger.guard.thresholds import release_above
 from privledger.kernels.asking import Held, Task, ask
 from privledger.kernels.members import rate_of
 from privledger.kernels.rounds import Round, round_of
@@ -24,6 +25,7 @@ from privledger.questions.derivation import Derivation
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
 from privledger.questions.question import Noise
+from privledger.questions.threshold import AboveThreshold
 from privledger.questions.whole_sums import DISCRETE
 from privledger.rounding import MOST_COUNT, count
 from privledger.tables.weighing import ONE
@@ -44,6 +46,8 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted:  # nothing else of a policy can change after the request
         keep(inside.policy, Origins(asserted=(question.label,)))
     state = question.prepare(leaf, inside.vault.relation)
+    if isinstance(question, AboveThreshold):
+        return release_above(inside, leaf, question, state)
     rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
     task = Task(question, state, _round(inside, question, leaf, state, rounds))
     noise = Noise(leaf, state, inside.source,

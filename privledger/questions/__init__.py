@@ -27,10 +27,12 @@ from privledger.questions.query import Query
 from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import ResidualCells, Score, probabilities
+from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.tree_cells import Test, TreeCells
 from privledger.questions.votes import Votes
 
 __all__ = [
+    "AboveThreshold",
     "Bins",
     "CategoryCells",
     "Choice",
@@ -57,6 +59,7 @@ __all__ = [
     "Score",
     "TargetShares",
     "Test",
+    "ThresholdRun",
     "TreeCells",
     "Votes",
     "probabilities",

@@ -29,16 +29,17 @@ from privledger.questions.query import Query
 from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells, Score
+from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.tree_cells import Test
 from privledger.questions.votes import Votes
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
-                              LabelQuery, ResponseQuery)
+                              LabelQuery, ResponseQuery, AboveThreshold)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues, CustomValue,
                             Gradient, Hessian)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,
                            RowsPerPersonCells)
-NUMBERED: tuple[type, ...] = (*CELLS, Bins, Score)
+NUMBERED: tuple[type, ...] = (*CELLS, Bins, Score, ThresholdRun)
 """What a confined learner gives numbers to: objects that several questions share."""
 
 PARTS: frozenset[type] = frozenset({

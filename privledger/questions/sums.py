@@ -20,7 +20,7 @@ from privledger.noise.source import NoiseSource
 from privledger.questions.stretches import RUN, runs
 from privledger.rounding import moderate
 
-_MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed
+MORE = 1 + 2.0**-40  # covers the float error of a few products when a noise scale is formed
 
 LIGHTER = 1 - 2.0**-48
 """A filter counts this part of a Gaussian's squared mu.
@@ -47,7 +47,8 @@ class Recipe:
     weight: float
 
 
-def _grid(sensitivity: float, noise: float) -> float:
+def grid_for(sensitivity: float, noise: float) -> float:
+    """A power of two, fine beside the sensitivity and not too fine beside the noise."""
     return 2.0 ** math.ceil(math.log2(max(sensitivity * 2.0**-20, noise * 2.0**-26)))
 
 
@@ -79,24 +80,24 @@ def _gaussian(mechanism: Gaussian, bounds: list[float], hint: str) -> tuple[Reci
     made = []
     for bound, share in zip(bounds, shares, strict=True):
         moderate("sensitivity", bound)
-        deviation = bound * mechanism.noise_multiplier / math.sqrt(share) * _MORE
+        deviation = bound * mechanism.noise_multiplier / math.sqrt(share) * MORE
         moderate("noise", deviation)
-        grid = _grid(bound, deviation)
+        grid = grid_for(bound, deviation)
         weight = share / mechanism.noise_multiplier**2 * LIGHTER
         made.append(Recipe(grid, deviation / grid, weight))
     return tuple(made)
 
 
 def _laplace(mechanism: Laplace, bounds: list[float], hint: str) -> tuple[Recipe, ...]:
-    if not math.fsum(bounds) <= mechanism.l1_sensitivity * _MORE:
+    if not math.fsum(bounds) <= mechanism.l1_sensitivity * MORE:
         raise UnsupportedNode(
             f"the query has L1 sensitivity {math.fsum(bounds):.6g}, the mechanism says "
             f"{mechanism.l1_sensitivity:.6g}{hint}"
         )
-    scale = mechanism.scale * _MORE * _MORE
+    scale = mechanism.scale * MORE * MORE
     for bound in (*bounds, scale):
         moderate("sensitivity or noise", bound)
-    grids = [_grid(bound, scale) for bound in bounds]
+    grids = [grid_for(bound, scale) for bound in bounds]
     return tuple(Recipe(grid, scale / grid, 0.0) for grid in grids)
 
 

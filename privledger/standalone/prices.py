@@ -17,7 +17,6 @@ from .reading import Bad, NoPrice
 from .samples import sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
-DELTA_OF_SHARES = 1e-300
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
             "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
 UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
@@ -230,13 +229,8 @@ def label_only(node: Node, relation: str) -> Price:
 
 
 def federated(node: Node, relation: str) -> Price:
-    """A `Federated`, as declared: what is inside, and for shared noise a delta beside it."""
-    inner = price(node.inner, relation)
-    if node["noise"] == "local":
-        return inner
-    if inner.failure:
-        raise Bad("shared noise around a delta")
-    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, DELTA_OF_SHARES)
+    """A `Federated`, as declared: what is inside."""
+    return price(node.inner, relation)
 
 
 def tuning(node: Node, relation: str) -> Price:

@@ -137,6 +137,11 @@ NUMBERS = {
     "Dataset.custom.sensitivity": (lambda b, d, v: d.custom(len, v, "why"), POSITIVE),
     "Dataset.histogram.edges": (lambda b, d, v: d.histogram("size", edges=[v, 2.0]), FINITE),
     "Dataset.partition.parts": (lambda b, d, v: d.partition(v), [*COUNT, 1]),
+    "AboveThreshold.threshold": (
+        lambda b, d, v: d.sparse_vector().above(d.count(), v), FINITE),
+    "ThresholdRun.above.threshold": (
+        lambda b, d, v: d.sparse_vector().above(d.count(), v), FINITE),
+    "ThresholdRun.depth": (lambda b, d, v: pl.questions.ThresholdRun(v), WHOLE),
     "Dataset.fixed_size.size": (lambda b, d, v: d.fixed_size(v, 10), COUNT),
     "Dataset.fixed_size.out_of": (lambda b, d, v: d.fixed_size(2, v), COUNT),
     "Dataset.poisson.rate": (lambda b, d, v: d.poisson(v), RATE),
@@ -315,6 +320,8 @@ NO_NUMBERS = {
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
     "a question talks to the guard, which calls it on copies of its own (questions/question.py)": [
+        "AboveThreshold.data", "AboveThreshold.finish.merged", "AboveThreshold.merge.a",
+        "AboveThreshold.merge.b", "AboveThreshold.prepare.mechanism",
         "ResponseQuery.prepare.mechanism", "ResponseQuery.sketch.state", "ResponseQuery.data",
         "QuantileChoice.check_chooser.mechanism", "QuantileChoice.prepare.mechanism",
         "QuantileChoice.sketch.state", "QuantileChoice.merge.a", "QuantileChoice.merge.b",

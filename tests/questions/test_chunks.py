@@ -69,6 +69,12 @@ def sums():
             yield data.query(blocks, cells), pl.Gaussian(3.0, shares)
 
 
+def thresholds():
+    """A sum that is compared with a threshold."""
+    data = pl.Dataset(NUMBERS, None)
+    yield data.sparse_vector().above(data.sum("x"), 3.0), pl.SparseVector(1.0, 2.0, 1, 2.0)
+
+
 def choices():
     """Choices of cuts, features and labels by every score."""
     number, classes = pl.Dataset(NUMBERS, None), pl.Dataset(CLASSES, None)
@@ -129,7 +135,7 @@ def merged(question, sketches, order):
     return waiting[0]
 
 
-SUMMED = [*sums(), *choices()]
+SUMMED = [*sums(), *choices(), *thresholds()]
 PARTS = st.lists(st.integers(0, 4), min_size=N, max_size=N).map(np.array)
 
 

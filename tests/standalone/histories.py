@@ -137,13 +137,15 @@ def sampled():
 
 
 def fixed():
-    """(lines, vectors): releases on samples of fixed sizes, all taken."""
+    """(lines, vectors): releases on samples of fixed sizes, and a sparse vector, all taken."""
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="rdp",
                               relation="replace_one")
     data = ledger.protect(ROWS, schema=SCHEMA, name="t")
-    plan = pl.nodes.FixedSizeSample(2, 5, pl.Repeat(G, 2))
-    with ledger.request(pl.Sequential([plan, pl.nodes.FixedSizeSample(1, 5, G)]), data) as session:
+    plan, stream = pl.nodes.FixedSizeSample(2, 5, pl.Repeat(G, 2)), pl.SparseVector(60.0, 90.0)
+    whole = pl.Sequential([plan, pl.nodes.FixedSizeSample(1, 5, G), stream])
+    with ledger.request(whole, data) as session:
         handle = data.fixed_size(2, 5)
+        session.release(stream, data.sparse_vector().above(data.count(), 3.0))
         session.release(G, handle.count())
         session.release(G, data.fixed_size(1, 5).count())
         session.release(G, handle.count())

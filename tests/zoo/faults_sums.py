@@ -49,26 +49,26 @@ FAULTS: tuple[Fault, ...] = (
         "Count and sum each get the noise of the whole node: together they cost twice."),
     Fault(
         "share-without-root", "noise scale", SUMS,
-        "bound * mechanism.noise_multiplier / math.sqrt(share) * _MORE",
-        "bound * mechanism.noise_multiplier / share**0.25 * _MORE",
+        "bound * mechanism.noise_multiplier / math.sqrt(share) * MORE",
+        "bound * mechanism.noise_multiplier / share**0.25 * MORE",
         "sgbdt", (LOCK,),
         "A block's noise grows with the fourth root of its share where the proof needs the root."),
     Fault(
         "laplace-nine-tenths", "noise scale", SUMS,
-        "    scale = mechanism.scale * _MORE * _MORE\n",
+        "    scale = mechanism.scale * MORE * MORE\n",
         "    scale = mechanism.scale * 0.9\n",
         "joint", (LOCK, GUESS),
         "Every Laplace release has a tenth less noise than its node says."),
     Fault(
         "laplace-one-in-a-thousand", "noise scale", SUMS,
-        "    scale = mechanism.scale * _MORE * _MORE\n",
+        "    scale = mechanism.scale * MORE * MORE\n",
         "    scale = mechanism.scale * 0.999\n",
         "joint", (LOCK,),
         "A thousandth less noise than the node says, in every Laplace release."),
     Fault(
         "laplace-per-unit", "noise scale", SUMS,
-        "    scale = mechanism.scale * _MORE * _MORE\n",
-        "    scale = mechanism.scale / mechanism.l1_sensitivity * _MORE\n",
+        "    scale = mechanism.scale * MORE * MORE\n",
+        "    scale = mechanism.scale / mechanism.l1_sensitivity * MORE\n",
         "joint-replace", (LOCK,),
         "The scale was for the whole sensitivity; divided by it the cost is doubled."),
     Fault(

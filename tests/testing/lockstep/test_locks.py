@@ -124,7 +124,7 @@ def test_private_and_simulation_ledgers_run_one_code_path():
 # --- one fault for each premise -------------------------------------------------------------------
 
 def test_noise_of_half_the_width_breaks_p3(monkeypatch):
-    monkeypatch.setattr(sums, "_MORE", 0.5)
+    monkeypatch.setattr(sums, "MORE", 0.5)
     assert _premises("sgbdt") == {"P3"}
 
 
@@ -227,6 +227,6 @@ def test_a_witness_runs_again_from_its_file(tmp_path, capsys, monkeypatch):
     place.write_text(lockstep(LEARNERS["sgbdt"], seconds=0.1, unit="person").as_json())
     assert main([str(place)]) == 0
     assert "every premise held" in capsys.readouterr().out
-    monkeypatch.setattr(sums, "_MORE", 0.5)
+    monkeypatch.setattr(sums, "MORE", 0.5)
     assert main([str(place)]) == 1
     assert "P3 is broken" in capsys.readouterr().out

@@ -1,0 +1,211 @@
+"""Which of a stream of sums is above its threshold: sparse vector (docs/proofs/sparse-vector.md).
+
+A run pays once, for its threshold's noise and for so many times "above", however many questions
+say "below". What is published is single bits: no numbers, and no gaps.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import UnsupportedNode
+from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, text, whole
+from privledger.mechanisms import SparseVector
+from privledger.questions.blocks import Block
+from privledger.questions.cells import follows_records
+from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.query import Query, Summing
+from privledger.questions.question import Noise
+from privledger.questions.sums import MORE, Recipe, grid_for
+from privledger.rounding import count, downward, moderate, number, upward
+from privledger.tables.chunk import Rows
+
+MOST_DEPTH = 100
+MOST_STEPS = 1 << 62
+"""Of a threshold: beyond that every answer is known."""
+
+
+def _depth(value: object) -> int:
+    return count("depth", value, least=0, most=MOST_DEPTH)
+
+
+def _threshold(value: object) -> float:
+    return number("threshold", value)
+
+
+@frozen(eq=False, repr=False)
+class ThresholdRun:
+    """One run of sparse vector on one handle; made by `Dataset.sparse_vector`.
+
+    Attributes:
+        depth: how many steps of a question's derivation lead to the handle of the run: the node
+            stands there in the plan.
+    """
+
+    depth: int = field(default=0, converter=_depth)
+
+    def above(self, query: Query, threshold: float) -> AboveThreshold:
+        """Whether a sum is above a public number.
+
+        Args:
+            query: of one number without cells, such as `count` and `sum`, of the run's handle or
+                of a part of it that records decide. It may follow from earlier answers.
+            threshold: in the unit of the query's answer; may follow from earlier answers.
+        """
+        if type(query) is not Query or len(query.blocks) != 1 or query.cells is not None:
+            raise UnsupportedNode("sparse vector compares one number without cells; nothing was "
+                                  "read")
+        return AboveThreshold(self, query.data, query.blocks[0], threshold, query.what)
+
+    def own(self, to: Copier) -> ThresholdRun:
+        """The guard's copy: one for every run."""
+        return ThresholdRun(self.depth)
+
+    def check(self, facts: TableFacts) -> None:
+        """Nothing of a table goes into it."""
+
+    def to_wire(self, to: Describer) -> Json:
+        """Its fields as plain values."""
+        return {"depth": int(self.depth)}
+
+    @classmethod
+    def from_wire(cls, wire: Json, reader: Reader) -> ThresholdRun:
+        """The inverse of `to_wire`."""
+        return cls(whole(wire, "depth"))
+
+
+@frozen
+class Crossing:
+    """How one comparison is made, in whole steps of the node's grid. Public.
+
+    Attributes:
+        summing: of the sum. threshold: rounded down to whole steps.
+        run_noise, noise: Laplace parameters of the threshold, and of the sum.
+        level: the threshold with the run's noise, once it is drawn; that is not public.
+    """
+
+    summing: Summing
+    threshold: int
+    run_noise: float
+    noise: float
+    level: int | None = None
+
+
+@frozen(eq=False, repr=False)
+class AboveThreshold:
+    """Whether one sum with noise is at least a threshold with the run's noise.
+
+    Attributes:
+        run: which run it belongs to. data: which records it is about.
+        block: what is added up. threshold: public, in the unit of the sum.
+        what: a few public words for the ledger.
+    """
+
+    run: ThresholdRun
+    data: Derivation = field(converter=derivation_of)
+    block: Block
+    threshold: float = field(converter=_threshold)
+    what: str = "sum"
+    by_person: ClassVar[bool] = True
+
+    @property
+    def query(self) -> Query:
+        """The sum that is compared."""
+        return Query(self.data, (self.block,), None, self.what)
+
+    @property
+    def asserted(self) -> bool:
+        """Whether somebody vouches for the block; `check` refuses it then."""
+        return self.block.asserted
+
+    @property
+    def label(self) -> str:
+        """What the ledger records, of the first question of the run."""
+        return f"a stream of sums above thresholds, from: {self.what}"
+
+    @property
+    def cell_count(self) -> int:
+        """One answer."""
+        return 1
+
+    def prepare(self, mechanism: object, relation: str) -> Crossing:
+        """As `Question.prepare`: one grid for the whole run, from the node alone.
+
+        Raises:
+            UnsupportedNode: another mechanism, or a sum that moves further than the node says, or
+                in another direction than other sums may.
+        """
+        if type(mechanism) is not SparseVector:
+            raise UnsupportedNode("a stream of thresholds takes SparseVector; nothing was read")
+        bound = self.query.sensitivity(self.block, relation, 1)
+        if not bound <= mechanism.sensitivity * MORE:
+            raise UnsupportedNode(f"one record moves the sum by {upward(bound)}, the mechanism "
+                                  f"says {downward(mechanism.sensitivity)}; nothing was read")
+        if mechanism.monotone and (relation != "add_remove" or self.block.signed):
+            raise UnsupportedNode("a monotone stream is of sums that no record lowers, in a "
+                                  "ledger of relation add_remove; nothing was read")
+        scales = [moderate("noise", scale * MORE * MORE)
+                  for scale in (mechanism.threshold_scale, mechanism.query_scale)]
+        grid = grid_for(mechanism.sensitivity, max(scales))
+        threshold = math.floor(Fraction(self.threshold) / Fraction(grid))
+        return Crossing(Summing((Recipe(grid, scales[1] / grid, 0.0),), 1, relation=relation),
+                        max(-MOST_STEPS, min(threshold, MOST_STEPS)),
+                        scales[0] / grid, scales[1] / grid)
+
+    def sketch(self, chunk: Rows, state: Crossing) -> tuple[NDArray[np.int64], ...]:
+        """As `Question.sketch`: as the query."""
+        return self.query.sketch(chunk, state.summing)
+
+    def merge(self, a: tuple[NDArray[np.int64], ...],
+              b: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:
+        """As `Question.merge`: addition."""
+        return self.query.merge(a, b)
+
+    def finish(self, merged: tuple[NDArray[np.int64], ...], noise: Noise) -> NDArray[np.int64]:
+        """As `Question.finish`: 1 for above and 0 for below, shape ()."""
+        state: Crossing = noise.state
+        assert state.level is not None, "the run's noise is drawn first"
+        drawn = int(noise.source.laplace(state.noise, 1)[0])
+        return np.array(int(int(merged[0][0, 0]) + drawn >= state.level), dtype=np.int64)
+
+    def own(self, to: Copier) -> AboveThreshold:
+        """As `Question.own`."""
+        return AboveThreshold(to.shared(self.run, ThresholdRun), to.derivation(self.data),
+                              to.block(self.block), self.threshold, self.what)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: as the query, and below the run's handle only what follows from
+        the records: a sample there would be asked at the price of everybody."""
+        self.query.check(facts)
+        if self.asserted or self.block.width != 1:
+            raise UnsupportedNode("sparse vector compares one number whose sensitivity is "
+                                  "derived; nothing was read")
+        above, below = self.data.steps[:self.run.depth], self.data.steps[self.run.depth:]
+        if len(above) != self.run.depth or any(
+                step.context.kind == "filter" for step in above) or not all(
+                step.context.kind == "part" and follows_records(step.cells) for step in below):
+            raise UnsupportedNode("a run of sparse vector asks its own handle, which is behind no "
+                                  "filter, and parts of it that records decide; nothing was read")
+
+    def to_wire(self, to: Describer) -> Json:
+        """As `Question.to_wire`."""
+        return {"run": to.object(self.run), "block": to.block(self.block),
+                "threshold": float(self.threshold), "what": str(self.what)}
+
+    @classmethod
+    def from_wire(cls, wire: Json, reader: Reader) -> AboveThreshold:
+        """As `Question.from_wire`."""
+        return cls(reader.object(wire.get("run"), ThresholdRun), reader.handle(wire.get("data")),
+                   reader.block(wire.get("block")), number("threshold", wire.get("threshold")),
+                   text(wire, "what", 200))
+
+    def __repr__(self) -> str:
+        return f"AboveThreshold({self.what!r})"
