@@ -68,6 +68,7 @@ class Server:
         labels: what its grants carry, by the owner's word too: caps match them.
         purse: what pricing its plans may still cost.
         isolation: how it is kept from the rows, by the owner's word.
+        shares: as `Request.shares`, by the owner's word.
         last: the error that was answered last.
     """
 
@@ -76,6 +77,7 @@ class Server:
     labels: Mapping[str, str] = field(factory=dict)
     purse: Purse = field(factory=lambda: Purse(DEFAULTS))
     isolation: str = ISOLATION
+    shares: bool = False
     last: PrivledgerError | None = field(default=None, init=False)
     _reader: Reader = field(init=False)
     _sessions: list[Session] = field(factory=list, init=False)
@@ -141,7 +143,7 @@ class Server:
                 plan, self._reader.object(message.get("data"), Dataset), self.learner, delta,
                 None if scope is None else self._scopes[scope], self.labels,
                 claimed=None if claimed is None else number("claimed", claimed),
-                isolation=self.isolation))
+                isolation=self.isolation, shares=self.shares))
         self._sessions.append(session)
         return {"grant": session.grant, "session": len(self._sessions) - 1}
 

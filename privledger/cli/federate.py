@@ -94,9 +94,7 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
                        f"key {found.coordinator.owner.key.hex()}"),
             *((f"owner {place + 1}", f"{card.owner.name}, key {card.owner.key.hex()}")
               for place, card in enumerate(found.cards)),
-            ("noise", "whole: each owner's promise holds whatever all others do"),
-            ("declared", f"epsilon {charge(found.prepared.price.epsilon)}"),
-            ("alone", f"epsilon {charge(found.prepared.price.epsilon)}: trust lowers nothing")]))
+            *trusted(found)]))
         out.print(text("Compare the digest and the keys with the others before anybody joins.",
                        "bold"))
         out.print()
@@ -107,13 +105,28 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
         click.get_current_context().exit(REFUSED)
 
 
+def trusted(found: FederatedFile) -> list[tuple[str, str]]:
+    """Whom an owner trusts, and both prices."""
+    declared = found.prepared.price.epsilon
+    if found.run.noise == "local":
+        return [("noise", "whole: each owner's promise holds whatever all others do"),
+                ("declared", f"epsilon {charge(declared)}"),
+                ("alone", f"epsilon {charge(declared)}: trust lowers nothing")]
+    return [("noise", f"SHARED: each adds a part; {found.run.honest} of {len(found.cards)} owners, "
+                      "each of them one, must keep theirs to themselves"),
+            ("declared", f"epsilon {charge(declared)}: what each ledger books"),
+            ("alone", f"epsilon {charge(found.alone)}: if all other owners give theirs away")]
+
+
 def described(found: FederatedFile) -> Json:
     """The run and its owners, for JSON."""
     return {"name": found.run.name, "digest": found.run.digest.hex(), "address": found.address,
             "trains": {"name": found.coordinator.owner.name,
                        "key": found.coordinator.owner.key.hex()},
             "owners": [{"name": card.owner.name, "key": card.owner.key.hex()}
-                       for card in found.cards], "noise": found.run.noise}
+                       for card in found.cards], "noise": found.run.noise,
+            "colluding": found.run.colluding, "least_honest": found.run.least_honest,
+            "declared": found.prepared.price.epsilon, "alone": found.alone}
 
 
 @federate.command(cls=Guarded)

@@ -6,17 +6,20 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
+from privledger.accounting import check_relation
 from privledger.cli.prepared import Prepared, priced
 from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json
 from privledger.federation import Run
 from privledger.federation.cards import Card, Identity, read_card
+from privledger.graph import alone, certify
 from privledger.reading import load_toml
 from privledger.rounding import positive
 from privledger.runs import RunFile
 
-KEYS = ("name", "address", "coordinator", "owners", "patience", "attempts")
+KEYS = ("name", "address", "coordinator", "owners", "patience", "attempts", "noise", "colluding",
+        "least_honest")
 LABEL = "federated"
 """Label of an owner's grant; its value is the run's digest."""
 
@@ -41,6 +44,15 @@ class FederatedFile:
     cards: tuple[Card, ...]
     patience: float
     attempts: int
+
+    @property
+    def alone(self) -> float:
+        """Epsilon of the plan, at its price's delta, if all other owners give their noise away."""
+        price = self.prepared.price
+        if self.run.noise == "local":
+            return price.epsilon
+        return certify(alone(self.run.reserved), price.delta,
+                       check_relation(price.relation)).epsilon
 
     def card_of(self, own: Identity) -> Card:
         """The card of the roster that a secret is of.
@@ -77,14 +89,14 @@ def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> F
     cards = tuple(read_card(place.parent / _text(name, "owners")) for name in told["owners"])
     run = Run.of(_text(told["name"], "name"), tuple(card.owner for card in cards), schema,
                  prepared.node, delta=base.params["delta"], learner=base.learner,
-                 relation=base.relation)
-    attempts = told.get("attempts", 3)
-    if type(attempts) is not int:
-        raise InvalidPlan("[federation] attempts", attempts, "a whole number")
+                 relation=base.relation, noise=_text(told.get("noise", "local"), "noise"),
+                 colluding=_whole(told, "colluding", 0),
+                 least_honest=_whole(told, "least_honest", 1))
+    _ = run.reserved  # what cannot be shared is refused here, not by the owners
     return FederatedFile(prepared, run, _text(told["address"], "address"),
                          read_card(place.parent / _text(told["coordinator"], "coordinator")),
                          cards, positive("[federation] patience", told.get("patience", 600.0)),
-                         attempts)
+                         _whole(told, "attempts", 3))
 
 
 def _checked(value: object) -> Json:
@@ -117,4 +129,11 @@ def _refused(value: Json) -> None:
 def _text(value: object, key: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidPlan(f"[federation] {key}", value, "given as a text")
+    return value
+
+
+def _whole(told: Json, key: str, usual: int) -> int:
+    value = told.get(key, usual)
+    if type(value) is not int:
+        raise InvalidPlan(f"[federation] {key}", value, "a whole number")
     return value

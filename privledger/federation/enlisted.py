@@ -7,6 +7,7 @@ stranger or a swapped key is found before the first question.
 from __future__ import annotations
 
 import hashlib
+import json
 
 from attrs import frozen
 from cryptography.exceptions import InvalidSignature
@@ -16,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 
 from privledger.accounting import check_relation
-from privledger.errors import InvalidPlan, InvalidValue, NotGranted, UnsupportedNode
+from privledger.errors import InvalidPlan, InvalidValue, NotGranted
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json, bytes_in, bytes_out, text
-from privledger.graph import Node, canonical, to_json
-from privledger.rounding import probability
+from privledger.graph import Federated, Node, canonical, from_json, to_json
+from privledger.rounding import count, probability
 
 MOST_OWNERS = 1000
 KEY_BYTES = 32
@@ -77,7 +78,11 @@ class Run:
         delta: that the plan is reserved with.
         learner: the name under which it is reserved.
         relation: of every owner's ledger.
-        noise: `local`: every owner adds the whole noise of the plan.
+        noise: `local`: every owner adds the whole noise of the plan. `shared`: each adds a share,
+            such that all but `colluding` of them make it whole.
+        colluding: how many owners may give away what they know, of noise that is shared; at least
+            1, as an owner that sees the model knows its own share. 0 for `local`.
+        least_honest: with fewer owners that do not, no run begins.
     """
 
     name: str
@@ -88,6 +93,8 @@ class Run:
     learner: str
     relation: str
     noise: str = "local"
+    colluding: int = 0
+    least_honest: int = 1
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= len(self.owners) <= MOST_OWNERS:
@@ -100,22 +107,51 @@ class Run:
                 raise InvalidValue("name", type(name).__name__, "a text of 1 to 100 characters")
         check_relation(self.relation)
         probability("delta", self.delta, zero=True)
-        if self.noise != "local":
-            raise UnsupportedNode("noise that owners share rests on their trust in each other, and "
-                                  "there is no node for its price yet: each owner adds the whole "
-                                  "noise (`local`). Nothing was read")
+        if self.noise not in ("local", "shared"):
+            raise InvalidPlan("noise", self.noise, "local or shared")
+        count("colluding", self.colluding, least=0)
+        count("least_honest", self.least_honest, least=1)
+        if self.noise == "local" and (self.colluding, self.least_honest) != (0, 1):
+            raise InvalidPlan("colluding and least_honest", "given", "left out: with its whole "
+                              "noise no owner trusts another")
+        if self.noise == "shared" and not 1 <= self.colluding < len(self.owners):
+            raise InvalidPlan("colluding", self.colluding, "from 1, as an owner that sees the "
+                              "model knows its own share of the noise, to one less than the owners")
+        if self.honest < self.least_honest:
+            raise NotGranted(f"{self.honest} of {len(self.owners)} owners are assumed to be "
+                             f"honest, and {self.least_honest} are asked for; nothing was read")
 
     @staticmethod
     def of(name: str, owners: tuple[Owner, ...], schema: Schema, plan: Node, *, delta: float,
-           learner: str, relation: str = "add_remove") -> Run:
+           learner: str, relation: str = "add_remove", noise: str = "local",
+           colluding: int = 0, least_honest: int = 1) -> Run:
         """A run from the records that it is about."""
         return Run(name, owners, schema_digest(schema), canonical(to_json(plan)), float(delta),
-                   learner, relation)
+                   learner, relation, noise, colluding, least_honest)
+
+    @property
+    def honest(self) -> int:
+        """How many owners' shares make the noise whole."""
+        return len(self.owners) - self.colluding
+
+    @property
+    def reserved(self) -> Federated:
+        """The plan as each owner's ledger reserves it.
+
+        Raises:
+            InvalidMechanism: noise that is shared and not made of Gaussians.
+        """
+        parties, plan = len(self.owners), from_json(json.loads(self.plan))
+        if self.noise == "local":
+            return Federated(plan, parties, parties - 1)
+        return Federated(plan, parties, self.colluding, self.least_honest, noise="shared")
 
     @property
     def agreed(self) -> Json:
         """Everything above, as JSON values."""
-        return {"name": self.name, "schema": self.schema, "plan": self.plan,
+        trusted: Json = {} if self.noise == "local" else {
+            "colluding": self.colluding, "least_honest": self.least_honest}
+        return trusted | {"name": self.name, "schema": self.schema, "plan": self.plan,
                 "owners": [[owner.name, owner.key.hex()] for owner in self.owners],
                 "delta": float(self.delta).hex(), "learner": self.learner,
                 "relation": self.relation, "noise": self.noise}

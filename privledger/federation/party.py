@@ -1,4 +1,4 @@
-"""One owner's side of a run: its own ledger, its own grant, its own whole noise.
+"""One owner's side of a run: its own ledger, its own grant, its own noise: whole, or a share.
 
 Every question goes through the owner's own guard, as one of a confined learner does: it is
 charged to the owner's own grant, answered from its own rows, and noised from its own ledger's
@@ -21,7 +21,6 @@ from privledger.federation.enlisted import Run, hello, met, schema_digest
 from privledger.federation.secure_sum import Attempt, MaskedSum, PlainSum, SecureSum, Words
 from privledger.federation.statements import statement
 from privledger.graph import (
-    Federated,
     IndividualFilter,
     Node,
     OneOf,
@@ -31,6 +30,7 @@ from privledger.graph import (
     canonical,
     children,
     from_json,
+    share_of,
     to_json,
 )
 from privledger.guard.dataset import Dataset
@@ -42,12 +42,20 @@ from privledger.questions.query import Query
 from privledger.rounding import count, number
 
 MOST_ATTEMPTS = 8
+LEAST_STEPS = 32  # of a share's noise: docs/proofs/federated.md, "Sums of rounded shares"
 MOST_STEPS = 2.0**52  # of one owner's answer: sums over a roster stay whole in 64 bits
 ASKS = ("request", "filtered", "release", "close")
 
 
+@define(eq=False)
 class _Answers(Server):
-    """As `Server`, for sums with Gaussian noise alone, and with the grid of every answer."""
+    """As `Server`, for sums with Gaussian noise alone, and with the grid of every answer.
+
+    Attributes:
+        honest: how many shares make a noise whole; 1 where each owner adds all of it.
+    """
+
+    honest: int = 1
 
     def _release(self, message: Json) -> Json:
         question, leaf = (self._reader.query(message.get("query")),
@@ -56,8 +64,13 @@ class _Answers(Server):
             raise UnsupportedNode(
                 f"owners add up sums with Gaussian noise; a {type(question).__name__} under "
                 f"{type(leaf).__name__} cannot be federated. Nothing was read")
-        state = question.prepare(leaf, self.data.ledger.relation)
-        return super()._release(message) | {"grids": [recipe.grid for recipe in state.recipes]}
+        share = share_of(leaf, self.honest)
+        state = question.prepare(share, self.data.ledger.relation)
+        if self.honest > 1 and not all(recipe.noise >= LEAST_STEPS for recipe in state.recipes):
+            raise UnsupportedNode(f"a share of less than {LEAST_STEPS} grid steps of noise: its "
+                                  "sum is not proved to be Gaussian. Nothing was read")
+        message = message | {"mechanism": to_json(share)}
+        return Server._release(self, message) | {"grids": [recipe.grid for recipe in state.recipes]}
 
 
 @define(eq=False, repr=False)
@@ -106,7 +119,9 @@ class Party:
         if ledger.relation != self.run.relation:
             raise InvalidPlan("relation", ledger.relation, "the one of the run")
         self._transcript = self.run.digest
-        self._server = _Answers(self.data, self.run.learner, isolation="guarded")
+        shared = self.run.noise == "shared"
+        self._server = _Answers(self.data, self.run.learner, isolation="guarded", shares=shared,
+                                honest=self.run.honest if shared else 1)
         hello(self.run, self.name, self._secret, bytes(32))  # the secret is of the roster's key
 
     def answer(self, message: Json) -> Json:
@@ -195,7 +210,7 @@ class Party:
             raise UnsupportedNode(f"a run of many owners has no {name}; nothing was read")
         if name == "request":
             self._check_request(asked)
-            asked = asked | {"plan": to_json(self._plan(asked))}
+            asked = asked | {"plan": to_json(self.run.reserved)}
         reply = self._server.answer(asked)
         if "error" in reply:
             return reply
@@ -219,11 +234,6 @@ class Party:
             raise UnsupportedNode(f"owners add up sums with Gaussian noise; a plan with {wanting} "
                                   "cannot be federated. Nothing was read")
         self._requested = True
-
-    def _plan(self, asked: Json) -> Federated:
-        """The run's plan as this owner's ledger has it: whole noise, and trust in nobody."""
-        parties = len(self.run.owners)
-        return Federated(from_json(asked.get("plan")), parties, parties - 1)
 
     def _in_steps(self, reply: Json) -> Json:
         """The released numbers in whole steps of their grids; nothing else of the reply."""

@@ -6,7 +6,7 @@ from privledger.graph.as_dp_events import every_dp_event, to_dp_event
 from privledger.graph.correlated import correlated_gaussian
 from privledger.graph.dp_events import from_dp_event
 from privledger.graph.explain import Explanation, explain, quick_answers
-from privledger.graph.federated import Trust, alone, trusts
+from privledger.graph.federated import Trust, alone, as_released, share_of, trusts
 from privledger.graph.fold import cost_of
 from privledger.graph.fold_relations import replaced_cost
 from privledger.graph.meter import Context, Meter
@@ -57,6 +57,7 @@ __all__ = [
     "Trust",
     "Tuning",
     "alone",
+    "as_released",
     "calibrate",
     "canonical",
     "certify",
@@ -76,6 +77,7 @@ __all__ = [
     "rdp",
     "rdp_per_record",
     "replaced_cost",
+    "share_of",
     "to_dp_event",
     "to_json",
     "trusts",

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from attrs import evolve, frozen
 
 from privledger.accounting import Cost, Relation
-from privledger.errors import UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -35,20 +34,13 @@ from privledger.mechanisms import Gaussian
 from privledger.numerals import many
 from privledger.rounding import down, up
 
-SLACK = 1e-300
-"""Delta that a sum of rounded shares of at least 32 grid steps may cost beside one Gaussian: by
-far more than is proved of it."""
-
 
 @fold.register
 def _(node: Federated, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    """Declared. Whole noise needs no trust: it costs what it costs on one table."""
-    inner = cost_of(node.node, relation, orders)
-    if node.noise == "local":
-        return inner
-    if inner.failure:
-        raise UnsupportedNode("shared noise around a cost with delta is not priced here")
-    return evolve(inner, failure=up(SLACK))
+    """Declared: as on one table. Whole noise needs no trust for that; shares add up to the whole,
+    and what rounding each of them costs is paid by the width that every noise has beyond its
+    node's (docs/proofs/federated.md)."""
+    return cost_of(node.node, relation, orders)
 
 
 def alone(plan: Node) -> Node:
@@ -62,19 +54,34 @@ def alone(plan: Node) -> Node:
         return plan
     if isinstance(plan, Federated):
         honest = plan.parties - plan.colluding
-        return alone(plan.node) if plan.noise == "local" else _thinned(plan.node, honest)
+        return alone(plan.node) if plan.noise == "local" else share_of(plan.node, honest)
     return _with_inside(plan, tuple(alone(one) for one in children(plan)))
 
 
-def _thinned(plan: Node, honest: int) -> Node:
-    """One share of each noise in place of all `honest` ones, rounded to less noise."""
+def as_released(plan: Node) -> Node:
+    """What a history may itemise under `plan`: of shared noise the whole, or a share each time.
+
+    Which of the two an owner added follows from whether it was in a run of several: the ledger
+    has the plan's word for it, and both prices stand beside each other.
+    """
+    if not holds(plan, Federated):
+        return plan
+    if isinstance(plan, Federated):
+        if plan.noise == "local":
+            return as_released(plan.node)
+        return OneOf([plan.node, share_of(plan.node, plan.parties - plan.colluding)])
+    return _with_inside(plan, tuple(as_released(one) for one in children(plan)))
+
+
+def share_of(plan: Node, honest: int) -> Node:
+    """One of `honest` equal shares of each noise of `plan`, rounded to less noise."""
     if isinstance(plan, Gaussian):
         own = plan.noise_multiplier
         if honest > 1:
             root = math.isqrt(honest)
             own = own / root if root * root == honest else down(down(own) / up(math.sqrt(honest)))
         return evolve(plan, noise_multiplier=own)
-    return _with_inside(plan, tuple(_thinned(one, honest) for one in children(plan)))
+    return _with_inside(plan, tuple(share_of(one, honest) for one in children(plan)))
 
 
 def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:

@@ -39,6 +39,7 @@ from privledger.rounding import (
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 MOST_PARTIES = 1000
+LEAST_SHARED = 0.01  # noise multiplier of shared noise: docs/proofs/federated.md
 SEERS = ("coordinator", "parties", "anybody")
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
 
@@ -424,3 +425,7 @@ def check_federated(plan: Federated) -> None:
     if plan.noise == "shared" and not all(isinstance(one, spends) for one in below(plan.node)):
         raise InvalidMechanism("Federated node", type(plan.node).__name__,
                                "made of Gaussian noise only, where noise is shared")
+    if plan.noise == "shared" and any(isinstance(one, Gaussian) and (
+            one.noise_multiplier < LEAST_SHARED) for one in below(plan.node)):
+        raise InvalidMechanism("Federated node", "Gaussian noise that is shared",
+                               f"of a multiplier of at least {LEAST_SHARED}")

@@ -14,6 +14,14 @@ from privledger.graph.nodes import NODE_TYPES, Node
 _TYPES = {kind.__name__: kind for kind in NODE_TYPES}
 
 
+def _fields_of(kind: Any) -> dict[str, str]:
+    """The name of each field in JSON -> its name in the record, in order."""
+    return {("inner" if a.name == "node" else a.name): a.name for a in fields(kind)}
+
+
+_FIELDS: dict[object, dict[str, str]] = {kind: _fields_of(kind) for kind in NODE_TYPES}
+
+
 def canonical(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN or infinity."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True,
@@ -32,13 +40,14 @@ def to_json(node: Node) -> dict[str, Any]:
 
 def _out(node: Node) -> dict[str, Any]:
     result: dict[str, Any] = {"node": type(node).__name__}
-    for attribute in fields(type(node)):
-        value = getattr(node, attribute.name)
+    kind: object = type(node)
+    for name, attribute in (_FIELDS.get(kind) or _fields_of(kind)).items():
+        value = getattr(node, attribute)
         if isinstance(value, NODE_TYPES):
             value = _out(value)
         elif isinstance(value, tuple):
             value = [_out(item) if isinstance(item, NODE_TYPES) else item for item in value]
-        result["inner" if attribute.name == "node" else attribute.name] = value
+        result[name] = value
     return result
 
 
@@ -58,7 +67,7 @@ def _node(value: Any) -> Node:
     if not isinstance(name, str) or name not in _TYPES:
         raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
     kind = _TYPES[value["node"]]
-    known = {("inner" if a.name == "node" else a.name): a.name for a in fields(kind)}
+    known = _FIELDS[kind]
     arguments: dict[str, Any] = {}
     for key, item in value.items():
         if key == "node":

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from privledger.errors import NotGranted, public_name
-from privledger.graph import Context, IndividualFilter, Meter, Node
+from privledger.graph import Context, IndividualFilter, Meter, Node, alone
 from privledger.graph.meter import filter_caps
 from privledger.graph.vouched import runs_elsewhere
 from privledger.guard.alone import note_over
@@ -43,6 +43,7 @@ class Granted:
         vault: the rows it is for. data: a handle on them, to be shown.
         receipt: the ledger's head after the grant was settled; None before.
         answer: what the settlement is to keep of its one release.
+        shares: whether releases are shares of noise, as `Request.shares`.
     """
 
     plan: Node
@@ -53,6 +54,7 @@ class Granted:
     _source: NoiseSource = field(alias="source")
     _scope: Scope | None = field(alias="scope", default=None)
     _on_release: Callable[[int], None] | None = field(alias="on_release", default=None)
+    _shares: bool = field(alias="shares", default=False)
     _inside: Inside = field(init=False)
     _settlement: Settlement | None = field(init=False, default=None)
     _settled: bool = field(init=False, default=False)
@@ -62,7 +64,8 @@ class Granted:
 
     def __attrs_post_init__(self) -> None:
         self._inside = Inside(
-            self.vault, Pass(self.vault.identity, self._history), self._source, Meter(self.plan),
+            self.vault, Pass(self.vault.identity, self._history), self._source,
+            Meter(alone(self.plan) if self._shares else self.plan),
             ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant,
                                  self.vault.standing),
             self._history.state.policy)

@@ -43,6 +43,8 @@ class Request:
 
     Attributes:
         isolation: how the learner is kept from the rows, by the word of whoever asks for it.
+        shares: whether what is released is one owner's share of noise that several owners add,
+            by the word of a party to their run, which lets out nothing but their masked sum.
     """
 
     plan: Node
@@ -55,6 +57,7 @@ class Request:
     claimed: float | None = None
     wait: float = 0.0
     isolation: str = "guarded"
+    shares: bool = False
 
 
 class Teller:
@@ -188,7 +191,8 @@ class Teller:
         given = Granted(
             plan=from_json(stored.plan), grant=stored.grant, vault=vault,
             data=Dataset(asked.data.schema, seal, ledger=shown),
-            history=self._history, source=self._source, scope=drawn, on_release=self.on_release)
+            history=self._history, source=self._source, scope=drawn, on_release=self.on_release,
+            shares=asked.shares)
         if drawn is not None:
             note_open(given.grant, given)
         return given

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import IndividualFilter, Meter, Node, Tuning, cost_of, from_json
+from privledger.graph import (
+    IndividualFilter,
+    Meter,
+    Node,
+    Tuning,
+    as_released,
+    cost_of,
+    from_json,
+)
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
@@ -208,7 +216,7 @@ class ReleasesAreGranted(Rule):
         """Open a meter on the plan that was stored."""
         grant = _Open(line.form, line.event.plan)
         if line.form is None:
-            grant.meter = Meter(from_json(grant.plan))
+            grant.meter = Meter(as_released(from_json(grant.plan)))
         self._open[line.event.grant] = grant
         return ()
 
@@ -245,7 +253,7 @@ class ReleasesAreGranted(Rule):
     @staticmethod
     def _fault(grant: _Open, released: Released | None) -> str:
         if grant.meter is None:
-            grant.meter = Meter(from_json(grant.plan))
+            grant.meter = Meter(as_released(from_json(grant.plan)))
         if released is None:
             return ""
         try:

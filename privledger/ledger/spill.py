@@ -20,7 +20,7 @@ from attrs import field, frozen
 
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import Meter, canonical, from_json
+from privledger.graph import Meter, as_released, canonical, from_json
 from privledger.ledger.codec import decode, encode, given, without, written
 from privledger.ledger.codec_lines import Line as Whole
 from privledger.ledger.codec_shapes import EntriesAreWhole
@@ -155,7 +155,7 @@ def _check_lines(spill: Spill, grant: GrantState, state: State) -> None:
     settled = ends[0]
     count = sum(len(event.items) for event in releases)
     _must(count <= MOST_ITEMS)
-    meter, first, asked = Meter(from_json(grant.event.plan)), 0, set[str]()
+    meter, first, asked = Meter(as_released(from_json(grant.event.plan))), 0, set[str]()
     for event in releases:
         _must(given(event) == _RELEASED and event.grant == grant.grant and event.first == first)
         _must(_is_text(event.noise) and event.noise == state.creation.noise)

@@ -38,7 +38,12 @@ from privledger.ledger.view_compared import Comparison, comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import ReleaseLine, lines_of
-from privledger.ledger.view_trust import Federated, alone_of, federated_of
+from privledger.ledger.view_trust import (
+    Federated,
+    alone_of,
+    federated_of,
+    rests_on_others,
+)
 
 NOT_PRIVATE = "NOT PRIVATE"
 E = TypeVar("E", Refused, Released)
@@ -176,6 +181,11 @@ class View:
         found = [federated_of(one, self.relation) for one in self.charges
                  if not one.handed_back]
         return tuple(one for one in found if one is not None)
+
+    @property
+    def trusting(self) -> bool:
+        """Whether a price rests on other owners' keeping their noise to themselves."""
+        return any(map(rests_on_others, self.charges))
 
     def by(self, aspect: str) -> dict[str, Part]:
         """Charges added up by `table`, `learner`, `mechanism`, `team`, `window` or `grant`.

@@ -43,6 +43,12 @@ def prices_text(one: Federated) -> str:
             f"{one.alone.epsilon.text()}")
 
 
+def rests_on_others(one: Charge) -> bool:
+    """Whether owners share the noise of a charge's plan."""
+    return one.plan is not None and any(
+        trust.noise == "shared" for trust in trusts(plan_or_none(one.plan)))
+
+
 def federated_of(one: Charge, relation: str) -> Federated | None:
     """What a charge asks to believe, with both prices; None if its plan ran in no federation."""
     if one.plan is None:

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from privledger.accounting import Tradeoff, check_relation, cost_tradeoff, epsilon_at, pure_tradeoff
 from privledger.errors import InvalidValue
-from privledger.graph import Node, cost_of
+from privledger.graph import Node, cost_of, trusts
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
 from privledger.numerals import in_100, many
@@ -79,6 +79,7 @@ class Risk:
         so_far: what was spent and reserved, read alone. How much that is may have been chosen by
             earlier answers, so it is no promise; the budget, which was fixed first, is.
         fixed: a plan that was fixed beforehand, not a ledger.
+        trusting: whether some noise is made of several owners' shares.
     """
 
     source: str
@@ -90,6 +91,7 @@ class Risk:
     so_far: Odds | None = None
     fixed: bool = False
     why: str = ""
+    trusting: bool = False
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -104,13 +106,17 @@ class Risk:
             rest = "rests" if self.vouched == 1 else "rest"
             words.append(f"{many(self.vouched, 'grant')} {rest} on somebody's word: if the word is "
                          "wrong, so are these figures.")
+        if self.trusting:
+            words.append("Some noise is made of several owners' shares: who knows the shares of "
+                         "all others finds out more (the price alone).")
         return tuple(words)
 
     def as_dict(self) -> dict[str, object]:
         """JSON values."""
         return {
             "source": self.source, "relation": self.relation, "unit": self.about,
-            "fixed_plan": self.fixed, "vouched_grants": self.vouched, "why": self.why,
+            "fixed_plan": self.fixed, "vouched_grants": self.vouched,
+            "trusting": self.trusting, "why": self.why,
             "so_far": None if self.so_far is None else self.so_far.right,
             "odds": [{"number": one.number, "right": one.right,
                       "caught": [{"wrong": wrong, "caught": caught}
@@ -186,7 +192,8 @@ def ledger_risk(view: View, *, wrong: Sequence[float] = WRONG,
     source, odds, found, so_far = _of_ledger(
         view.rule, view.budget.epsilon, view.budget.delta, view.total.units,
         view.total.delta_units, wrong, priors)
-    return Risk(source, view.relation, about, odds, found, vouched, so_far)
+    return Risk(source, view.relation, about, odds, found, vouched, so_far,
+                trusting=view.trusting)
 
 
 @lru_cache(maxsize=32)
@@ -221,7 +228,8 @@ def plan_risk(plan: Node, relation: str, about: str = "row", *, wrong: Sequence[
     vouched = any(type(leaf).__name__.startswith("Asserted") for leaf in leaves(plan))
     odds = _odds(curve, wrong, (1, ROWS) if several else (1,))
     return Risk(curve.source, relation, about, odds,
-                tuple(_prior_of(curve, prior, wrong) for prior in priors), int(vouched), fixed=True)
+                tuple(_prior_of(curve, prior, wrong) for prior in priors), int(vouched), fixed=True,
+                trusting=any(one.noise == "shared" for one in trusts(plan)))
 
 
 def _odds(curve: Tradeoff, wrong: tuple[float, ...],

@@ -105,7 +105,8 @@ class Survey:
                        Figure(self.epsilon, direction=CHOSEN),
                        Figure(self.delta, "delta", CHOSEN),
                        bool(self.relation) and not self.private, self.answers,
-                       self.vouched, compared)
+                       self.vouched, compared,
+                       trusting=any(one.noise == "shared" for one in self.trusts))
 
 
 def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:

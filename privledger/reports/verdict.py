@@ -50,6 +50,7 @@ class Verdict:
         repriced: every plan was priced again; if not, the totals are the ledger's own, and
             answers were not counted.
         publishable: how many answers there were may depend on the rows, and is not said.
+        trusting: whether a price rests on other owners' keeping their noise to themselves.
     """
 
     findings: tuple[Finding, ...]
@@ -62,6 +63,7 @@ class Verdict:
     compared: Comparison
     repriced: bool = True
     publishable: bool = False
+    trusting: bool = False
 
     @property
     def over(self) -> bool:
@@ -86,7 +88,7 @@ class Verdict:
         elif not self.findings:
             found.append(Clause("not simulated", GOOD))
         if not self.findings or self.over:
-            found += [self._priced(), self._word()]
+            found += [self._priced(), self._word(), *self._trust()]
         known = self.compared.kind != "nothing"
         return (*found, Clause(self.compared.text, GOOD if known else OPEN))
 
@@ -108,7 +110,8 @@ class Verdict:
                 "simulated": self.simulated, "answers": self.answers if said else None,
                 "vouched_answers": vouched.answers if said else None,
                 "vouched_grants": vouched.grants if said else None,
-                "vouched": list(vouched.words) if said else None, "repriced": self.repriced,
+                "vouched": list(vouched.words) if said else None,
+                "trusting": self.trusting, "repriced": self.repriced,
                 "comparison": self.compared.as_dict()}
 
     def _budget(self) -> Clause:
@@ -131,6 +134,10 @@ class Verdict:
             return Clause(f"{what} re-read and re-priced", GOOD)
         return Clause("every hash was checked, NOTHING was priced again (privledger verify does "
                       "that, or show --all)", OPEN)
+
+    def _trust(self) -> list[Clause]:
+        return [Clause("part of the price rests on other owners' keeping their noise to "
+                       "themselves", OPEN)] if self.trusting else []
 
     def _word(self) -> Clause:
         vouched = self.vouched
@@ -158,4 +165,4 @@ def verdict_of(view: View, findings: Sequence[Finding], *, repriced: bool = True
     epsilon, delta = view.promised
     answers = sum(line.count for lines in view.releases.values() for line in lines)
     return Verdict(tuple(findings), view.spent, epsilon, delta, view.simulated, answers,
-                   view.asserted, view.compared, repriced, publishable)
+                   view.asserted, view.compared, repriced, publishable, view.trusting)

@@ -9,7 +9,7 @@ from .caps import Cap
 from .convert import SLACK, Caps
 from .dues import due
 from .efforts import Efforts
-from .federations import told
+from .federations import as_released, told
 from .meter import Meter, Step
 from .nodes import Node, Table, filter_word
 from .persons import Body, People
@@ -297,7 +297,7 @@ class Book:
             self.policy.granted(body)
         scope = body.get("scope")
         plan = self.charge(body, body, (0, 0), free=scope is not None)
-        grant["meter"] = Meter(plan)
+        grant["meter"] = Meter(as_released(plan, self.table))
         if scope is not None:
             self.draws(scope, plan, body["data"])
 

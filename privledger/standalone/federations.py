@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from .convert import UNIT, epsilon_of
 from .dues import due, due_with_delta
-from .nodes import Node
+from .nodes import Node, Table
 from .prices import price
 from .reading import MALFORMED, Bad, NoPrice
 
@@ -22,8 +22,37 @@ def alone(node: Node, honest: int = 1) -> Node:
         return alone(node.inner, node["parties"] - node["colluding"] if shared else 1)
     fields = node.fields
     if honest > 1 and node.name == "Gaussian":
-        fields = fields | {"noise_multiplier": fields["noise_multiplier"] / math.sqrt(honest)}
+        fields = fields | {"noise_multiplier": share_of(fields["noise_multiplier"], honest)}
     return Node(node.name, fields, tuple([alone(one, honest) for one in node.inside]))
+
+
+def as_released(plan: Node | None, table: Table) -> Node | None:
+    """What may be itemised under a plan: of shared noise the whole, or a share each time."""
+    if plan is None or "Federated" not in plan.kinds:
+        return plan
+    if plan.name == "Federated" and plan["noise"] == "shared":
+        share = shared(plan.inner, plan["parties"] - plan["colluding"], table)
+        return table.made("OneOf", {}, (plan.inner, share))
+    inside = [as_released(one, table) for one in plan.inside]
+    return table.made(plan.name, plan.fields, tuple([one for one in inside if one is not None]))
+
+
+def shared(node: Node, honest: int, table: Table) -> Node:
+    """A plan with one of `honest` shares of every noise, as the package rounds it."""
+    fields = node.fields
+    if node.name == "Gaussian":
+        fields = fields | {"noise_multiplier": share_of(fields["noise_multiplier"], honest)}
+    return table.made(node.name, fields, tuple([shared(one, honest, table)
+                                                for one in node.inside]))
+
+
+def share_of(noise: float, honest: int) -> float:
+    """Noise over the root of `honest`: exact for squares, else two floats below."""
+    root = math.isqrt(honest)
+    if root * root == honest:
+        return noise / root if honest > 1 else noise
+    under = math.nextafter(noise, -math.inf) / math.nextafter(math.sqrt(honest), math.inf)
+    return math.nextafter(under, -math.inf)
 
 
 def federations(plan: Node) -> list[Node]:

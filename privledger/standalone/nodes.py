@@ -160,6 +160,7 @@ NODES: dict[str, dict[str, Any]] = {
 SHARED = {"Sequential", "Repeat", "Parallel", "OneOf", "PoissonSample", "Gaussian",
           "PostProcess", "Public"}
 FREE = ("PostProcess", "Public")
+LEAST_SHARED = 0.01
 COMPOSITES = [name for name, fields in NODES.items() if "inner" in fields or "nodes" in fields]
 SPENDING = [name for name in NODES if name not in FREE and (
     name not in COMPOSITES or name == "IndividualFilter")]
@@ -224,6 +225,10 @@ class Table:
         check_together(name, fields)
         if name == "Federated":
             check_inside(fields["noise"], inside[0])
+        return self.made(name, fields, inside)
+
+    def made(self, name: str, fields: dict[str, object], inside: tuple[Node, ...]) -> Node:
+        """The node of these fields, which were checked: one object for equal ones."""
         key = (name, *fields.values(), *map(id, inside))
         if key not in self.known:
             self.known[key] = Node(name, fields, inside)
@@ -234,6 +239,14 @@ def check_inside(noise: str, inner: Node) -> None:
     """Refuse shared noise that is not Gaussian."""
     if noise == "shared" and not inner.kinds <= SHARED:
         raise Bad("noise that is shared and not Gaussian")
+    if noise == "shared" and not loud(inner):
+        raise Bad("noise that is shared and too small for its proof")
+
+
+def loud(node: Node) -> bool:
+    """Whether no Gaussian of a plan has less noise than shares are proved for."""
+    own = node.name != "Gaussian" or node["noise_multiplier"] >= LEAST_SHARED
+    return own and all(map(loud, node.inside))
 
 
 def check_together(name: str, fields: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from .reading import Bad
 from .samples import allocated_gaussian, sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
-DELTA_OF_SHARES = 1e-300
 
 
 def price(node: Node, relation: str) -> Price:
@@ -243,13 +242,8 @@ def label_only(node: Node, relation: str) -> Price:
 
 
 def federated(node: Node, relation: str) -> Price:
-    """A `Federated`, as declared: what is inside, and for shared noise a delta beside it."""
-    inner = price(node.inner, relation)
-    if node["noise"] == "local":
-        return inner
-    if inner.failure:
-        raise Bad("shared noise around a delta")
-    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, DELTA_OF_SHARES)
+    """A `Federated`, as declared: what is inside."""
+    return price(node.inner, relation)
 
 
 def tuning(node: Node, relation: str) -> Price:

@@ -499,6 +499,7 @@ NODES: dict[str, dict[str, Any]] = {
 SHARED = {"Sequential", "Repeat", "Parallel", "OneOf", "PoissonSample", "Gaussian",
           "PostProcess", "Public"}
 FREE = ("PostProcess", "Public")
+LEAST_SHARED = 0.01
 COMPOSITES = [name for name, fields in NODES.items() if "inner" in fields or "nodes" in fields]
 SPENDING = [name for name in NODES if name not in FREE and (
     name not in COMPOSITES or name == "IndividualFilter")]
@@ -563,6 +564,10 @@ class Table:
         check_together(name, fields)
         if name == "Federated":
             check_inside(fields["noise"], inside[0])
+        return self.made(name, fields, inside)
+
+    def made(self, name: str, fields: dict[str, object], inside: tuple[Node, ...]) -> Node:
+        """The node of these fields, which were checked: one object for equal ones."""
         key = (name, *fields.values(), *map(id, inside))
         if key not in self.known:
             self.known[key] = Node(name, fields, inside)
@@ -573,6 +578,14 @@ def check_inside(noise: str, inner: Node) -> None:
     """Refuse shared noise that is not Gaussian."""
     if noise == "shared" and not inner.kinds <= SHARED:
         raise Bad("noise that is shared and not Gaussian")
+    if noise == "shared" and not loud(inner):
+        raise Bad("noise that is shared and too small for its proof")
+
+
+def loud(node: Node) -> bool:
+    """Whether no Gaussian of a plan has less noise than shares are proved for."""
+    own = node.name != "Gaussian" or node["noise_multiplier"] >= LEAST_SHARED
+    return own and all(map(loud, node.inside))
 
 
 def check_together(name: str, fields: dict[str, Any]) -> None:
@@ -1535,7 +1548,6 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 
 MOST_STEPS = 64
-DELTA_OF_SHARES = 1e-300
 
 
 def price(node: Node, relation: str) -> Price:
@@ -1764,13 +1776,8 @@ def label_only(node: Node, relation: str) -> Price:
 
 
 def federated(node: Node, relation: str) -> Price:
-    """A `Federated`, as declared: what is inside, and for shared noise a delta beside it."""
-    inner = price(node.inner, relation)
-    if node["noise"] == "local":
-        return inner
-    if inner.failure:
-        raise Bad("shared noise around a delta")
-    return Price(inner.renyi, inner.pure, inner.exact, inner.gdp, inner.zcdp, DELTA_OF_SHARES)
+    """A `Federated`, as declared: what is inside."""
+    return price(node.inner, relation)
 
 
 def tuning(node: Node, relation: str) -> Price:
@@ -1957,8 +1964,37 @@ def alone(node: Node, honest: int = 1) -> Node:
         return alone(node.inner, node["parties"] - node["colluding"] if shared else 1)
     fields = node.fields
     if honest > 1 and node.name == "Gaussian":
-        fields = fields | {"noise_multiplier": fields["noise_multiplier"] / math.sqrt(honest)}
+        fields = fields | {"noise_multiplier": share_of(fields["noise_multiplier"], honest)}
     return Node(node.name, fields, tuple([alone(one, honest) for one in node.inside]))
+
+
+def as_released(plan: Node | None, table: Table) -> Node | None:
+    """What may be itemised under a plan: of shared noise the whole, or a share each time."""
+    if plan is None or "Federated" not in plan.kinds:
+        return plan
+    if plan.name == "Federated" and plan["noise"] == "shared":
+        share = shared(plan.inner, plan["parties"] - plan["colluding"], table)
+        return table.made("OneOf", {}, (plan.inner, share))
+    inside = [as_released(one, table) for one in plan.inside]
+    return table.made(plan.name, plan.fields, tuple([one for one in inside if one is not None]))
+
+
+def shared(node: Node, honest: int, table: Table) -> Node:
+    """A plan with one of `honest` shares of every noise, as the package rounds it."""
+    fields = node.fields
+    if node.name == "Gaussian":
+        fields = fields | {"noise_multiplier": share_of(fields["noise_multiplier"], honest)}
+    return table.made(node.name, fields, tuple([shared(one, honest, table)
+                                                for one in node.inside]))
+
+
+def share_of(noise: float, honest: int) -> float:
+    """Noise over the root of `honest`: exact for squares, else two floats below."""
+    root = math.isqrt(honest)
+    if root * root == honest:
+        return noise / root if honest > 1 else noise
+    under = math.nextafter(noise, -math.inf) / math.nextafter(math.sqrt(honest), math.inf)
+    return math.nextafter(under, -math.inf)
 
 
 def federations(plan: Node) -> list[Node]:
@@ -2986,7 +3022,7 @@ class Book:
             self.policy.granted(body)
         scope = body.get("scope")
         plan = self.charge(body, body, (0, 0), free=scope is not None)
-        grant["meter"] = Meter(plan)
+        grant["meter"] = Meter(as_released(plan, self.table))
         if scope is not None:
             self.draws(scope, plan, body["data"])
 

@@ -9,7 +9,8 @@ import ast
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,7 @@ _GENERATORS = frozenset({"rng", "random", "generator", "random_state", "prng", "
 _INSIDES = frozenset({"_vault", "_history", "_source", "_meter", "_spends", "_state", "_touched",
                       "_log", "_request", "_filters", "_samples", "_Vault__rows"})
 _OTHERS = frozenset({"privledger", "sklearn", "builtins", "abc", "typing"})
+Look = Callable[[ast.Module], Iterator[tuple[int, str]]]
 FACES = frozenset({"errors", "nodes", "plugins", "questions", "testing"})  # modules to import from
 
 
@@ -49,7 +51,7 @@ def modules_of(learner: Any) -> tuple[ModuleType, ...]:
             continue
         found[name] = module
         package = name.partition(".")[0]
-        queue += [other for other in _imported(tree_of(module)) if _loaded(other, package)]
+        queue += [other for other in _imported(_source_of(module)) if _loaded(other, package)]
     return tuple(found.values())
 
 
@@ -64,19 +66,27 @@ def _loaded(name: str, package: str) -> bool:
     return True
 
 
-def tree_of(module: ModuleType) -> ast.Module:
-    """The module's source, parsed."""
-    return ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+def _source_of(module: ModuleType) -> str:
+    """The module's source, as its file is now."""
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+@lru_cache(maxsize=1024)  # learners share modules; what a source says depends on its text alone
+def _imported(source: str) -> tuple[str, ...]:
     """Dotted names of every import; `from a import b` gives a and a.b."""
-    for node in ast.walk(tree):
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)  # of what is offered, too: the names of a process do not change
+def _seen(look: Look, source: str) -> tuple[tuple[int, str], ...]:
+    """Everything that `look` finds in a source: lines and names."""
+    return tuple(look(ast.parse(source)))
 
 
 def _dotted(node: ast.AST) -> tuple[str, ...]:
@@ -151,12 +161,12 @@ def _face(module: str) -> frozenset[str] | None:
     return frozenset(importlib.import_module(module).__all__)
 
 
-def _scan(rule: str, learner: Any, look: Any, what: str) -> None:
+def _scan(rule: str, learner: Any, look: Look, what: str) -> None:
     modules = modules_of(learner)
     if not modules:
         fail(rule, f"the source of {type(learner).__name__} cannot be read")
     for module in modules:
-        for line, name in look(tree_of(module)):
+        for line, name in _seen(look, _source_of(module)):
             fail(rule, f"{module.__name__}, line {line}: {name} {what}")
 
 

@@ -385,12 +385,17 @@ def laplace_twice_delta(epsilon: float, target: float) -> mp.mpf:
 
 
 def lower_epsilon(
-    lower_delta: Callable[[float], mp.mpf | float], delta: float, most: float = 1e9
+    lower_delta: Callable[[float], mp.mpf | float], delta: float, most: float = 1e9,
+    least: float = 0.0
 ) -> float:
-    """The largest epsilon, to a float or nearly, at which `lower_delta` still exceeds `delta`."""
-    if not lower_delta(0.0) > delta:
+    """The largest epsilon, to a float or nearly, at which `lower_delta` still exceeds `delta`.
+
+    Zero where it is no more than `least`: somebody who looks for the largest of several bounds
+    need not find one that is smaller than another.
+    """
+    if not lower_delta(least) > delta:
         return 0.0
-    low, high = 0.0, 1.0
+    low, high = least, max(1.0, 2 * least)
     while high < most and lower_delta(high) > delta:
         low, high = high, 2 * high
     for _ in range(200):
@@ -453,9 +458,11 @@ def _ratio_of(edges: Array, rate: float, direction: Direction) -> Array:
 # --- one yes/no test per round ----------------------------------------------------------------
 
 
-def binomial_epsilon(block: Block, direction: Direction, delta: float, tests: int = 12) -> float:
+def binomial_epsilon(block: Block, direction: Direction, delta: float, tests: int = 12,
+                     least: float = 0.0) -> float:
     """Best of some thresholds: each round says whether its loss is high, and all are counted.
 
+    `least` as for `lower_epsilon`.
     The number of high rounds is Binomial(count, p) in one world, Binomial(count, p') in the
     other, and its loss is linear in that number; the sum for delta is taken in logarithms.
     """
@@ -464,7 +471,10 @@ def binomial_epsilon(block: Block, direction: Direction, delta: float, tests: in
     if order < 2:
         return 0.0
     cuts = sorted({min(order - 1, max(1, round(order * k / tests))) for k in range(tests + 1)})
-    return max(_binomial(_two_cells(single, cut), block.count, delta) for cut in cuts)
+    best = 0.0
+    for cut in cuts:
+        best = max(best, _binomial(_two_cells(single, cut), block.count, delta, max(best, least)))
+    return best
 
 
 def _two_cells(single: Losses, cut: int) -> Losses:
@@ -491,7 +501,7 @@ def logsumexp(logs: Array) -> float:
     return top + math.log(float(np.exp(logs - top).sum())) if math.isfinite(top) else top
 
 
-def _binomial(two: Losses, count: int, delta: float) -> float:
+def _binomial(two: Losses, count: int, delta: float, least: float) -> float:
     no, yes = (float(value) for value in two.mass)
     if not 0 < yes < 1 or not 0 < no < 1:
         return 0.0
@@ -502,11 +512,14 @@ def _binomial(two: Losses, count: int, delta: float) -> float:
                 + xlogy(k, yes) + xlogy(count - k, no))
     # yes + no may fall short of 1 by what was left out, which only lowers P.
     loss = k * two.loss[1] + (count - k) * two.loss[0]
-    return _solve(loss - _LOSS_SLACK * np.abs(loss), log_mass, delta)
+    return _solve(loss - _LOSS_SLACK * np.abs(loss), log_mass, delta, least)
 
 
-def _solve(loss: Array, log_mass: Array, delta: float) -> float:
-    """The epsilon at which outcomes of these losses and log P-masses reach `delta`."""
+def _solve(loss: Array, log_mass: Array, delta: float, least: float) -> float:
+    """The epsilon at which outcomes of these losses and log P-masses reach `delta`.
+
+    `least` as for `lower_epsilon`.
+    """
     target = math.log(delta) - math.log1p(-SAFETY)
 
     def gap(epsilon: float) -> float:
@@ -517,9 +530,9 @@ def _solve(loss: Array, log_mass: Array, delta: float) -> float:
         return max(-1e6, logsumexp(terms) - target)
 
     high = float(loss.max(initial=0.0))
-    if high <= 0 or gap(0.0) <= 0:
+    if high <= least or gap(least) <= 0:
         return 0.0
-    found = float(brentq(lambda e: max(-1e6, gap(e)), 0.0, high, xtol=1e-300, rtol=1e-13))
+    found = float(brentq(lambda e: max(-1e6, gap(e)), least, high, xtol=1e-300, rtol=1e-13))
     for margin in (1e-12, 1e-10, 1e-8):
         if gap(found * (1 - margin)) >= 0:
             return found * (1 - margin)
@@ -539,14 +552,16 @@ class Tilted:
     tilt: float
 
 
-def convolved_epsilon(world: World, direction: Direction, delta: float) -> float:
-    """Lower bound for all blocks of `world` together."""
+def convolved_epsilon(
+    world: World, direction: Direction, delta: float, least: float = 0.0
+) -> float:
+    """Lower bound for all blocks of `world` together; `least` as for `lower_epsilon`."""
     square = sum(block.count * block.law.mu**2 for block in world
                  if isinstance(block.law, GaussianLaw) and block.rate == 1)
     others = [block for block in world
               if not (isinstance(block.law, GaussianLaw) and block.rate == 1)]
     if not others:
-        return _exact_gaussian(square, delta)
+        return _exact_gaussian(square, delta, least)
     shapes = [losses(block, direction, delta) for block in others]
     tilt = _tilt(others, shapes, square, delta)
     parts = [_composed(block, direction, delta, shape, tilt)
@@ -560,12 +575,12 @@ def convolved_epsilon(world: World, direction: Direction, delta: float) -> float
         block.count * float(np.dot(shape.mass, np.abs(shape.loss)))
         for block, shape in zip(others, shapes, strict=True))
     kept = total.weight > 0
-    return max(0.0, _solve(total.loss[kept] - slack, log_mass[kept], delta))
+    return max(0.0, _solve(total.loss[kept] - slack, log_mass[kept], delta, least))
 
 
-def _exact_gaussian(square: float, delta: float) -> float:
+def _exact_gaussian(square: float, delta: float, least: float) -> float:
     mu = math.sqrt(square)
-    return lower_epsilon(lambda e: gaussian_delta(mu, e), delta) if mu else 0.0
+    return lower_epsilon(lambda e: gaussian_delta(mu, e), delta, least=least) if mu else 0.0
 
 
 def _cumulant(shape: Losses, tilt: float) -> tuple[float, float, Array]:
@@ -757,9 +772,22 @@ def _power(
     if count == 1:
         low, size = 0, len(mass)
     folded: Array = np.asarray(np.bincount(index % size, tilted, size), dtype=np.float64)
-    density: Array = folded if count == 1 else _certain(irfft(rfft(folded) ** count, size), count)
+    density: Array = folded if count == 1 else _certain(irfft(_raised(rfft(folded), count), size),
+                                                        count)
     total = low + (np.arange(size) - low) % size
     return Tilted(count * origin + step * total, density, count * (scale + tilt * origin), tilt)
+
+
+def _raised(transform: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """The power of a transform; what it makes smaller than 1e-26 is nothing.
+
+    All of that together moves no density by 1e-26, and `_certain` takes off more than 1e-15.
+    """
+    with np.errstate(divide="ignore"):
+        some = count * np.log(np.abs(transform)) > -60
+    result = np.zeros_like(transform)
+    result[some] = transform[some] ** count
+    return result
 
 
 def _certain(density: Array, count: int) -> Array:
@@ -804,19 +832,22 @@ def lower_bound(node: pl.Node, delta: float, relation: Relation = "add_remove") 
     """The best lower bound on epsilon that the ways above give for `node` at `delta`."""
     chosen = [world for world in worlds(node, relation) if world]
     blocks = dict.fromkeys(itertools.chain.from_iterable(chosen))
-    found = [0.0]
+    best = 0.0
     for direction in DIRECTIONS:
-        found += [convolved_epsilon(world, direction, delta) for world in chosen]
-        found += [_alone(block, direction, delta) for block in blocks]
-    return max(found)
+        for world in chosen:
+            best = max(best, convolved_epsilon(world, direction, delta, best))
+        for block in blocks:
+            best = max(best, _alone(block, direction, delta, best))
+    return best
 
 
-def _alone(block: Block, direction: Direction, delta: float) -> float:
+def _alone(block: Block, direction: Direction, delta: float, least: float) -> float:
     """One block, all others left out: counted tests, or one of its rounds exactly."""
-    counted = binomial_epsilon(block, direction, delta)
+    counted = binomial_epsilon(block, direction, delta, least=least)
     if isinstance(block.law, FiniteLaw) or block.count > 100:
         return counted
-    return max(counted, lower_epsilon(_single_of(block.law, block.rate, direction), delta))
+    return max(counted, lower_epsilon(_single_of(block.law, block.rate, direction), delta,
+                                      least=max(counted, least)))
 
 
 def _single_of(

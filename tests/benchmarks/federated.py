@@ -1,4 +1,4 @@
-"""Many owners in one process, each with its whole noise, beside one table: Abalone, epsilon .54.
+"""Many owners in one process, with whole or shared noise, beside one table: Abalone, epsilon .54.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/federated.py --data DIRECTORY_OF_DATA_SETS
 """
@@ -52,12 +52,13 @@ def model(schema: pl.Schema, seed: int) -> SGBDTRegressor:
     return SGBDTRegressor(epsilon=EPSILON, delta=DELTA, schema=schema, random_state=seed)
 
 
-def fit(schema: pl.Schema, X: Any, y: Any, k: int, seed: int) -> tuple[Any, list[Counting]]:
+def fit(schema: pl.Schema, X: Any, y: Any, k: int, seed: int,
+        noise: str) -> tuple[Any, list[Counting]]:
     """A model of k owners with equal parts of the rows."""
     keys = [new_key() for _ in range(k)]
     roster = tuple(Owner(f"owner {i}", public_key(key)) for i, key in enumerate(keys))
     run = Run.of(f"run {seed}", roster, schema, model(schema, seed).plan(schema), delta=DELTA,
-                 learner="sgbdt-regressor")
+                 learner="sgbdt-regressor", noise=noise, colluding=int(noise == "shared"))
     budget = pl.Budget(EPSILON, DELTA)
     lines = {}
     for i, key in enumerate(keys):
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--fits", type=int, default=20)
     parser.add_argument("--owners", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--noise", default="local", choices=["local", "shared"])
     arguments = parser.parse_args()
     schema, X, y = load(Path(arguments.data), "abalone")
     rows = []
@@ -81,7 +83,7 @@ def main() -> None:
         for seed in range(arguments.fits):
             train, test, known, told = train_test_split(X, y, test_size=0.2, random_state=seed)
             central = model(schema, seed).fit(train, known).score(test, told)
-            found, lines = fit(schema, train, known, k, seed)
+            found, lines = fit(schema, train, known, k, seed, arguments.noise)
             scores.append(found.score(test, told))
             gaps.append(scores[-1] - central)
         rows.append([k, f"{np.mean(scores):.3f}", f"{np.mean(gaps):+.3f} ± {np.std(gaps):.3f}",

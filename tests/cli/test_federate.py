@@ -182,3 +182,23 @@ def test_the_package_itself_says_what_to_install():
             "except ImportError as error:\n    print(error)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "privledger[federated]" in done.stdout and not done.stderr
+
+
+def test_shared_noise_is_planned_with_both_prices(prepared):
+    text = (prepared / "run.toml").read_text()
+    three = text.replace('"south.card"]', '"south.card", "stranger.card"]')
+    assert run(prepared, "federate", "keygen", "fourth").exit_code == 0
+    for more, code in (('noise = "shared"\ncolluding = 1\nleast_honest = 2\n', 0),
+                       ('noise = "shared"\n', 1), ("colluding = 1\n", 1),
+                       ('noise = "shared"\ncolluding = 2\nleast_honest = 2\n', 1),
+                       ('noise = "shared"\ncolluding = "1"\n', 1)):
+        (prepared / "shared.toml").write_text(three + more)
+        done = run(prepared, "federate", "plan", "shared.toml", "--format", "json")
+        assert (done.exit_code > 0) == code, done.output
+    (prepared / "shared.toml").write_text(three + 'noise = "shared"\ncolluding = 1\n')
+    value = json.loads(run(prepared, "federate", "plan", "shared.toml", "--format", "json").output)
+    assert value["alone"] > 1.3 * value["declared"]
+    shown = " ".join(run(prepared, "federate", "plan", "shared.toml").output.split())
+    assert "SHARED: each adds a part; 2 of 3 owners" in shown and "alone epsilon" in shown
+    whole = json.loads(run(prepared, "federate", "plan", "run.toml", "--format", "json").output)
+    assert whole["alone"] == whole["declared"]

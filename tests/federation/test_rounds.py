@@ -332,8 +332,9 @@ def test_what_cannot_join_is_refused():
         with pytest.raises(error):
             Party(Run.of("r", (own,), schema, PLAN, delta=0.0, learner="l", relation=relation),
                   "owner 0", data, key)
-    with pytest.raises(UnsupportedNode, match="share"):
-        Run("r", (own,), run.schema, run.plan, 0.0, "l", "add_remove", noise="shared")
+    for noise in ("shared", "halved"):  # one owner has nobody to share it with
+        with pytest.raises(InvalidPlan):
+            Run("r", (own,), run.schema, run.plan, 0.0, "l", "add_remove", noise=noise)
     with pytest.raises(pl.errors.InvalidValue):
         Run("r", (own, own), run.schema, run.plan, 0.0, "l", "add_remove")
 

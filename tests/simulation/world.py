@@ -23,7 +23,7 @@ WATCHED = ("privledger.mutex", "privledger.ledger.queue", "privledger.ledger.his
 _STEPS = ("privledger.mutex", "privledger.storage.memory", "privledger.ledger.state")
 LOGIC = tuple(name for name in WATCHED if name not in _STEPS)
 
-_modules = {}  # code -> the module it is in
+_modules = {}  # identity of code -> the module it is in, and the code, so that it lives on
 
 LONGEST = 900.0
 MOST_STEPS = 200_000
@@ -95,6 +95,8 @@ class World(mutex.Threads):
         self.stuck, self.stopping = 0, False
         self.trail = []
         self.fork = None  # what a forked child does, and at which line
+        self._left = self._given = 0  # lines until something is decided: now, and at first
+        self._at_line = self.line
 
     # What the code under test asks for.
 
@@ -152,13 +154,16 @@ class World(mutex.Threads):
 
     def _pass_on(self, me):
         """Give the baton to whoever is next; wait until it comes back."""
+        self._count()
         if self.time > LONGEST or self.steps > MOST_STEPS:
             self.stuck = self.stuck or sum(not task.over for task in self.tasks)
             self.stopping = True
         task = self._choose()
+        if task is not me:
+            self.now = task
+        self._look_ahead()
         if task is me:
             return
-        self.now = task
         (self.main if task is None else task.baton).release()
         if me is not None and not me.over:
             me.baton.acquire()
@@ -181,35 +186,57 @@ class World(mutex.Threads):
     # Lines.
 
     def trace(self, frame, event, arg):
-        code = frame.f_code
-        name = _modules.get(code)
-        if name is None:
-            name = _modules[code] = frame.f_globals.get("__name__", "")
-        return self.line if name in self.watched else None
+        code = frame.f_code  # by its identity: to hash code is to hash all that is in it
+        known = _modules.get(id(code))
+        if known is None:
+            known = _modules[id(code)] = frame.f_globals.get("__name__", ""), code
+        return self._at_line if known[0] in self.watched else None
+
+    def _count(self):
+        """Count the lines that were run since `_look_ahead`, all of them by `now`."""
+        run, self._given = self._given - self._left, self._left
+        if run:
+            self.steps += run
+            self.now.lines += run
+            self.next_switch -= run
+
+    def _look_ahead(self):
+        """Find how many lines nothing can happen at, so that `line` only counts down."""
+        me, left = self.now, self.next_switch
+        if me is not None and me.hits:
+            left = min(left, me.hits[0] - me.lines)
+        if self.fork is not None and self.fork[0] > self.steps:
+            left = min(left, self.fork[0] - self.steps)
+        self._left = self._given = 1 if self.stopping else max(1, left)
 
     def line(self, frame, event, arg):
         if event == "line":
-            me = self.now
-            self.steps += 1
-            me.lines += 1
-            if self.stopping:
-                raise Stop
-            self.next_switch -= 1
-            if self.next_switch <= 0:
-                self.next_switch = self._gap()
-                if len(self.tasks) > 1:
-                    self._pass_on(me)
-                    if self.stopping:
-                        raise Stop
-            if self.fork is not None and self.steps == self.fork[0]:
-                self.fork[1](self)
-            if me.hits and me.lines >= me.hits[0]:
-                me.hits.pop(0)
-                me.was_hit = True
-                self.trail.append((me.number, frame.f_code.co_name, frame.f_lineno))
-                sys.setprofile(self.revive)
-                raise Interrupt
-        return self.line
+            self._left -= 1
+            if self._left <= 0:
+                self._decide(frame)
+
+    def _decide(self, frame):
+        """At a line where somebody else may run, a child is forked, or an interrupt comes."""
+        me = self.now
+        self._count()
+        if self.stopping:
+            raise Stop
+        if self.next_switch <= 0:
+            self.next_switch = self._gap()
+            if len(self.tasks) > 1:
+                self._pass_on(me)
+                if self.stopping:
+                    raise Stop
+        if self.fork is not None and self.steps == self.fork[0]:
+            self.fork[1](self)
+        self._look_ahead()
+        if me.hits and me.lines >= me.hits[0]:
+            me.hits.pop(0)
+            me.was_hit = True
+            self.trail.append((me.number, frame.f_code.co_name, frame.f_lineno))
+            sys.setprofile(self.revive)
+            self._look_ahead()
+            raise Interrupt
 
     def revive(self, frame, event, arg):
         """An exception out of a trace function ends tracing: it begins again with the next call,
@@ -218,7 +245,7 @@ class World(mutex.Threads):
         sys.settrace(self.trace)
         while frame is not None:
             if frame.f_globals.get("__name__") in self.watched:
-                frame.f_trace = self.line
+                frame.f_trace = self._at_line
             frame = frame.f_back
 
 
