@@ -1542,8 +1542,8 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 # -----------------------------------------------------------------------------------------------
 # A plan's price: bottom up, one rule for every node type.
 #
-# Exact but for three things, where it is a number that no right price can be below: Renyi bounds of
-# samples at orders that are not whole, of samples of fixed size, and of tuning.
+# Exact but for four things, where it is a number that no right price can be below: Renyi bounds of
+# samples at orders that are not whole, of samples of fixed size, of allocations, and of tuning.
 # -----------------------------------------------------------------------------------------------
 
 

@@ -287,6 +287,7 @@ def test_an_inexact_export_is_asked_for_and_dominates(node, relation):
     (pl.PoissonSample(0.1, G), "replace_one"),
     (pl.RandomizedResponse(0.5, 4), "add_remove"),
     (pl.nodes.FixedSizeSample(5, 9, L), "add_remove"),
+    (pl.nodes.RandomAllocation(5, G), "add_remove"),
     (pl.nodes.AsReplaceOne(G), "add_remove"), (P([G, G], "index"), "add_remove"),
 ], ids=str)
 def test_what_no_event_bounds_is_refused(node, relation):

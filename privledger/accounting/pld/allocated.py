@@ -23,12 +23,13 @@ from privledger.accounting.pld.pairs import bounded_tail
 MOST_STEPS = 1 << 20
 """Rounds with a distribution of losses here: with more, the unsampled Gaussian counts."""
 
-SMALLEST_MU, LARGEST_MU = 1e-3, 5.0
+SMALLEST_MU, LARGEST_MU = 1e-2, 5.0
 _FINE = 1 / 150  # of the deviation and of the way from the mean: how far grid points are apart
+_APART = 3.0  # the same, of the place itself: quadrature sees smooth cells only
 _REACH = 8.5  # deviations of the logarithm of one ratio that are kept
 _RARE = 1e-30  # P mass that each stage may give up at its upper end
 _ROWS = 16
-_ONE = 1e-12  # relative error of the masses of a single ratio: tests compare them with mpmath
+_ONE = 5e-12  # relative error of the masses of a single ratio: tests compare them with mpmath
 
 
 @frozen(eq=False)
@@ -55,7 +56,7 @@ def _grid(mean: float, deviation: float, low: float, high: float, fine: float) -
     for end, sign in ((high, 1), (low, -1)):
         at, found = mean, []
         while (end - at) * sign > 0:
-            width = fine * (deviation + abs(at - mean)) * min(1.0, 2 * at / (at + 0.3 * mean))
+            width = fine * min(deviation + abs(at - mean), _APART * at)
             at += sign * width
             found.append(at if (end - at) * sign > 0 else end)
         places = places + found if sign > 0 else found[::-1] + places
@@ -185,7 +186,7 @@ class AllocatedPair:
         loss, p, q = self._table()
         cut = np.searchsorted(loss, edges, side="right")
         p_sums, q_sums = _between(p, cut), _between(q, cut)
-        loose = UNIT * len(loss)
+        loose = UNIT * (len(loss) + 4)
         first, last = int(cut[0]), int(cut[-1])
         finite = edges[np.isfinite(edges)]
         law = ratio_law(self.steps, self.mu)
