@@ -312,7 +312,7 @@ def test_every_node_type_is_written_or_refused():
     seen = {type(node) for node, _ in INEXACT}
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
              pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.nodes.PostProcess, pl.nodes.Public,
-             pl.nodes.LabelOnly, pl.nodes.Federated}
+             pl.nodes.LabelOnly, pl.nodes.Federated, pl.nodes.RandomAllocation}
     assert seen == set(NODE_TYPES)
 
 
