@@ -27,6 +27,7 @@ from privledger.graph.nodes import (
     LabelOnly,
     Node,
     RandomAllocation,
+    TruncatedPoissonSample,
     Tuning,
     holds,
 )
@@ -76,8 +77,9 @@ def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
     if holds(node.node, FixedSizeSample):
         # Its proof swaps whole records, and a label may move a query less than a record does.
         raise UnsupportedNode("a sample of fixed size inside LabelOnly has no proof here")
-    if holds(node.node, RandomAllocation):
-        raise UnsupportedNode("a random allocation inside LabelOnly has no proof here")
+    if holds(node.node, RandomAllocation) or holds(node.node, TruncatedPoissonSample):
+        raise UnsupportedNode("a random allocation, or a sample that is cut off, inside LabelOnly "
+                              "has no proof here")
     return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 

@@ -207,6 +207,28 @@ class FixedSizeSample(Nested):
 
 
 @frozen(cache_hash=True)
+class TruncatedPoissonSample(Nested):
+    """Each record enters independently with probability `rate`; of more than `most`, a uniformly
+    random choice of `most` stays. Then `node` runs.
+
+    Assumes a fresh sample for this node, whose membership is never published, and a `node` that
+    ignores the order of rows. `out_of` is a public bound on the number of records, which every
+    table that is meant keeps; the price of a huge one holds for any.
+    """
+
+    rate: float = field(converter=plain_float)
+    most: int = field(converter=plain_int)
+    out_of: int = field(converter=plain_int)
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        probability("TruncatedPoissonSample rate", self.rate, one=True)
+        count("TruncatedPoissonSample most", self.most, most=MOST_COUNT)
+        count("TruncatedPoissonSample out_of", self.out_of, most=MOST_COUNT)
+        check_node("TruncatedPoissonSample node", self.node)
+
+
+@frozen(cache_hash=True)
 class RandomAllocation(Nested):
     """One pass of `steps` rounds of `node`: each record is in exactly one of them.
 
@@ -362,6 +384,7 @@ Node: TypeAlias = (
     | PoissonSample
     | FixedSizeSample
     | RandomAllocation
+    | TruncatedPoissonSample
     | IndividualFilter
     | Group
     | AsReplaceOne
@@ -379,7 +402,7 @@ LEAF_TYPES = (
 )
 COMPOSITE_TYPES = (
     Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, RandomAllocation,
-    IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning, Federated,
+    TruncatedPoissonSample, IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning, Federated,
 )
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
@@ -388,8 +411,9 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
     if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
-    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation | Group
-                  | AsReplaceOne | LabelOnly | Tuning | Federated):
+    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation
+                  | TruncatedPoissonSample | Group | AsReplaceOne
+                  | LabelOnly | Tuning | Federated):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
         return (node.node,)

@@ -23,6 +23,7 @@ from privledger.graph.nodes import (
     RandomAllocation,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
     below,
     children,
@@ -38,7 +39,7 @@ from privledger.mechanisms import (
 )
 
 _FREE = (PostProcess, Public)
-_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, Tuning)
+_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
 _ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 

@@ -281,6 +281,12 @@ NUMBERS = {
         1.0, 1e-6, max_alone_epsilon=v), unless_none(AT_LEAST_ZERO)),
     "Policy.least_honest": (lambda b, d, v: pl.Policy(1.0, 1e-6, least_honest=v),
                             unless_none(COUNT)),
+    "TruncatedPoissonSample.rate": (
+        lambda b, d, v: pl.nodes.TruncatedPoissonSample(v, 5, 9, G), RATE),
+    "TruncatedPoissonSample.most": (
+        lambda b, d, v: pl.nodes.TruncatedPoissonSample(0.1, v, 9, G), COUNT),
+    "TruncatedPoissonSample.out_of": (
+        lambda b, d, v: pl.nodes.TruncatedPoissonSample(0.1, 5, v, G), COUNT),
     "Tuning.mean": (lambda b, d, v: pl.nodes.Tuning(L, "poisson", v), POSITIVE),
     "calibrate.epsilon": (lambda b, d, v: pl.calibrate(pl.Gaussian, v, 1e-6), POSITIVE),
     "calibrate.delta": (lambda b, d, v: pl.calibrate(pl.Gaussian, 1.0, v), DELTA),

@@ -28,6 +28,8 @@ COMPOSITES = (
     pl.Parallel([L, L], "iid_per_record"), pl.Parallel([G, G], "index"), pl.nodes.OneOf([L, G]),
     pl.PoissonSample(0.1, G), pl.PoissonSample(0.1, L), pl.PoissonSample(0.1, pl.Repeat(L, 2)),
     pl.nodes.FixedSizeSample(5, 100, G), pl.nodes.RandomAllocation(10, pl.Repeat(G, 2)),
+    pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G),
+    pl.nodes.TruncatedPoissonSample(0.1, 5, 100, pl.Gaussian(60.0)),
     pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, pl.Gaussian(60.0))),
     pl.IndividualFilter("gdp", 0.001),
     pl.IndividualFilter("renyi", 0.001, 64.0), pl.IndividualFilter("gdp", 0.001, node=G),
