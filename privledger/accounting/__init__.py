@@ -3,6 +3,7 @@
 Every bound is rounded up, every cap down, and impossible numbers are refused.
 """
 
+from privledger.accounting.allocation import allocation_rdp
 from privledger.accounting.calibrate import largest_count, smallest
 from privledger.accounting.certificate import (
     ACCOUNTANTS,
@@ -70,6 +71,7 @@ __all__ = [
     "RdpCurve",
     "Relation",
     "Tradeoff",
+    "allocation_rdp",
     "bounded_range_rdp",
     "check_orders",
     "check_relation",

@@ -22,6 +22,7 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
+    RandomAllocation,
     Repeat,
     Sequential,
     Tuning,
@@ -86,8 +87,8 @@ def share_of(plan: Node, honest: int) -> Node:
 def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:
     if isinstance(plan, Sequential | Parallel | OneOf):
         return evolve(plan, nodes=inside)
-    for kind in (Repeat, PoissonSample, FixedSizeSample, IndividualFilter, Group, AsReplaceOne,
-                 LabelOnly, Tuning):
+    for kind in (Repeat, PoissonSample, FixedSizeSample, RandomAllocation, IndividualFilter, Group,
+                 AsReplaceOne, LabelOnly, Tuning):
         if isinstance(plan, kind) and inside:
             return evolve(plan, node=inside[0])
     return plan

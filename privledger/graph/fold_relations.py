@@ -26,6 +26,7 @@ from privledger.graph.nodes import (
     IndividualFilter,
     LabelOnly,
     Node,
+    RandomAllocation,
     Tuning,
     holds,
 )
@@ -75,6 +76,8 @@ def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
     if holds(node.node, FixedSizeSample):
         # Its proof swaps whole records, and a label may move a query less than a record does.
         raise UnsupportedNode("a sample of fixed size inside LabelOnly has no proof here")
+    if holds(node.node, RandomAllocation):
+        raise UnsupportedNode("a random allocation inside LabelOnly has no proof here")
     return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 

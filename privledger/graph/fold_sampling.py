@@ -11,6 +11,7 @@ from privledger.accounting import (
     Cost,
     RdpCurve,
     Relation,
+    allocation_rdp,
     poisson_gaussian_rdp,
     poisson_generic_rdp,
     poisson_pure_epsilon,
@@ -19,6 +20,7 @@ from privledger.accounting import (
 from privledger.accounting.pld import (
     LEAST_RATE,
     Losses,
+    allocated,
     fixed_size,
     laplace_shift,
     losses_rdp,
@@ -34,10 +36,11 @@ from privledger.graph.nodes import (
     Node,
     Parallel,
     PoissonSample,
+    RandomAllocation,
     below,
     holds,
 )
-from privledger.rounding import down, multiply_up
+from privledger.rounding import down, multiply_up, up
 
 Orders = tuple[float, ...]
 _SMALLEST = sys.float_info.min  # of a rate
@@ -51,6 +54,8 @@ def _check_inside(node: Node, name: str) -> None:
     if holds(node, Group):
         raise UnsupportedNode(f"rows are sampled one by one: a group inside a {name} has "
                               "no proof here")
+    if holds(node, RandomAllocation):
+        raise UnsupportedNode(f"a random allocation inside a {name} has no proof here")
 
 
 def _one_sample(node: PoissonSample) -> PoissonSample:
@@ -166,3 +171,25 @@ def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
                 inner.gdp_squared if pure == math.inf else _gdp(pure, inner), losses,
                 inner.no_losses, min(1.0, inner.failure * rate * (1 + 1e-15)),
                 _zcdp(pure, inner))
+
+
+@fold.register
+def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
+    """docs/proofs/allocation.md: proved for rounds of Gaussian noise only."""
+    if relation != "add_remove":
+        raise RelationMismatch("a random allocation is priced under add_remove only; under "
+                               "replace_one write AsReplaceOne around it")
+    _check_inside(node.node, "random allocation")
+    inner = cost_of(node.node, relation, orders)
+    if inner.mu_squared is None or inner.failure:
+        raise UnsupportedNode("a random allocation of anything but unsampled Gaussian noise has "
+                              "no proof here")
+    if node.steps == 1 or inner.mu_squared == 0:
+        return inner
+    mu = up(math.sqrt(inner.mu_squared))
+    # A mean over the rounds is no worse than knowing the round, as a Gaussian-DP statement too.
+    return Cost(relation, inner.pure, None,
+                lambda: allocation_rdp(node.steps, down(1 / mu), orders),
+                inner.gdp_squared, allocated(node.steps, mu),
+                "so many rounds, or so much or little noise, is beyond the table of an allocation",
+                zcdp=inner.zcdp)

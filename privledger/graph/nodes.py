@@ -207,6 +207,23 @@ class FixedSizeSample(Nested):
 
 
 @frozen(cache_hash=True)
+class RandomAllocation(Nested):
+    """One pass of `steps` rounds of `node`: each record is in exactly one of them.
+
+    Which one is the record's own private coin, fair and independent of all others', drawn afresh
+    for this node and never published. Batches of a fixed size, or a shuffled pass, are something
+    else. `node` is one round: Gaussian noise, priced as if the record were in it.
+    """
+
+    steps: int = field(converter=plain_int)
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        count("RandomAllocation steps", self.steps, most=MOST_COUNT)
+        check_node("RandomAllocation node", self.node)
+
+
+@frozen(cache_hash=True)
 class AsReplaceOne(Nested):
     """`node`, whose sensitivities are stated for add_remove, in a replace_one history.
 
@@ -344,6 +361,7 @@ Node: TypeAlias = (
     | OneOf
     | PoissonSample
     | FixedSizeSample
+    | RandomAllocation
     | IndividualFilter
     | Group
     | AsReplaceOne
@@ -360,8 +378,8 @@ LEAF_TYPES = (
     PostProcess, Public,
 )
 COMPOSITE_TYPES = (
-    Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, IndividualFilter, Group,
-    AsReplaceOne, LabelOnly, Tuning, Federated,
+    Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, RandomAllocation,
+    IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning, Federated,
 )
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
@@ -370,8 +388,8 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
     if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
-    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | Group | AsReplaceOne
-                  | LabelOnly | Tuning | Federated):
+    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation | Group
+                  | AsReplaceOne | LabelOnly | Tuning | Federated):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
         return (node.node,)

@@ -26,6 +26,7 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
+    RandomAllocation,
     Repeat,
     Sequential,
     Tuning,
@@ -36,7 +37,7 @@ from privledger.graph.remember import remembered
 Orders = tuple[float, ...]
 _WIDE = (PoissonSample, Parallel, IndividualFilter, OneOf)
 # What these make of a curve is more than what they make of each of two curves below it.
-_BENT = (PoissonSample, FixedSizeSample, Group, AsReplaceOne, Tuning)
+_BENT = (PoissonSample, FixedSizeSample, RandomAllocation, Group, AsReplaceOne, Tuning)
 
 
 @fold.register

@@ -20,6 +20,7 @@ from privledger.graph.nodes import (
     PoissonSample,
     PostProcess,
     Public,
+    RandomAllocation,
     Repeat,
     Sequential,
     Tuning,
@@ -37,7 +38,7 @@ from privledger.mechanisms import (
 )
 
 _FREE = (PostProcess, Public)
-_WHOLE = (PoissonSample, FixedSizeSample, Tuning)
+_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
 _ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 

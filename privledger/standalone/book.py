@@ -7,13 +7,13 @@ from typing import Any
 
 from .caps import Cap
 from .convert import SLACK, Caps
+from .dues import due
 from .efforts import Efforts
 from .federations import as_released, told
 from .meter import Meter, Step
 from .nodes import Node, Table, filter_word
 from .persons import Body, People
 from .policies import Policy
-from .prices import due
 from .reading import (
     FIELDS,
     FORMAT,

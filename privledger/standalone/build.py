@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 PARTS = ("reading", "places", "nodes", "shapes", "leaves", "samples", "distributions", "convert",
-         "prices", "federations", "meter", "policies", "efforts", "caps", "vectors", "persons",
-         "checkpoints", "book", "verifier")
+         "prices", "dues", "federations", "meter", "policies", "efforts", "caps", "vectors",
+         "persons", "checkpoints", "book", "verifier")
 END = '''
 
 if __name__ == "__main__":

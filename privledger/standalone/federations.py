@@ -7,8 +7,9 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 from .convert import UNIT, epsilon_of
+from .dues import due, due_with_delta
 from .nodes import Node, Table
-from .prices import due, due_with_delta, price
+from .prices import price
 from .reading import MALFORMED, Bad, NoPrice
 
 Promise = tuple[str, str, float, tuple[float, float]]  # relation, filter, order, budget

@@ -14,7 +14,8 @@ REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
 MOST_PARTIES = 1000
-BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "Group", "AsReplaceOne", "Tuning")
+BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "RandomAllocation", "Group",
+                    "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
@@ -142,6 +143,7 @@ NODES: dict[str, dict[str, Any]] = {
     "PoissonSample": {"rate": (chance(one=True), REQUIRED), "inner": (NODE, REQUIRED)},
     "FixedSizeSample": {"size": (counted(), REQUIRED), "out_of": (counted(), REQUIRED),
                         "inner": (NODE, REQUIRED)},
+    "RandomAllocation": {"steps": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
     "IndividualFilter": {"kind": (among("gdp", "renyi"), REQUIRED), "cap": (real, REQUIRED),
                          "order": (zero_or_more, 0.0), "inner": (NODE, None)},
     "Group": {"rows": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},

@@ -1,25 +1,19 @@
 """A plan's price: bottom up, one rule for every node type.
 
-Exact but for three things, where it is a number that no right price can be below: Renyi bounds of
-samples at orders that are not whole, of samples of fixed size, and of tuning.
+Exact but for four things, where it is a number that no right price can be below: Renyi bounds of
+samples at orders that are not whole, of samples of fixed size, of allocations, and of tuning.
 """
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
-from .convert import DELTA_UNIT, UNIT, epsilon_of_mu, epsilon_of_renyi, epsilon_of_rho
-from .distributions import epsilon_of_losses
 from .leaves import Price, leaf_price, nothing, pure_curve
 from .nodes import COMPOSITES, Node
-from .reading import Bad, NoPrice
-from .samples import sampled_gaussian, sampled_moments
+from .reading import Bad
+from .samples import allocated_gaussian, sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
-ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
-            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
-UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
 
 
 def price(node: Node, relation: str) -> Price:
@@ -132,8 +126,8 @@ def amplified(rate: float, inner: Price) -> Price:
 
 def check_sampled(node: Node) -> None:
     """Refuse what has no price under a sample."""
-    if node.inner.kinds & {"IndividualFilter", "Group"}:
-        raise Bad(f"an individual filter or a group inside a {node.name}")
+    if node.inner.kinds & {"IndividualFilter", "Group", "RandomAllocation"}:
+        raise Bad(f"an individual filter, a group or an allocation inside a {node.name}")
 
 
 def poisson(node: Node, relation: str) -> Price:
@@ -181,6 +175,25 @@ def fixed_size(node: Node, relation: str) -> Price:
     return sample(node, node["size"] / node["out_of"], inner)
 
 
+def allocation(node: Node, relation: str) -> Price:
+    """A `RandomAllocation` of Gaussian rounds; by its curve alone it costs less than one round."""
+    only(relation, "add_remove", "a random allocation")
+    check_sampled(node)
+    inner = price(node.inner, relation)
+    if inner.exact is None or inner.failure:
+        raise Bad("a random allocation of other noise than Gaussian")
+    if node["steps"] == 1 or inner.exact == 0:
+        return inner
+    squared, known = inner.exact, dict[int, float]()
+
+    def curve(order: float) -> float:
+        at = math.floor(order)
+        if at not in known:
+            known[at] = allocated_gaussian(node["steps"], squared, order)
+        return known[at]
+    return Price(curve, inner.pure, None, inner.gdp, inner.zcdp)
+
+
 def several(child: Node, stated: str, steps: int) -> Price:
     """Tables that are `steps` records apart: pure k epsilon, Gaussian k mu, Renyi by triangles."""
     inner = price(child, stated)
@@ -223,8 +236,8 @@ def as_replace_one(node: Node, relation: str) -> Price:
 def label_only(node: Node, relation: str) -> Price:
     """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
-    if "FixedSizeSample" in node.inner.kinds:
-        raise Bad("a sample of fixed size inside LabelOnly")
+    if node.inner.kinds & {"FixedSizeSample", "RandomAllocation"}:
+        raise Bad("a sample of fixed size, or an allocation, inside LabelOnly")
     return price(node.inner, "replace_one")
 
 
@@ -267,125 +280,6 @@ def mean_runs(shape: float, success: float) -> float:
 
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
+         "RandomAllocation": allocation,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
          "Federated": federated, "Tuning": tuning}
-
-
-class Due:
-    """What a plan costs at least, in units of a filter.
-
-    `near` allows for what is not exact; `about` says which node is priced from below only.
-    """
-
-    def __init__(self, units: Fraction | int, delta_units: int = 0, near: float = 1e-9,
-                 about: str = "") -> None:
-        self.units, self.delta_units, self.near, self.about = units, delta_units, near, about
-
-
-def from_below(plan: Node) -> str:
-    """Node types in a plan whose Renyi bound is priced from below; empty if none."""
-    rough = plan.kinds & {"FixedSizeSample", "Tuning", "DiscreteLaplace"}
-    waiting, seen = [plan], set()
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            waiting += node.inside
-            if node.name == "PoissonSample" and price(node.inner, "add_remove").exact is None:
-                rough |= {node.name}
-    return ", ".join(sorted(rough))
-
-
-def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float, float],
-        delta: float, shared: bool = True) -> Due:
-    """The price of a plan under one filter; `shared` if it was charged a delta.
-
-    Raises:
-        Bad: it has none, so it was never granted. NoPrice: none in this reader.
-    """
-    found = price(plan, relation)
-    if kind != "basic":
-        if found.failure:
-            raise Bad(f"a plan with a delta of its own under a {kind} filter")
-        value = {"gdp": found.gdp, "zcdp": found.zcdp}.get(kind)
-        value = found.renyi(order) if value is None else value
-        if not value < math.inf:
-            raise Bad(f"a plan that has no price under a {kind} filter")
-        return Due(Fraction(value) * UNIT, 0, 1e-9, from_below(plan) if kind == "rdp" else "")
-    if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
-                               or (found.pure <= budget[0] and not shared)):
-        return Due(Fraction(found.pure) * UNIT)
-    return due_with_delta(plan, relation, found, delta if delta > 0 else budget[1])
-
-
-def node_failing(plan: Node) -> bool:
-    """Whether a plan is nothing but an asserted node that may fail."""
-    return plan.name == "Asserted" and plan["delta"] > 0 and plan["epsilon"] < 300
-
-
-def renyi_only(plan: Node, relation: str) -> bool:
-    """Whether something in a plan has a Renyi bound and no distribution of losses."""
-    waiting, seen = [plan], set()
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        waiting += node.inside
-        if node.name == "AssertedZCDP" or (
-                node.name == "IndividualFilter" and node["kind"] == "renyi"):
-            return True
-        if node.name in ("Tuning", "Group", "AsReplaceOne") and node.prices:
-            made = next(iter(node.prices.values()))
-            if made.exact is None and made.pure == math.inf and (
-                    node.name == "Tuning" or node.inner.kinds & UNPAIRED):
-                return True
-    return False
-
-
-def by_renyi(plan: Node, found: Price, delta: float) -> float:
-    """The best of many orders, those of filters among them: beyond its own one bounds nothing."""
-    orders = [1 + 10 ** (place / 60 - 2) for place in range(400)]
-    waiting, seen = [plan], set()
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            waiting += node.inside
-            orders += [node["order"]] if node.fields.get("kind") == "renyi" else []
-    bounds = [(order, found.renyi(order)) for order in orders]
-    usable = [epsilon_of_renyi(order, bound, delta) for order, bound in bounds
-              if bound < math.inf]
-    if found.zcdp < math.inf:
-        usable.append(epsilon_of_rho(found.zcdp, delta) if found.zcdp else 0.0)
-    return min(usable, default=math.inf)
-
-
-def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due:
-    """Of a whole plan at its part of delta."""
-    if not share > 0:
-        if found.failure or found.pure == math.inf:
-            raise Bad("a plan that is not pure, and no delta")
-        return Due(Fraction(found.pure) * UNIT)
-    shared = -((-Fraction(share) * DELTA_UNIT) // 1)
-    if found.failure >= share:
-        raise Bad("a plan that fails more often than its delta says")
-    if found.exact is not None:
-        return Due(Fraction(epsilon_of_mu(math.sqrt(found.exact), share)) * UNIT, shared)
-    if node_failing(plan):
-        # An openly failing coin is the worst of all that are (epsilon, delta)-DP.
-        likely = (share - found.failure) / (1 - found.failure)
-        least = math.log(max(1.0, math.exp(found.pure) - likely * (1 + math.exp(found.pure))))
-        return Due(Fraction(least) * UNIT, shared)
-    if renyi_only(plan, relation):
-        least = by_renyi(plan, found, share)
-        return Due(Fraction(least if least < math.inf else 0.0) * UNIT, shared, 0.02,
-                   "Renyi bounds, roughly")
-    try:
-        least = min(found.pure, epsilon_of_losses(plan, relation, share))
-    except NoPrice as what:
-        return Due(0, shared, 0.0, f"{what}, of which only the delta is compared")
-    if not plan.kinds <= ATTAINED:
-        # A distribution that only dominates may say more than Renyi bounds, which count then.
-        least = min(least, by_renyi(plan, found, share))
-    return Due(Fraction(least) * UNIT, shared, 0.02, "a composition, to a percent")

@@ -9,6 +9,7 @@ from .reading import NoPrice
 
 DIGITS = 60.0
 MOST_POINTS = 200_000
+MOST_MOMENTS = 96
 
 
 def excess(loss: float, order: float) -> float:
@@ -74,3 +75,33 @@ def sampled_moments(rate: float, curve: Curve, order: float) -> float:
     largest = max(logs)
     total = largest + math.log(math.fsum(math.exp(value - largest) for value in logs))
     return (math.log1p(math.exp(total)) if total < 40 else total) / (top - 1)
+
+
+def allocated_gaussian(steps: int, squared: float, order: float) -> float:
+    """A record in one of several Gaussian rounds: from the mixture to the plain law, at the whole
+    order below. order! / steps^order times a coefficient of a power of the series of the moments
+    exp(mu^2 k (k - 1)/2)/k!; all terms are positive.
+    """
+    top = min(math.floor(order), MOST_MOMENTS)
+    if top < 2:
+        return 0.0
+    whole = steps
+    series = [squared * k * (k - 1) / 2 - math.lgamma(k + 1) for k in range(top + 1)]
+    found: list[float] | None = None
+    while steps:
+        if steps & 1:
+            found = series if found is None else product_of(found, series)
+        steps >>= 1
+        series = product_of(series, series) if steps else series
+    log_moment = (found or series)[top] + math.lgamma(top + 1) - top * math.log(whole)
+    return max(0.0, log_moment) / (top - 1)
+
+
+def product_of(one: list[float], other: list[float]) -> list[float]:
+    """Coefficients of the product of two power series, all as logarithms."""
+    found = []
+    for n in range(len(one)):
+        terms = [one[k] + other[n - k] for k in range(n + 1)]
+        largest = max(terms)
+        found.append(largest + math.log(math.fsum(math.exp(term - largest) for term in terms)))
+    return found

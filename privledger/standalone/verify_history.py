@@ -353,7 +353,8 @@ REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
 MOST_PARTIES = 1000
-BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "Group", "AsReplaceOne", "Tuning")
+BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "RandomAllocation", "Group",
+                    "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
@@ -481,6 +482,7 @@ NODES: dict[str, dict[str, Any]] = {
     "PoissonSample": {"rate": (chance(one=True), REQUIRED), "inner": (NODE, REQUIRED)},
     "FixedSizeSample": {"size": (counted(), REQUIRED), "out_of": (counted(), REQUIRED),
                         "inner": (NODE, REQUIRED)},
+    "RandomAllocation": {"steps": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
     "IndividualFilter": {"kind": (among("gdp", "renyi"), REQUIRED), "cap": (real, REQUIRED),
                          "order": (zero_or_more, 0.0), "inner": (NODE, None)},
     "Group": {"rows": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
@@ -1070,6 +1072,7 @@ def response(field: Any, relation: str) -> Price:
 
 DIGITS = 60.0
 MOST_POINTS = 200_000
+MOST_MOMENTS = 96
 
 
 def excess(loss: float, order: float) -> float:
@@ -1135,6 +1138,36 @@ def sampled_moments(rate: float, curve: Curve, order: float) -> float:
     largest = max(logs)
     total = largest + math.log(math.fsum(math.exp(value - largest) for value in logs))
     return (math.log1p(math.exp(total)) if total < 40 else total) / (top - 1)
+
+
+def allocated_gaussian(steps: int, squared: float, order: float) -> float:
+    """A record in one of several Gaussian rounds: from the mixture to the plain law, at the whole
+    order below. order! / steps^order times a coefficient of a power of the series of the moments
+    exp(mu^2 k (k - 1)/2)/k!; all terms are positive.
+    """
+    top = min(math.floor(order), MOST_MOMENTS)
+    if top < 2:
+        return 0.0
+    whole = steps
+    series = [squared * k * (k - 1) / 2 - math.lgamma(k + 1) for k in range(top + 1)]
+    found: list[float] | None = None
+    while steps:
+        if steps & 1:
+            found = series if found is None else product_of(found, series)
+        steps >>= 1
+        series = product_of(series, series) if steps else series
+    log_moment = (found or series)[top] + math.lgamma(top + 1) - top * math.log(whole)
+    return max(0.0, log_moment) / (top - 1)
+
+
+def product_of(one: list[float], other: list[float]) -> list[float]:
+    """Coefficients of the product of two power series, all as logarithms."""
+    found = []
+    for n in range(len(one)):
+        terms = [one[k] + other[n - k] for k in range(n + 1)]
+        largest = max(terms)
+        found.append(largest + math.log(math.fsum(math.exp(term - largest) for term in terms)))
+    return found
 
 
 # -----------------------------------------------------------------------------------------------
@@ -1509,15 +1542,12 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 # -----------------------------------------------------------------------------------------------
 # A plan's price: bottom up, one rule for every node type.
 #
-# Exact but for three things, where it is a number that no right price can be below: Renyi bounds of
-# samples at orders that are not whole, of samples of fixed size, and of tuning.
+# Exact but for four things, where it is a number that no right price can be below: Renyi bounds of
+# samples at orders that are not whole, of samples of fixed size, of allocations, and of tuning.
 # -----------------------------------------------------------------------------------------------
 
 
 MOST_STEPS = 64
-ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
-            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
-UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "Tuning"}
 
 
 def price(node: Node, relation: str) -> Price:
@@ -1630,8 +1660,8 @@ def amplified(rate: float, inner: Price) -> Price:
 
 def check_sampled(node: Node) -> None:
     """Refuse what has no price under a sample."""
-    if node.inner.kinds & {"IndividualFilter", "Group"}:
-        raise Bad(f"an individual filter or a group inside a {node.name}")
+    if node.inner.kinds & {"IndividualFilter", "Group", "RandomAllocation"}:
+        raise Bad(f"an individual filter, a group or an allocation inside a {node.name}")
 
 
 def poisson(node: Node, relation: str) -> Price:
@@ -1679,6 +1709,25 @@ def fixed_size(node: Node, relation: str) -> Price:
     return sample(node, node["size"] / node["out_of"], inner)
 
 
+def allocation(node: Node, relation: str) -> Price:
+    """A `RandomAllocation` of Gaussian rounds; by its curve alone it costs less than one round."""
+    only(relation, "add_remove", "a random allocation")
+    check_sampled(node)
+    inner = price(node.inner, relation)
+    if inner.exact is None or inner.failure:
+        raise Bad("a random allocation of other noise than Gaussian")
+    if node["steps"] == 1 or inner.exact == 0:
+        return inner
+    squared, known = inner.exact, dict[int, float]()
+
+    def curve(order: float) -> float:
+        at = math.floor(order)
+        if at not in known:
+            known[at] = allocated_gaussian(node["steps"], squared, order)
+        return known[at]
+    return Price(curve, inner.pure, None, inner.gdp, inner.zcdp)
+
+
 def several(child: Node, stated: str, steps: int) -> Price:
     """Tables that are `steps` records apart: pure k epsilon, Gaussian k mu, Renyi by triangles."""
     inner = price(child, stated)
@@ -1721,8 +1770,8 @@ def as_replace_one(node: Node, relation: str) -> Price:
 def label_only(node: Node, relation: str) -> Price:
     """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
-    if "FixedSizeSample" in node.inner.kinds:
-        raise Bad("a sample of fixed size inside LabelOnly")
+    if node.inner.kinds & {"FixedSizeSample", "RandomAllocation"}:
+        raise Bad("a sample of fixed size, or an allocation, inside LabelOnly")
     return price(node.inner, "replace_one")
 
 
@@ -1765,8 +1814,19 @@ def mean_runs(shape: float, success: float) -> float:
 
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
+         "RandomAllocation": allocation,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
          "Federated": federated, "Tuning": tuning}
+
+
+# -----------------------------------------------------------------------------------------------
+# What a plan is charged at least under a filter, or of a budget with a delta.
+# -----------------------------------------------------------------------------------------------
+
+
+ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
+            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
+UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "RandomAllocation", "Tuning"}
 
 
 class Due:
@@ -1782,7 +1842,7 @@ class Due:
 
 def from_below(plan: Node) -> str:
     """Node types in a plan whose Renyi bound is priced from below; empty if none."""
-    rough = plan.kinds & {"FixedSizeSample", "Tuning", "DiscreteLaplace"}
+    rough = plan.kinds & {"FixedSizeSample", "RandomAllocation", "Tuning", "DiscreteLaplace"}
     waiting, seen = [plan], set()
     while waiting:
         node = waiting.pop()
@@ -2296,6 +2356,7 @@ def spending(plan: Node) -> set[str]:
 MOST_EFFORT, FREE_EFFORT = 2500.0, 1.0  # about milliseconds
 LIGHT, ALIKE, WITHIN, DISTRIBUTION, PART = 0.15, 0.01, 4.0, 100.0, 8.0
 HEAVY = {"PoissonSample": (2.0, 0.3), "FixedSizeSample": (3.0, 0.3), "Tuning": (25.0, 0.5),
+         "RandomAllocation": (400.0, 0.3),
          "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3), "OneOf": (0.5, 0.5),
          "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
 EXACT = {"Gaussian", "Sequential", "Repeat", "PostProcess", "Public"}

@@ -28,6 +28,7 @@ WRAPS = {
     "IndividualFilter": lambda node: pl.IndividualFilter("gdp", 0.5, node=node),
     "Group": lambda node: pl.nodes.Group(1, node),
     "FixedSizeSample": lambda node: pl.nodes.FixedSizeSample(1, 2, node),
+    "RandomAllocation": lambda node: pl.nodes.RandomAllocation(2, node),
     "AsReplaceOne": pl.nodes.AsReplaceOne,
     "LabelOnly": pl.nodes.LabelOnly,
     "Federated": lambda node: pl.nodes.Federated(node, 1, 0),

@@ -162,6 +162,7 @@ NUMBERS = {
     "Group.rows": (lambda b, d, v: pl.nodes.Group(v, G), COUNT),
     "IndividualFilter.cap": (lambda b, d, v: pl.IndividualFilter("gdp", v), POSITIVE),
     "IndividualFilter.order": (lambda b, d, v: pl.IndividualFilter("renyi", 1.0, v), ORDER),
+    "RandomAllocation.steps": (lambda b, d, v: pl.nodes.RandomAllocation(v, G), COUNT),
     "RowsPerPersonCells.edges": (
         lambda b, d, v: pl.questions.RowsPerPersonCells([v, 2.0]), FINITE),
     "Dataset.rows_per_person.edges": (lambda b, d, v: d.rows_per_person([v, 2.0]), FINITE),

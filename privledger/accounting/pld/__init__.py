@@ -1,6 +1,7 @@
 """Privacy-loss distributions: certified bounds on epsilon and delta of fixed compositions.
 
     pairs, sampled, mixtures, grid  dominating pairs
+    allocated               the pair of a record in one of several rounds
     losses                  how a node is built of pairs, one lane for each direction
     several_rows            the same for several rows, and for a row that is exchanged
     probe, lattice          where to compute: tilt, window, mesh
@@ -22,6 +23,7 @@ from privledger.accounting.pld.losses import (
     LEAST_RATE,
     NOTHING,
     Losses,
+    allocated,
     both_ways,
     dearest,
     fixed_size,
@@ -53,6 +55,7 @@ __all__ = [
     "LaplacePair",
     "Losses",
     "Price",
+    "allocated",
     "both_ways",
     "dearest",
     "delta_by_pld",

@@ -14,6 +14,12 @@ from typing import Literal
 from attrs import frozen
 
 from privledger.accounting.pld.accountant import Items
+from privledger.accounting.pld.allocated import (
+    LARGEST_MU,
+    MOST_STEPS,
+    SMALLEST_MU,
+    AllocatedPair,
+)
 from privledger.accounting.pld.grid import TooMuch, largest, product
 from privledger.accounting.pld.mixtures import MixturePair, binomial
 from privledger.accounting.pld.pairs import (
@@ -63,7 +69,8 @@ class Sampled:
     rows: int = 1
 
 
-Lane = GaussianPair | LaplacePair | BoundedRangePair | AtomPair | Together | Dearest | Sampled
+Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | Together
+        | Dearest | Sampled)
 
 
 @frozen(eq=False)
@@ -140,6 +147,13 @@ def laplace_shift(losses: Losses | None) -> float | None:
 def fixed_size(rate: float, inner: Losses) -> Losses:
     """Losses of `inner` on a sample of fixed size, `rate` its share; under replace-one only."""
     return both_ways(Sampled("fixed", rate, inner.remove))
+
+
+def allocated(steps: int, mu: float) -> Losses | None:
+    """Losses of a record in one of several Gaussian rounds; None where nothing is held."""
+    if not (2 <= steps <= MOST_STEPS and SMALLEST_MU <= mu <= LARGEST_MU):
+        return None
+    return Losses(AllocatedPair(steps, mu, add=False), AllocatedPair(steps, mu, add=True))
 
 
 def alternatives(lane: Lane) -> tuple[Lane, ...]:

@@ -1,0 +1,237 @@
+"""A record in one of several rounds of Gaussian noise, chosen by a coin: its dominating pair.
+
+With one round in `steps`, the likelihood ratio of both worlds is the mean of as many independent
+lognormal variables. Its law is held on a grid of ratios, where every mass is shared by the two
+points next to it so that the mean stays: that raises the profile in both directions
+(docs/proofs/allocation.md). All sums are of positive numbers, so tails keep their digits.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.accounting.deadline import check_time
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.bands import UNIT, Atoms, Bands
+from privledger.accounting.pld.pairs import bounded_tail
+
+MOST_STEPS = 1 << 20
+"""Rounds with a distribution of losses here: with more, the unsampled Gaussian counts."""
+
+SMALLEST_MU, LARGEST_MU = 1e-2, 5.0
+_FINE = 1 / 150  # of the deviation and of the way from the mean: how far grid points are apart
+_APART = 3.0  # the same, of the place itself: quadrature sees smooth cells only
+_REACH = 8.5  # deviations of the logarithm of one ratio that are kept
+_RARE = 1e-30  # P mass that each stage may give up at its upper end
+_ROWS = 16
+_ONE = 5e-12  # relative error of the masses of a single ratio: tests compare them with mpmath
+
+
+@frozen(eq=False)
+class Law:
+    """Of a sum of ratios under Q: `mass` at `place`, both of shape (n,), places rising from 0.
+
+    Attributes:
+        lost_p, lost_q: bounds on what was left out, of the whole run's P and Q mass.
+        grown: bound on the logarithm of what rounding may have taken from a mass.
+        stages: sums that were rounded to a grid one after another.
+    """
+
+    place: Array
+    mass: Array
+    lost_p: float
+    lost_q: float
+    grown: float
+    stages: int
+
+
+def _grid(mean: float, deviation: float, low: float, high: float, fine: float) -> Array:
+    """Rising places from `low` to `high` with 0 before them, dense about the mean."""
+    places = [mean]
+    for end, sign in ((high, 1), (low, -1)):
+        at, found = mean, []
+        while (end - at) * sign > 0:
+            width = fine * min(deviation + abs(at - mean), _APART * at)
+            at += sign * width
+            found.append(at if (end - at) * sign > 0 else end)
+        places = places + found if sign > 0 else found[::-1] + places
+    return np.array([0.0, *places])
+
+
+def _fine(mu: float) -> float:
+    return _FINE * max(1.0, mu)
+
+
+def _shared(grid: Array, at: Array, mass: Array) -> Array:
+    """Each mass to the two grid points next to it, so that its mean stays; shape of `grid`."""
+    left = np.clip(np.searchsorted(grid, at, side="right") - 1, 0, len(grid) - 2)
+    width = grid[left + 1] - grid[left]
+    up = mass * ((at - grid[left]) / width)
+    down = mass * ((grid[left + 1] - at) / width)
+    return np.asarray(np.bincount(left + 1, np.maximum(up, 0.0), len(grid))
+                      + np.bincount(left, np.maximum(down, 0.0), len(grid)), dtype=np.float64)
+
+
+def _one(mu: float, steps: int) -> Law:
+    """One ratio exp(mu z - mu^2/2), z normal: by quadrature within each cell of the grid."""
+    from scipy.special import ndtr
+
+    low = math.exp(-_REACH * mu - 0.5 * mu * mu)
+    high = math.exp(_REACH * mu + 0.5 * mu * mu)
+    grid = _grid(1.0, math.sqrt(math.expm1(mu * mu)), low, high, _fine(mu))
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    left, width = grid[1:-1, None], np.diff(grid[1:])[:, None]
+    share = 0.5 * (1 + nodes)
+    x = left + width * share
+    z = np.log(x) / mu + 0.5 * mu
+    cell = 0.5 * weights * width * np.exp(-0.5 * z * z) / (x * mu * math.sqrt(2 * math.pi))
+    mass = np.zeros(len(grid))
+    mass[2:] += (cell * share).sum(axis=1)
+    mass[1:-1] += (cell * (1 - share)).sum(axis=1)
+    # Below the grid: all at 0 and at its first point, so that the mean stays or grows.
+    under = float(ndtr(-_REACH)) * (1 + _ONE)
+    mass[0] += under
+    mass[1] += under
+    # Above it: Q mass, and P mass where this round has the record, are lost.
+    over_p, over_q = float(ndtr(-_REACH)), float(ndtr(-_REACH - mu))
+    return Law(grid, mass * (1 + _ONE), (over_p + steps * over_q) * (1 + 1e-9),
+               steps * over_q * (1 + 1e-9), 0.0, 1)
+
+
+def _sum(one: Law, other: Law, rounds: tuple[int, int], steps: int, mu: float) -> Law:
+    """The law of the sum of both, which are of so many `rounds`, on a grid of its own."""
+    total = sum(rounds)
+    grid = _grid(float(total), math.sqrt(total * math.expm1(mu * mu)),
+                 max(float(one.place[1] + other.place[1]), 1e-300),
+                 float(one.place[-1] + other.place[-1]), _fine(mu))
+    mass = np.zeros(len(grid))
+    for start in range(0, len(one.place), _ROWS):
+        check_time()
+        first = start if one is other else 0  # a sum with itself: each pair once, counted twice
+        at = one.place[start:start + _ROWS, None] + other.place[first:]
+        weight = one.mass[start:start + _ROWS, None] * other.mass[first:]
+        if one is other:
+            weight[:, _ROWS:] *= 2
+        mass += _shared(grid, at.ravel(), weight.ravel())
+    # One bin adds up at most so many products.
+    grown = one.grown + other.grown + 2 * UNIT * (_ROWS * len(other.place) + len(one.place) + 8)
+    return _cut(Law(grid, mass, 0.0, 0.0, grown, max(one.stages, other.stages) + 1),
+                total, steps)
+
+
+def _cut(law: Law, rounds: int, steps: int) -> Law:
+    """Without the upper end that hardly ever happens, in any block of so many rounds."""
+    p = law.place * law.mass / rounds
+    blocks = steps / rounds
+    cost = np.cumsum((p + blocks * law.mass)[::-1])[::-1]
+    kept = max(3, int(np.count_nonzero(cost > _RARE)))
+    rare_p, rare_q = float(cost[kept]) if kept < len(cost) else 0.0, float(
+        law.mass[kept:].sum()) * blocks
+    return Law(law.place[:kept], law.mass[:kept], law.lost_p + rare_p * (1 + 1e-9),
+               law.lost_q + rare_q * (1 + 1e-9), law.grown, law.stages)
+
+
+@lru_cache(maxsize=64)
+def ratio_law(steps: int, mu: float) -> Law:
+    """The law of the sum of `steps` ratios, above the true one in the convex order."""
+    power, held = _one(mu, steps), 1
+    lost_p, lost_q = power.lost_p, power.lost_q
+    found: Law | None = None
+    done, left = 0, steps
+    while left:
+        if left & 1:
+            found = power if found is None else _sum(found, power, (done, held), steps, mu)
+            done += held
+            lost_p, lost_q = lost_p + found.lost_p, lost_q + found.lost_q
+        left >>= 1
+        if left:
+            power = _sum(power, power, (held, held), steps, mu)
+            held *= 2
+            lost_p, lost_q = lost_p + power.lost_p, lost_q + power.lost_q
+    assert found is not None
+    # Every ratio's masses, and every rounding of sums of them, count once for each copy.
+    grown = 2 * steps * (_ONE + 64 * UNIT) + found.grown
+    return Law(found.place, found.mass * (1 + 2 * grown), lost_p, lost_q, grown, found.stages)
+
+
+@frozen
+class AllocatedPair:
+    """A record that is in one of `steps` rounds against none, or (`add`) the reverse.
+
+    P is the mean over i of N(mu e_i, I), Q is N(0, I); for `add` they are exchanged. What is
+    held dominates it and is not attained, so it gives no lower bound.
+    """
+
+    steps: int
+    mu: float
+    add: bool
+    tight: bool = field(default=False, init=False)
+
+    def _table(self) -> tuple[Array, Array, Array]:
+        """Losses, rising, with their masses under P and Q; without the ratio 0."""
+        return _tables(self.steps, self.mu, self.add)
+
+    @property
+    def top(self) -> float:
+        """The largest finite loss on the grid."""
+        return float(self._table()[0][-1])
+
+    def bands(self, edges: Array) -> Bands:
+        """Sums of the grid's masses between edges; see `Pair.bands`."""
+        loss, p, q = self._table()
+        cut = np.searchsorted(loss, edges, side="right")
+        p_sums, q_sums = _between(p, cut), _between(q, cut)
+        loose = UNIT * (len(loss) + 4)
+        first, last = int(cut[0]), int(cut[-1])
+        finite = edges[np.isfinite(edges)]
+        law = ratio_law(self.steps, self.mu)
+        blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + 2 * law.stages + 8)
+        return Bands(p_sums, q_sums, loose * p_sums, loose * q_sums,
+                     float(p[:first].sum()) * (1 + loose), float(q[:first].sum()) * (1 + loose),
+                     float(p[last:].sum()) * (1 + loose), float(q[last:].sum()) * (1 + loose),
+                     blur)
+
+    def atoms(self) -> Atoms:
+        """What has no finite loss: mass that was left out, and the ratio 0."""
+        law = ratio_law(self.steps, self.mu)
+        none = np.zeros(0)
+        mixture, plain = law.lost_p, law.lost_q + float(law.mass[0])
+        if self.add:
+            mixture, plain = plain, mixture
+        return Atoms(none, none, min(1.0, mixture), min(1.0, plain))
+
+    def probe(self) -> tuple[Array, Array]:
+        """Some 300 places, neighbours put together; see `Pair.probe`."""
+        loss, p, _ = self._table()
+        width = max(1, len(p) // 300)
+        starts = np.arange(0, len(p), width)
+        mass = np.add.reduceat(p, starts)
+        mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 1e-300)
+        return mean[mass > 0], mass[mass > 0]
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity from the largest loss on the grid on, unknown below it."""
+        return bounded_tail(self, edge)
+
+
+def _between(mass: Array, cut: NDArray[np.int64]) -> Array:
+    """Sums of `mass` from each cut to the next, each of positive numbers only."""
+    sums = np.zeros(len(cut) - 1)
+    full = np.flatnonzero(cut[1:] > cut[:-1])
+    if len(full):
+        sums[full] = np.add.reduceat(np.append(mass, 0.0), np.append(cut[full], cut[full[-1] + 1])
+                                     )[:-1]
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _tables(steps: int, mu: float, add: bool) -> tuple[Array, Array, Array]:
+    law = ratio_law(steps, mu)
+    ratio, q = law.place[1:] / steps, law.mass[1:]
+    loss, p = np.log(ratio), q * ratio
+    return (-loss[::-1], q[::-1], p[::-1]) if add else (loss, p, q)
