@@ -42,6 +42,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object):
+    """Where nothing else was asked for: each worker goes through a stretch of neighbours, whose
+    fixtures and prices it then has already, and takes over from the longest queue at the end."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     from tests.skips import Skips
 

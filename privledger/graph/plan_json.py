@@ -43,10 +43,10 @@ def _out(node: Node) -> dict[str, Any]:
     kind: object = type(node)
     for name, attribute in (_FIELDS.get(kind) or _fields_of(kind)).items():
         value = getattr(node, attribute)
-        if isinstance(value, NODE_TYPES):
+        if type(value) in _FIELDS:
             value = _out(value)
         elif isinstance(value, tuple):
-            value = [_out(item) if isinstance(item, NODE_TYPES) else item for item in value]
+            value = [_out(item) if type(item) in _FIELDS else item for item in value]
         result[name] = value
     return result
 
@@ -81,8 +81,8 @@ def _node(value: Any) -> Node:
         raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
     for key, item in value.items():
         # A text or an object would turn into a tuple of its characters or keys.
-        if key != "node" and isinstance(getattr(node, known[key]), tuple) and (
-                not isinstance(item, list)):
+        if key != "node" and not isinstance(item, list) and isinstance(
+                getattr(node, known[key]), tuple):
             raise InvalidPlan(f"{value['node']} {key}", _short(item), "a list")
     return node
 
@@ -91,7 +91,7 @@ def _value(item: Any) -> Any:
     if isinstance(item, dict):
         return _node(item)
     if isinstance(item, list):
-        return tuple(_value(part) for part in item)
+        return tuple([part if type(part) is float else _value(part) for part in item])
     return item
 
 

@@ -47,7 +47,10 @@ def _points(name: str) -> list[EntryPoint]:
 def _owner(point: EntryPoint) -> str:
     """The distribution that an entry point belongs to."""
     dist = getattr(point, "dist", None)
-    return "an unknown distribution" if dist is None else f"{dist.name} {dist.version}"
+    if dist is None:
+        return "an unknown distribution"
+    about = dist.metadata  # read from its file whenever it is asked for
+    return f"{about['Name']} {about['Version']}"
 
 
 def is_shipped(point: EntryPoint) -> bool:

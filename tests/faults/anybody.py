@@ -157,12 +157,15 @@ LARGE = {
 }
 
 
+def forged(lines, rehash):
+    return [*histories.order_forgeries(lines, rehash), *histories.field_forgeries(lines, rehash)]
+
+
 def corpus(path):
     """(name, how to tamper with a copy of the honest file at `path`): at least 200."""
     made = {f"page {seed}": lambda copy, seed=seed: pages(copy, seed) for seed in range(PAGES)}
     lines = lines_in(path)
-    forged = [*histories.order_forgeries(lines), *histories.field_forgeries(lines)]
-    for name, forgery in random.Random(3).sample(forged, ENTRIES):
+    for name, forgery in histories.drawn(random.Random(3), forged, lines, ENTRIES):
         made[f"entry {name}"] = lambda copy, forgery=forgery: write(copy, forgery)
     made |= LARGE
     if hasattr(SQLiteStore, "inspect"):  # what compares the schema at opening

@@ -66,12 +66,14 @@ def parsed(raw):
     return [json.loads(line) for line in raw.splitlines()]
 
 
+_TEXT = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
 def chained(lines):
     """The same bodies with positions and hashes made afresh: what a careful forger does."""
     previous, found = "0" * 64, []
     for position, line in enumerate(lines):
-        text = json.dumps([position, line["kind"], line["body"]], sort_keys=True,
-                          separators=(",", ":"))
+        text = _TEXT([position, line["kind"], line["body"]])
         digest = sha256((previous + text).encode()).hexdigest()
         found.append({**line, "position": position, "previous": previous, "hash": digest})
         previous = digest

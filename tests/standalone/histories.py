@@ -193,36 +193,42 @@ def others(value):
             "nothing": None, "true": True}
 
 
-def field_forgeries(lines):
+def drawn(source, forge, lines, number):
+    """`number` of the forgeries that `forge` makes of `lines`; only these are hashed again."""
+    return [(name, chained(made)) for name, made in source.sample(list(forge(lines, list)), number)]
+
+
+def field_forgeries(lines, rehash=chained):
     """Every field of every entry: changed, retyped, removed; every element of a list doubled."""
     for index, line in enumerate(lines):
         for path in places(line["body"]):
             for name, value in others(_at(line["body"], path)).items():
                 yield (f"{index} {line['kind']} {path} {name}",
-                       _edited(lines, index, path, lambda holder, key, value=value:
-                               holder.__setitem__(key, value)))
+                       rehash(_edited(lines, index, path, lambda holder, key, value=value:
+                                      holder.__setitem__(key, value))))
             yield (f"{index} {line['kind']} {path} removed",
-                   _edited(lines, index, path, lambda holder, key: holder.__delitem__(key)))
+                   rehash(_edited(lines, index, path,
+                                  lambda holder, key: holder.__delitem__(key))))
             if isinstance(path[-1], int):
                 yield (f"{index} {line['kind']} {path} doubled",
-                       _edited(lines, index, path, lambda holder, key:
-                               holder.insert(key, copy.deepcopy(holder[key]))))
+                       rehash(_edited(lines, index, path, lambda holder, key:
+                                      holder.insert(key, copy.deepcopy(holder[key])))))
         for kind in ("settled", "aborted", "granted", "crashed", "protected", "unheard"):
-            made = copy.deepcopy(lines)
-            made[index]["kind"] = kind
-            yield f"{index} {line['kind']} as {kind}", chained(made)
+            made = list(lines)
+            made[index] = {**line, "kind": kind}
+            yield f"{index} {line['kind']} as {kind}", rehash(made)
 
 
-def order_forgeries(lines):
+def order_forgeries(lines, rehash=chained):
     """Entries left out, doubled, exchanged, moved to the end."""
     for index in range(len(lines)):
-        yield f"{index} left out", chained(lines[:index] + lines[index + 1:])
-        yield f"{index} doubled", chained(lines[:index + 1] + lines[index:])
-        yield f"{index} at the end", chained(lines[:index] + lines[index + 1:] + [lines[index]])
+        yield f"{index} left out", rehash(lines[:index] + lines[index + 1:])
+        yield f"{index} doubled", rehash(lines[:index + 1] + lines[index:])
+        yield f"{index} at the end", rehash(lines[:index] + lines[index + 1:] + [lines[index]])
         for other in range(index + 1, len(lines)):
             made = list(lines)
             made[index], made[other] = made[other], made[index]
-            yield f"{index} and {other} exchanged", chained(made)
+            yield f"{index} and {other} exchanged", rehash(made)
 
 
 def _at(value, path):
@@ -235,4 +241,4 @@ def _edited(lines, index, path, change):
     made = copy.copy(lines)
     made[index] = {**lines[index], "body": json.loads(json.dumps(lines[index]["body"]))}
     change(_at(made[index]["body"], path[:-1]), path[-1])
-    return chained(made)
+    return made

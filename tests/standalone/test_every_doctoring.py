@@ -57,8 +57,8 @@ def another(value):
 
 
 def edited(lines, place, path):
-    made = copy.deepcopy(lines)
-    inside = made[place]
+    made = list(lines)
+    made[place] = inside = copy.deepcopy(lines[place])
     for key in path[:-1]:
         inside = inside[key]
     inside[path[-1]] = another(inside[path[-1]])

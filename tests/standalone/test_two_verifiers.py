@@ -118,8 +118,8 @@ def test_both_accept_a_ledger_of_every_node_type():
 def test_both_say_the_same_of_doctored_histories(worlds, name):
     lines, kept = worlds[name]
     source = random.Random(name)
-    cases = [*source.sample(list(histories.order_forgeries(lines)), 12),
-             *source.sample(list(histories.field_forgeries(lines)), 38)]
+    cases = [*histories.drawn(source, histories.order_forgeries, lines, 12),
+             *histories.drawn(source, histories.field_forgeries, lines, 38)]
     found, wrong = differing(cases, kept)
     assert wrong == [] and found > 30
 

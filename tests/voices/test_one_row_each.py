@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from privledger_learners import (
@@ -31,7 +33,9 @@ MORE = {
 }
 
 
+@cache
 def learners():
+    """Name -> (schema, learner). Every fit takes a clone of its own."""
     found = {name: (schema, pl.load_learner(name)(**params))
              for name, (schema, params) in kept_learners.LEARNERS.items()}
     return {**found, **MORE}
