@@ -13,6 +13,7 @@ from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     Federated,
     FixedSizeSample,
     Group,
@@ -39,6 +40,7 @@ from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
 __all__ = [
     "AsReplaceOne",
     "Context",
+    "Correlated",
     "Explanation",
     "Federated",
     "FixedSizeSample",
