@@ -1877,7 +1877,7 @@ def as_replace_one(node: Node, relation: str) -> Price:
 def label_only(node: Node, relation: str) -> Price:
     """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
-    if node.inner.kinds & {"FixedSizeSample"} | SCHEMES:
+    if node.inner.kinds & ({"FixedSizeSample"} | SCHEMES):
         raise Bad("a sample of fixed size, or an allocation, inside LabelOnly")
     return price(node.inner, "replace_one")
 
