@@ -441,7 +441,7 @@ def shares(value: Any) -> tuple[float, ...]:
     return found
 
 
-def numbers(value: Any) -> tuple[float, ...]:
+def numbers(value: object) -> tuple[float, ...]:
     """A list of finite numbers."""
     if type(value) is not list:
         raise Bad("not a list of numbers")
