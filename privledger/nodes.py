@@ -2,6 +2,7 @@
 
 from privledger.graph import (
     AsReplaceOne,
+    Correlated,
     Explanation,
     Federated,
     FixedSizeSample,
@@ -11,6 +12,7 @@ from privledger.graph import (
     PostProcess,
     Public,
     RandomAllocation,
+    TruncatedPoissonSample,
     Tuning,
     alone,
     correlated_gaussian,
@@ -26,6 +28,7 @@ from privledger.graph import (
 
 __all__ = [
     "AsReplaceOne",
+    "Correlated",
     "Explanation",
     "Federated",
     "FixedSizeSample",
@@ -35,6 +38,7 @@ __all__ = [
     "PostProcess",
     "Public",
     "RandomAllocation",
+    "TruncatedPoissonSample",
     "Tuning",
     "alone",
     "correlated_gaussian",

@@ -59,6 +59,7 @@ from privledger.accounting.tradeoff import (
     renyi_tradeoff,
     zcdp_tradeoff,
 )
+from privledger.accounting.truncation import full_probability, truncated_gaussian_rdp
 
 __all__ = [
     "ACCOUNTANTS",
@@ -86,6 +87,7 @@ __all__ = [
     "epsilon_from_mu",
     "epsilon_from_rdp",
     "epsilon_from_zcdp",
+    "full_probability",
     "gaussian_rdp",
     "gaussian_tradeoff",
     "laplace_rdp",
@@ -108,6 +110,7 @@ __all__ = [
     "sequential",
     "smallest",
     "sum_curves",
+    "truncated_gaussian_rdp",
     "zcdp_cap",
     "zcdp_rdp",
     "zcdp_tradeoff",

@@ -13,6 +13,7 @@ from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     Federated,
     FixedSizeSample,
     Group,
@@ -27,6 +28,7 @@ from privledger.graph.nodes import (
     RandomAllocation,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
     children,
     holds,
@@ -38,6 +40,7 @@ from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
 __all__ = [
     "AsReplaceOne",
     "Context",
+    "Correlated",
     "Explanation",
     "Federated",
     "FixedSizeSample",
@@ -54,6 +57,7 @@ __all__ = [
     "RandomAllocation",
     "Repeat",
     "Sequential",
+    "TruncatedPoissonSample",
     "Trust",
     "Tuning",
     "alone",

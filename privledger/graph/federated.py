@@ -13,6 +13,7 @@ from privledger.accounting import Cost, Relation
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     Federated,
     FixedSizeSample,
     Group,
@@ -25,6 +26,7 @@ from privledger.graph.nodes import (
     RandomAllocation,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
     below,
     children,
@@ -87,8 +89,9 @@ def share_of(plan: Node, honest: int) -> Node:
 def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:
     if isinstance(plan, Sequential | Parallel | OneOf):
         return evolve(plan, nodes=inside)
-    for kind in (Repeat, PoissonSample, FixedSizeSample, RandomAllocation, IndividualFilter, Group,
-                 AsReplaceOne, LabelOnly, Tuning):
+    for kind in (Repeat, PoissonSample, FixedSizeSample, RandomAllocation,
+                 TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne,
+                 LabelOnly, Tuning):
         if isinstance(plan, kind) and inside:
             return evolve(plan, node=inside[0])
     return plan

@@ -12,10 +12,12 @@ from privledger.accounting import (
     RdpCurve,
     Relation,
     allocation_rdp,
+    full_probability,
     poisson_gaussian_rdp,
     poisson_generic_rdp,
     poisson_pure_epsilon,
     pure_rdp,
+    truncated_gaussian_rdp,
 )
 from privledger.accounting.pld import (
     LEAST_RATE,
@@ -25,11 +27,13 @@ from privledger.accounting.pld import (
     laplace_shift,
     losses_rdp,
     poisson,
+    truncated,
 )
 from privledger.accounting.sampled_laplace import sampled_laplace_bounds
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
+    Correlated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -37,9 +41,11 @@ from privledger.graph.nodes import (
     Parallel,
     PoissonSample,
     RandomAllocation,
+    TruncatedPoissonSample,
     below,
     holds,
 )
+from privledger.mechanisms import Gaussian
 from privledger.rounding import down, multiply_up, up
 
 Orders = tuple[float, ...]
@@ -54,8 +60,9 @@ def _check_inside(node: Node, name: str) -> None:
     if holds(node, Group):
         raise UnsupportedNode(f"rows are sampled one by one: a group inside a {name} has "
                               "no proof here")
-    if holds(node, RandomAllocation):
-        raise UnsupportedNode(f"a random allocation inside a {name} has no proof here")
+    if any(holds(node, kind) for kind in (RandomAllocation, TruncatedPoissonSample, Correlated)):
+        raise UnsupportedNode("a random allocation, a sample that is cut off, or correlated noise "
+                              f"inside a {name} has no proof here")
 
 
 def _one_sample(node: PoissonSample) -> PoissonSample:
@@ -193,3 +200,28 @@ def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
                 inner.gdp_squared, allocated(node.steps, mu),
                 "so many rounds, or so much or little noise, is beyond the table of an allocation",
                 zcdp=inner.zcdp)
+
+
+@fold.register
+def _(node: TruncatedPoissonSample, relation: Relation, orders: Orders) -> Cost:
+    """docs/proofs/truncated.md: proved for unsampled Gaussian noise only."""
+    if relation != "add_remove":
+        raise RelationMismatch("a sample that is cut off is priced under add_remove only; under "
+                               "replace_one write AsReplaceOne around it")
+    _check_inside(node.node, "sample that is cut off")
+    inner = cost_of(node.node, relation, orders)
+    if inner.mu_squared is None or inner.failure:
+        raise UnsupportedNode("a sample that is cut off, of anything but unsampled Gaussian noise, "
+                              "has no proof here")
+    full = full_probability(node.rate, node.most, node.out_of)
+    if full == 0 or inner.mu_squared == 0:
+        return cost_of(PoissonSample(node.rate, node.node), relation, orders)
+    mu = up(math.sqrt(inner.mu_squared))
+    # In a full sample a record that enters takes the place of another: twice the shift.
+    squared = multiply_up(4.0, inner.gdp_squared)
+    if node.rate == 1 or node.rate < LEAST_RATE or 1 - node.rate < 1e-15:
+        return cost_of(Gaussian(down(1 / multiply_up(2.0, mu))), relation, orders)
+    return Cost(relation, math.inf, None,
+                lambda: truncated_gaussian_rdp(node.rate, down(1 / mu), full, orders),
+                squared, truncated(node.rate, full, mu),
+                "so much or so little noise has no dominating pair here")

@@ -7,6 +7,7 @@ history can be priced again by a better accountant without being rewritten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -39,6 +40,7 @@ from privledger.rounding import (
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 MOST_PARTIES = 1000
+MOST_CORRELATED = 2048
 LEAST_SHARED = 0.01  # noise multiplier of shared noise: docs/proofs/federated.md
 SEERS = ("coordinator", "parties", "anybody")
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
@@ -48,6 +50,12 @@ def _tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, Iterable):
         raise InvalidMechanism("nodes", type(value).__name__, "a list of nodes")
     return tuple(value)
+
+
+def _numbers(value: object) -> tuple[object, ...]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidMechanism("Correlated coefficients", type(value).__name__, "a list of numbers")
+    return tuple([plain_float(one) for one in value])
 
 
 def _check_text(name: str, value: object) -> None:
@@ -207,6 +215,28 @@ class FixedSizeSample(Nested):
 
 
 @frozen(cache_hash=True)
+class TruncatedPoissonSample(Nested):
+    """Each record enters independently with probability `rate`; of more than `most`, a uniformly
+    random choice of `most` stays. Then `node` runs.
+
+    Assumes a fresh sample for this node, whose membership is never published, and a `node` that
+    ignores the order of rows. `out_of` is a public bound on the number of records, which every
+    table that is meant keeps; the price of a huge one holds for any.
+    """
+
+    rate: float = field(converter=plain_float)
+    most: int = field(converter=plain_int)
+    out_of: int = field(converter=plain_int)
+    node: Node
+
+    def __attrs_post_init__(self) -> None:
+        probability("TruncatedPoissonSample rate", self.rate, one=True)
+        count("TruncatedPoissonSample most", self.most, most=MOST_COUNT)
+        count("TruncatedPoissonSample out_of", self.out_of, most=MOST_COUNT)
+        check_node("TruncatedPoissonSample node", self.node)
+
+
+@frozen(cache_hash=True)
 class RandomAllocation(Nested):
     """One pass of `steps` rounds of `node`: each record is in exactly one of them.
 
@@ -221,6 +251,33 @@ class RandomAllocation(Nested):
     def __attrs_post_init__(self) -> None:
         count("RandomAllocation steps", self.steps, most=MOST_COUNT)
         check_node("RandomAllocation node", self.node)
+
+
+@frozen(cache_hash=True)
+class Correlated(Nested):
+    """`steps` releases with correlated noise (a banded or Toeplitz matrix mechanism), all of them.
+
+    Step t releases the sum over s <= t of coefficients[t - s] times the contributions of step s,
+    with `node`'s noise, drawn anew. A record takes part in at most `participations` steps, any two
+    of them at least `separation` apart; which ones is fixed without looking at any data, and is no
+    secret sample.
+
+    Attributes:
+        node: one step: a Gaussian of one block, whose noise multiplier is the standard deviation
+            over the clip of one record's contribution to one step.
+        coefficients: of the strategy matrix, from its diagonal down; the rest are 0. Either no more
+            than `separation`, or none below 0 and none above the one before it.
+    """
+
+    node: Node
+    coefficients: tuple[float, ...] = field(converter=_numbers)
+    steps: int = field(converter=plain_int)
+    separation: int = field(converter=plain_int)
+    participations: int = field(converter=plain_int)
+
+    def __attrs_post_init__(self) -> None:
+        check_node("Correlated node", self.node)
+        check_correlated(self)
 
 
 @frozen(cache_hash=True)
@@ -362,6 +419,8 @@ Node: TypeAlias = (
     | PoissonSample
     | FixedSizeSample
     | RandomAllocation
+    | TruncatedPoissonSample
+    | Correlated
     | IndividualFilter
     | Group
     | AsReplaceOne
@@ -379,7 +438,8 @@ LEAF_TYPES = (
 )
 COMPOSITE_TYPES = (
     Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, RandomAllocation,
-    IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning, Federated,
+    TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning,
+    Federated,
 )
 NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
 
@@ -388,8 +448,9 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
     if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
-    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation | Group
-                  | AsReplaceOne | LabelOnly | Tuning | Federated):
+    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation
+                  | TruncatedPoissonSample | Correlated | Group | AsReplaceOne
+                  | LabelOnly | Tuning | Federated):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
         return (node.node,)
@@ -429,3 +490,23 @@ def check_federated(plan: Federated) -> None:
             one.noise_multiplier < LEAST_SHARED) for one in below(plan.node)):
         raise InvalidMechanism("Federated node", "Gaussian noise that is shared",
                                f"of a multiplier of at least {LEAST_SHARED}")
+
+
+def check_correlated(plan: Correlated) -> None:
+    """What its fields ask of each other: what one record moves must follow from few numbers."""
+    steps = count("Correlated steps", plan.steps, most=MOST_CORRELATED)
+    apart = count("Correlated separation", plan.separation, most=steps)
+    count("Correlated participations", plan.participations, most=MOST_COUNT)
+    if type(plan.node) is not Gaussian or plan.node.shares:
+        raise InvalidMechanism("Correlated node", type(plan.node).__name__,
+                               "a Gaussian of one block: the noise of one step")
+    found = [number("Correlated coefficients", one) for one in plan.coefficients]
+    if not 0 < len(found) <= steps or not 1e-100 <= found[0] <= 1e100 or any(
+            abs(one) > 1e100 for one in found):
+        raise InvalidMechanism("Correlated coefficients", "given",
+                               "1 to `steps` numbers of at most 1e100, the first at least 1e-100")
+    falling = found[-1] >= 0 and all(a >= b for a, b in pairwise(found))
+    if len(found) > apart and not falling:
+        raise InvalidMechanism(
+            "Correlated coefficients", "given", "no more than `separation`, or falling and not "
+            "negative: else what a record moves takes the whole matrix, as in correlated_gaussian")

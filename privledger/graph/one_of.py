@@ -29,6 +29,7 @@ from privledger.graph.nodes import (
     RandomAllocation,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
     holds,
 )
@@ -37,7 +38,8 @@ from privledger.graph.remember import remembered
 Orders = tuple[float, ...]
 _WIDE = (PoissonSample, Parallel, IndividualFilter, OneOf)
 # What these make of a curve is more than what they make of each of two curves below it.
-_BENT = (PoissonSample, FixedSizeSample, RandomAllocation, Group, AsReplaceOne, Tuning)
+_BENT = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Group,
+         AsReplaceOne, Tuning)
 
 
 @fold.register

@@ -13,6 +13,7 @@ from privledger.errors import UnsupportedNode
 from privledger.facts.table import TableFacts
 from privledger.graph import Node, cost_of
 from privledger.graph.nodes import (
+    Correlated,
     FixedSizeSample,
     IndividualFilter,
     OneOf,
@@ -23,6 +24,7 @@ from privledger.graph.nodes import (
     RandomAllocation,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
     below,
     children,
@@ -38,7 +40,8 @@ from privledger.mechanisms import (
 )
 
 _FREE = (PostProcess, Public)
-_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, Tuning)
+_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Correlated,
+          Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
 _ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 

@@ -14,6 +14,7 @@ from typing import Callable, NamedTuple  # noqa: UP035
 from .leaves import leaf_price
 from .nodes import Node
 from .reading import NoPrice
+from .samples import full_chance
 
 POINTS = 1 << 12
 LEAST_DELTA = 1e-10
@@ -57,6 +58,18 @@ def sampled_pair(rate: float, squared: float) -> Pair:
         return (1 - rate) * normal(x) + rate * normal(x - mu)
     top = mu * (mu + 9) - squared / 2
     return Pair(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 600))), (), cdf)
+
+
+def truncated_pair(node: Node) -> Pair:
+    """A record that is removed from a sample that is cut off; in a full one it moves twice."""
+    squared, rate = node.inner["noise_multiplier"] ** -2, node["rate"]
+    full = full_chance(rate, node["most"], node["out_of"])
+    usual, rare = sampled_pair(rate, squared), sampled_pair(rate, 4 * squared)
+    one, two = usual.cdf, rare.cdf
+    if one is None or two is None:
+        raise NoPrice(node.name)
+    return Pair(usual.low, rare.high, (),
+                lambda loss: (1 - full) * one(loss) + full * two(loss))
 
 
 def drawn(rate: float, rows: int) -> list[float]:
@@ -151,6 +164,12 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
             if unit.relation != "add_remove" or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))
+        elif node.name == "TruncatedPoissonSample" and node.inner.name == "Gaussian":
+            if unit.rows > 1 or unit.exchanged or node["rate"] == 1:
+                raise NoPrice(node.name)
+            found.append((truncated_pair(node), times))
+        elif node.name == "Correlated" and unit.relation in node.prices:
+            squared += times * steps**2 * node.prices[unit.relation].exact
         elif node.name == "Gaussian":
             squared += times * (steps / node["noise_multiplier"]) ** 2
         elif node.inside or node.name == "IndividualFilter":

@@ -11,9 +11,11 @@ import math
 from .leaves import Price, leaf_price, nothing, pure_curve
 from .nodes import COMPOSITES, Node
 from .reading import Bad
-from .samples import allocated_gaussian, sampled_gaussian, sampled_moments
+from .samples import allocated_gaussian, full_chance, sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
+SCHEMES = {"RandomAllocation", "TruncatedPoissonSample", "Correlated"}
+UNSAMPLED = {"IndividualFilter", "Group"} | SCHEMES
 
 
 def price(node: Node, relation: str) -> Price:
@@ -126,8 +128,8 @@ def amplified(rate: float, inner: Price) -> Price:
 
 def check_sampled(node: Node) -> None:
     """Refuse what has no price under a sample."""
-    if node.inner.kinds & {"IndividualFilter", "Group", "RandomAllocation"}:
-        raise Bad(f"an individual filter, a group or an allocation inside a {node.name}")
+    if node.inner.kinds & UNSAMPLED:
+        raise Bad(f"an individual filter, a group or a whole scheme inside a {node.name}")
 
 
 def poisson(node: Node, relation: str) -> Price:
@@ -173,6 +175,50 @@ def fixed_size(node: Node, relation: str) -> Price:
     if node["size"] == node["out_of"] or inner.exact == 0:
         return inner
     return sample(node, node["size"] / node["out_of"], inner)
+
+
+def truncated(node: Node, relation: str) -> Price:
+    """A `TruncatedPoissonSample` of Gaussians: in a full sample twice the shift."""
+    only(relation, "add_remove", "a sample that is cut off")
+    check_sampled(node)
+    inner, rate = price(node.inner, relation), node["rate"]
+    if inner.exact is None or inner.failure:
+        raise Bad("a sample that is cut off, of other noise than Gaussian")
+    full = full_chance(rate, node["most"], node["out_of"])
+    if full == 0 or inner.exact == 0:
+        return inner if rate == 1 or inner.exact == 0 else sample(node, rate, inner)
+    squared = inner.exact
+    if rate == 1:
+        return Price(lambda order: 2 * squared * order, math.inf, 4 * squared)
+
+    def curve(order: float) -> float:
+        low, high = [(order - 1) * sampled_gaussian(rate, shift * squared ** -0.5, order)
+                     for shift in (1, 0.5)]
+        if high < 30:
+            return math.log1p((1 - full) * math.expm1(low) + full * math.expm1(high)) / (order - 1)
+        rest = math.log1p(-full) if full < 1 else -math.inf
+        terms = [rest + low, math.log(full) + high]
+        return (max(terms) + math.log1p(math.exp(min(terms) - max(terms)))) / (order - 1)
+    return Price(curve, math.inf, None, 4 * squared, 2 * squared)
+
+
+def correlated(node: Node, relation: str) -> Price:
+    """A `Correlated`: a record moves most in the first steps, as close as they may be."""
+    only(relation, "add_remove", "correlated noise")
+    held, steps, apart = node["coefficients"], node["steps"], node["separation"]
+    starts = range(0, steps, apart)[:node["participations"]]
+    total = 0.0
+    for lag in starts:
+        if lag and lag >= len(held):
+            break
+        sums, rows = [0.0], range(min(len(held), steps - lag))
+        for row in rows:
+            other = abs(held[row + lag]) if row + lag < len(held) else 0.0
+            sums.append(sums[-1] + abs(held[row]) * other)
+        each = [sums[min(len(rows), steps - start)] for start in starts if start >= lag]
+        total += math.fsum(each) * (2 if lag else 1)
+    squared = total * price(node.inner, relation).gdp
+    return Price(lambda order: squared * order / 2, exact=squared)
 
 
 def allocation(node: Node, relation: str) -> Price:
@@ -236,7 +282,7 @@ def as_replace_one(node: Node, relation: str) -> Price:
 def label_only(node: Node, relation: str) -> Price:
     """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
-    if node.inner.kinds & {"FixedSizeSample", "RandomAllocation"}:
+    if node.inner.kinds & ({"FixedSizeSample"} | SCHEMES):
         raise Bad("a sample of fixed size, or an allocation, inside LabelOnly")
     return price(node.inner, "replace_one")
 
@@ -280,6 +326,7 @@ def mean_runs(shape: float, success: float) -> float:
 
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
-         "RandomAllocation": allocation,
+         "RandomAllocation": allocation, "TruncatedPoissonSample": truncated,
+         "Correlated": correlated,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
          "Federated": federated, "Tuning": tuning}

@@ -105,3 +105,17 @@ def product_of(one: list[float], other: list[float]) -> list[float]:
         largest = max(terms)
         found.append(largest + math.log(math.fsum(math.exp(term - largest) for term in terms)))
     return found
+
+
+def full_chance(rate: float, most: int, out_of: int) -> float:
+    """Chernoff's bound on the chance that as many of the other records are in a sample."""
+    others = out_of - 1
+    if most > others:
+        return 0.0
+    share = most / others
+    if share <= rate:
+        return 1.0
+    distance = share * math.log(share / rate)
+    if share < 1:
+        distance += (1 - share) * math.log((1 - share) / (1 - rate))
+    return max(math.exp(-min(690.0, others * max(0.0, distance))), 1e-300)

@@ -288,6 +288,7 @@ def test_an_inexact_export_is_asked_for_and_dominates(node, relation):
     (pl.RandomizedResponse(0.5, 4), "add_remove"),
     (pl.nodes.FixedSizeSample(5, 9, L), "add_remove"),
     (pl.nodes.RandomAllocation(5, G), "add_remove"),
+    (pl.nodes.TruncatedPoissonSample(0.1, 5, 9, G), "add_remove"),
     (pl.nodes.AsReplaceOne(G), "add_remove"), (P([G, G], "index"), "add_remove"),
 ], ids=str)
 def test_what_no_event_bounds_is_refused(node, relation):
@@ -312,7 +313,8 @@ def test_every_node_type_is_written_or_refused():
     seen = {type(node) for node, _ in INEXACT}
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
              pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.nodes.PostProcess, pl.nodes.Public,
-             pl.nodes.LabelOnly, pl.nodes.Federated, pl.nodes.RandomAllocation}
+             pl.nodes.LabelOnly, pl.nodes.Federated, pl.nodes.RandomAllocation,
+             pl.nodes.TruncatedPoissonSample, pl.nodes.Correlated}
     assert seen == set(NODE_TYPES)
 
 

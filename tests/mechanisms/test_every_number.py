@@ -150,6 +150,11 @@ NUMBERS = {
     "Dataset.score.scale": (lambda b, d, v: d.score("squared", [0.0], scale=v), POSITIVE),
     "Dataset.sum.lower": (lambda b, d, v: d.sum("size", lower=v), FINITE),
     "Dataset.sum.upper": (lambda b, d, v: d.sum("size", upper=v), FINITE),
+    "Correlated.coefficients": (
+        lambda b, d, v: pl.nodes.Correlated(G, (1.0, v), 9, 4, 2), FINITE),
+    "Correlated.steps": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), v, 1, 2), COUNT),
+    "Correlated.separation": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, v, 2), COUNT),
+    "Correlated.participations": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, 4, v), COUNT),
     "DiscreteGaussian.sigma": (lambda b, d, v: pl.DiscreteGaussian(v), POSITIVE),
     "DiscreteGaussian.sensitivity": (lambda b, d, v: pl.DiscreteGaussian(1.0, v), COUNT),
     "DiscreteLaplace.parameter": (lambda b, d, v: pl.DiscreteLaplace(v), POSITIVE),
@@ -281,6 +286,12 @@ NUMBERS = {
         1.0, 1e-6, max_alone_epsilon=v), unless_none(AT_LEAST_ZERO)),
     "Policy.least_honest": (lambda b, d, v: pl.Policy(1.0, 1e-6, least_honest=v),
                             unless_none(COUNT)),
+    "TruncatedPoissonSample.rate": (
+        lambda b, d, v: pl.nodes.TruncatedPoissonSample(v, 5, 9, G), RATE),
+    "TruncatedPoissonSample.most": (
+        lambda b, d, v: pl.nodes.TruncatedPoissonSample(0.1, v, 9, G), COUNT),
+    "TruncatedPoissonSample.out_of": (
+        lambda b, d, v: pl.nodes.TruncatedPoissonSample(0.1, 5, v, G), COUNT),
     "Tuning.mean": (lambda b, d, v: pl.nodes.Tuning(L, "poisson", v), POSITIVE),
     "calibrate.epsilon": (lambda b, d, v: pl.calibrate(pl.Gaussian, v, 1e-6), POSITIVE),
     "calibrate.delta": (lambda b, d, v: pl.calibrate(pl.Gaussian, 1.0, v), DELTA),

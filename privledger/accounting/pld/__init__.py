@@ -2,6 +2,7 @@
 
     pairs, sampled, mixtures, grid  dominating pairs
     allocated               the pair of a record in one of several rounds
+    coins                   one of two pairs, by a coin
     losses                  how a node is built of pairs, one lane for each direction
     several_rows            the same for several rows, and for a row that is exchanged
     probe, lattice          where to compute: tilt, window, mesh
@@ -31,6 +32,7 @@ from privledger.accounting.pld.losses import (
     moved,
     poisson,
     together,
+    truncated,
 )
 from privledger.accounting.pld.pair_rdp import losses_rdp
 from privledger.accounting.pld.pairs import (
@@ -74,4 +76,5 @@ __all__ = [
     "response_loss",
     "response_pair",
     "together",
+    "truncated",
 ]

@@ -20,6 +20,7 @@ from privledger.accounting.pld.allocated import (
     SMALLEST_MU,
     AllocatedPair,
 )
+from privledger.accounting.pld.coins import CoinPair
 from privledger.accounting.pld.grid import TooMuch, largest, product
 from privledger.accounting.pld.mixtures import MixturePair, binomial
 from privledger.accounting.pld.pairs import (
@@ -69,8 +70,8 @@ class Sampled:
     rows: int = 1
 
 
-Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | Together
-        | Dearest | Sampled)
+Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | CoinPair
+        | Together         | Dearest | Sampled)
 
 
 @frozen(eq=False)
@@ -154,6 +155,16 @@ def allocated(steps: int, mu: float) -> Losses | None:
     if not (2 <= steps <= MOST_STEPS and SMALLEST_MU <= mu <= LARGEST_MU):
         return None
     return Losses(AllocatedPair(steps, mu, add=False), AllocatedPair(steps, mu, add=True))
+
+
+def truncated(rate: float, full: float, mu: float) -> Losses | None:
+    """Losses of a Gaussian on a Poisson sample that is full with probability at most `full`: a
+    record then takes another's place. None for a mu beyond what pairs hold."""
+    if not 1e-12 <= mu <= 1e3:
+        return None
+    usual, rare = GaussianPair(mu), GaussianPair(2 * mu)
+    return Losses(CoinPair(full, RemovePair(rate, usual), RemovePair(rate, rare)),
+                  CoinPair(full, AddPair(rate, usual), AddPair(rate, rare)))
 
 
 def alternatives(lane: Lane) -> tuple[Lane, ...]:

@@ -43,8 +43,8 @@ def test_what_is_left_out_is_lost_in_both_worlds():
               0.0, 0.0, 0.0, 1)
     cut = _cut(law, 2, 10)
     assert len(cut.place) == 4
-    assert cut.lost_p == pytest.approx(9e-32 / 2 + 5e-32, rel=1e-6)
-    assert cut.lost_q == pytest.approx(5e-32, rel=1e-6)
+    assert cut.lost_p == pytest.approx(9e-32 / 2 + 5e-32, rel=1e-6, abs=0)
+    assert cut.lost_q == pytest.approx(5e-32, rel=1e-6, abs=0)
 
 
 def test_masses_between_losses_are_those_of_the_table():
@@ -61,3 +61,11 @@ def test_masses_between_losses_are_those_of_the_table():
         full = bands.q > 1e-12
         assert np.abs(np.log(bands.p[full] / bands.q[full]) - middle[full]).max() <= 0.5 * (
             edges[1] - edges[0]) + 1e-9
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+def test_the_smallest_ratios_are_shared_between_nothing_and_the_first_point(mu):
+    law = _one(mu, 10)
+    below = 0.5 * math.erfc((-math.log(law.place[1]) / mu - 0.5 * mu) / math.sqrt(2))
+    assert below > 1e-18 and law.place[0] == 0
+    assert law.mass[0] >= below * (1 - 1e-9) and law.mass[1] >= below
