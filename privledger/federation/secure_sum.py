@@ -37,6 +37,7 @@ class Attempt:
         run: digest of the run. round, attempt: numbers from 0.
         members: whose vectors are added up, in the order of the roster.
         transcript: digest of all that was asked, with its mechanisms, up to this question.
+        context: all of it in 32 bytes; made once, as every pair of owners asks for it.
     """
 
     run: bytes
@@ -44,10 +45,10 @@ class Attempt:
     attempt: int
     members: tuple[str, ...]
     transcript: bytes
+    context: bytes = field(init=False)
 
-    @property
-    def context(self) -> bytes:
-        """All of it in 32 bytes."""
+    @context.default
+    def _context(self) -> bytes:
         said = canonical({"run": self.run.hex(), "round": self.round, "attempt": self.attempt,
                           "members": list(self.members), "transcript": self.transcript.hex()})
         return hashlib.sha256(said.encode()).digest()

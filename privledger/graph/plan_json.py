@@ -11,6 +11,8 @@ from privledger.errors import InvalidPlan
 from privledger.graph.nesting import check_depth
 from privledger.graph.nodes import NODE_TYPES, Node
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True,
+                            allow_nan=False)
 _TYPES = {kind.__name__: kind for kind in NODE_TYPES}
 
 
@@ -24,8 +26,7 @@ _FIELDS: dict[object, dict[str, str]] = {kind: _fields_of(kind) for kind in NODE
 
 def canonical(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN or infinity."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True,
-                      allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def to_json(node: Node) -> dict[str, Any]:
