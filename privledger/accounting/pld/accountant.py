@@ -136,6 +136,7 @@ def _upper(
     by the slope that the first pass saw.
     """
     items, coins = whole.rough(), whole.added(probe, tilt)
+    tolerance *= 0.5 if whole.between else 1.0  # the coins take their share
     lattice = choose(probe, items, tilt, tolerance, soft=soft)
     lattice = evolve(lattice, added=lattice.added + coins)
     curve = profile(_upper_sum(probe, whole, lattice, delta), upper=True)

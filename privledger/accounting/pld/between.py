@@ -25,7 +25,7 @@ RATIO = 1e-2  # of neighbouring shifts, less 1, on average
 _LEAST = 256  # pairs of one kind, below which each is computed
 _FEWER = 2  # how many times fewer the neighbours must be
 _FARTHEST = 20.0  # shift beyond which the total variation has too few digits
-_COST = 5e-5  # share of epsilon that the coins may add; about half of it is true
+_COST = 3e-5  # share of epsilon that the coins may add; about half of it is true
 _FINEST = 0.1  # of `RATIO`
 
 Items = Sequence[tuple[Pair, int]]

@@ -88,7 +88,7 @@ def choose(
     """A lattice on which epsilon is about `tolerance` (relative) too large, if `soft` allows.
 
     Beyond `soft` points the mesh grows until epsilon is 50 times the tolerance too large
-    (but 1e-4 at least, with very many items 1e-3), and only then the size, up to `HARD_SIZE`.
+    (but 5e-5 at least, with very many items 1e-3), and only then the size, up to `HARD_SIZE`.
 
     Args:
         both_ends: whether tilted mass above the window matters too, as for a lower bound.
@@ -111,7 +111,7 @@ def choose(
     step = _step(probe, seen, slope, tolerance * scale)
     width = max(high - low, 16 * step)
     if width / step > soft:
-        most = 1e-4 if len(items) <= _MANY else 1e-3
+        most = 5e-5 if len(items) <= _MANY else 1e-3
         loose = _step(probe, seen, slope, max(most, 50 * tolerance) * scale)
         step = max(step, min(loose, width / soft), width / HARD_SIZE)
     step = _aligned(items, step)
