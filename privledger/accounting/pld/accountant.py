@@ -80,6 +80,9 @@ def _ranges(
 
 def _upper_sum(probe: Probe, whole: Gathered, lattice: Lattice, delta: float) -> Composed:
     """A sum that dominates; neighbours share the offset of the first of them."""
+    if whole.apart(lattice.size):
+        whole = Gathered(whole.items, (), whole.items)
+        probe = Probe.of(whole.items)
     ranges = _ranges(probe, whole.rough(), lattice, delta)
 
     def masses(pair: Pair, place: int, offset: float) -> Masses:

@@ -27,6 +27,7 @@ _FEWER = 2  # how many times fewer the neighbours must be
 _FARTHEST = 20.0  # shift beyond which the total variation has too few digits
 _COST = 3e-5  # share of epsilon that the coins may add; about half of it is true
 _FINEST = 0.1  # of `RATIO`
+_MOST_HELD = 1 << 25  # points of all transforms together: some 400 MB
 
 Items = Sequence[tuple[Pair, int]]
 
@@ -72,10 +73,16 @@ class Gathered:
 
     Attributes:
         alone: pairs and how often they run. between: all the rest.
+        items: the whole, as it was.
     """
 
     alone: Items
-    between: tuple[Between, ...] = ()
+    between: tuple[Between, ...]
+    items: Items
+
+    def apart(self, size: int) -> bool:
+        """Whether the neighbours' transforms of this length are more than is held at once."""
+        return size * sum(len(group.knots) for group in self.between) > _MOST_HELD
 
     def rough(self) -> list[tuple[Pair, float]]:
         """Every pair whose masses are needed, with how often it runs on average."""
@@ -96,7 +103,7 @@ class Gathered:
 def gathered(items: Items, ratio: float = RATIO) -> Gathered:
     """Put many sampled Gaussians of one rate between few; everything else stays alone."""
     if len(items) < _LEAST:
-        return Gathered(items)
+        return Gathered(items, (), items)
     kinds: dict[tuple[bool, float], list[tuple[float, int]]] = {}
     alone: list[tuple[Pair, int]] = []
     for pair, count in items:
@@ -117,7 +124,7 @@ def gathered(items: Items, ratio: float = RATIO) -> Gathered:
             knots = np.unique(np.linspace(low, high, number))
             between.append(_between(found, knots, [make(rate, GaussianPair(mu))
                                                    for mu in knots.tolist()]))
-    return Gathered(alone, tuple(between))
+    return Gathered(alone, tuple(between), items)
 
 
 def refined(items: Items, gathering: Gathered, added: float, epsilon: float) -> Gathered:

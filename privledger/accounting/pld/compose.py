@@ -173,9 +173,11 @@ class _Knots:
     def log_reach(self, group: Blended, parts: list[_Part]) -> Array:
         """Log of a bound on the size of all items' product; each band's part is added."""
         total = np.zeros(len(self.value[0]))
+        seen, last = -1, total
         for members in self.band:
             low = int(group.place[members[0]])
-            both = self.reach(low), self.reach(low + 1)
+            both = last if seen == low else self.reach(low), self.reach(low + 1)
+            seen, last = low + 1, both[1]
             total += group.log_reach(members, self.weights, *both)
             parts.append(_Part(int(group.count[members].sum()),
                                max(self.off[low], self.off[low + 1]), np.minimum(*both)))

@@ -157,6 +157,15 @@ def test_never_below_the_truth(make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert accountant.delta_upper(mixed(make), truth).value >= 1e-6 * (1 - 1e-6)
 
 
+def test_too_many_transforms_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pair is then computed by itself, on the same lattice."""
+    few(monkeypatch)
+    rough = accountant.epsilon_upper(mixed(RemovePair), 1e-6)
+    monkeypatch.setattr(between, "_MOST_HELD", 1000)
+    assert true_epsilon(RemovePair, 1e-6) <= accountant.epsilon_upper(
+        mixed(RemovePair), 1e-6).value < rough.value
+
+
 def test_fewer_are_refined_or_left_alone() -> None:
     """Some pairs stay as they are: of another kind, few of a rate, too far apart."""
     pairs = [(RemovePair(RATE, GaussianPair(0.5 + 1e-4 * k)), 1) for k in range(600)]
