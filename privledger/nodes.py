@@ -2,6 +2,7 @@
 
 from privledger.graph import (
     AsReplaceOne,
+    Correlated,
     Explanation,
     Federated,
     FixedSizeSample,
@@ -27,6 +28,7 @@ from privledger.graph import (
 
 __all__ = [
     "AsReplaceOne",
+    "Correlated",
     "Explanation",
     "Federated",
     "FixedSizeSample",

@@ -9,10 +9,12 @@ from privledger.graph.explain import Explanation, explain, quick_answers
 from privledger.graph.federated import Trust, alone, as_released, share_of, trusts
 from privledger.graph.fold import cost_of
 from privledger.graph.fold_relations import replaced_cost
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     Federated,
     FixedSizeSample,
     Group,
@@ -22,8 +24,6 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
-    PostProcess,
-    Public,
     RandomAllocation,
     Repeat,
     Sequential,
@@ -39,6 +39,7 @@ from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
 __all__ = [
     "AsReplaceOne",
     "Context",
+    "Correlated",
     "Explanation",
     "Federated",
     "FixedSizeSample",

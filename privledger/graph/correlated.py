@@ -13,7 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidMechanism
+from privledger.accounting import Cost, Relation
+from privledger.errors import InvalidMechanism, RelationMismatch
+from privledger.graph.fold import cost_of, fold
+from privledger.graph.nodes import Correlated
 from privledger.mechanisms import Gaussian
 from privledger.rounding import count, down, finite_array, moderate, up
 
@@ -91,3 +94,33 @@ def _dearest(weights: NDArray[np.float64], apart: int, most: int) -> NDArray[np.
         before = now
     found: NDArray[np.float64] = before[:, size]
     return found
+
+
+def moved_squared(plan: Correlated) -> float:
+    """The largest square of what a record moves, over the clip, rounded up; attained.
+
+    The dearest steps are the first ones, as close as they may be: docs/proofs/correlated.md.
+    """
+    own, size = np.array(plan.coefficients), plan.steps
+    coefficients = np.concatenate([np.abs(own), np.zeros(size - len(own))])
+    starts = np.arange(0, size, plan.separation)[:plan.participations]
+    total = 0.0
+    for lag in starts:
+        if lag and lag >= len(own):
+            break
+        # Of steps s and s + lag: sums of products over the rows that both reach.
+        sums = np.cumsum(coefficients[lag:] * coefficients[:size - lag])
+        later = starts[starts >= lag]
+        total += float(sums[size - 1 - later].sum()) * (2 if lag else 1)
+    return up(total * (1 + 8 * (size + len(starts) + 4) * _HALF_ULP))
+
+
+@fold.register
+def _(node: Correlated, relation: Relation, orders: tuple[float, ...]) -> Cost:
+    """docs/proofs/correlated.md: the Gaussian that moves as much."""
+    if relation != "add_remove":
+        raise RelationMismatch("correlated noise is priced under add_remove only; under "
+                               "replace_one write AsReplaceOne around it")
+    assert isinstance(node.node, Gaussian)
+    noise = down(node.node.noise_multiplier / up(math.sqrt(moved_squared(node))))
+    return cost_of(Gaussian(noise), relation, orders)

@@ -13,6 +13,7 @@ from privledger.accounting import Cost, Relation
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     Federated,
     FixedSizeSample,
     Group,
@@ -89,7 +90,7 @@ def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:
     if isinstance(plan, Sequential | Parallel | OneOf):
         return evolve(plan, nodes=inside)
     for kind in (Repeat, PoissonSample, FixedSizeSample, RandomAllocation,
-                 TruncatedPoissonSample, IndividualFilter, Group, AsReplaceOne,
+                 TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne,
                  LabelOnly, Tuning):
         if isinstance(plan, kind) and inside:
             return evolve(plan, node=inside[0])

@@ -21,6 +21,7 @@ from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -77,9 +78,10 @@ def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
     if holds(node.node, FixedSizeSample):
         # Its proof swaps whole records, and a label may move a query less than a record does.
         raise UnsupportedNode("a sample of fixed size inside LabelOnly has no proof here")
-    if holds(node.node, RandomAllocation) or holds(node.node, TruncatedPoissonSample):
-        raise UnsupportedNode("a random allocation, or a sample that is cut off, inside LabelOnly "
-                              "has no proof here")
+    if any(holds(node.node, kind) for kind in (
+            RandomAllocation, TruncatedPoissonSample, Correlated)):
+        raise UnsupportedNode("a random allocation, a sample that is cut off, or correlated noise "
+                              "inside LabelOnly has no proof here")
     return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 

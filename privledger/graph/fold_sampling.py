@@ -33,6 +33,7 @@ from privledger.accounting.sampled_laplace import sampled_laplace_bounds
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import (
+    Correlated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -59,9 +60,9 @@ def _check_inside(node: Node, name: str) -> None:
     if holds(node, Group):
         raise UnsupportedNode(f"rows are sampled one by one: a group inside a {name} has "
                               "no proof here")
-    if holds(node, RandomAllocation) or holds(node, TruncatedPoissonSample):
-        raise UnsupportedNode("a random allocation, or a sample that is cut off, inside a "
-                              f"{name} has no proof here")
+    if any(holds(node, kind) for kind in (RandomAllocation, TruncatedPoissonSample, Correlated)):
+        raise UnsupportedNode("a random allocation, a sample that is cut off, or correlated noise "
+                              f"inside a {name} has no proof here")
 
 
 def _one_sample(node: PoissonSample) -> PoissonSample:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+MOST_SHOWN = 8  # numbers of a list
+
+
 def label(node: Node) -> str:
     """One line: the type and its own parameters."""
     parts = []
@@ -28,7 +31,9 @@ def label(node: Node) -> str:
             continue
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
         if isinstance(value, tuple):
-            shown = "(" + ", ".join(f"{item:.3g}" for item in value) + ")"
+            first = value if len(value) <= MOST_SHOWN else value[:3]
+            more = f", and {len(value) - 3} more" if len(first) < len(value) else ""
+            shown = "(" + ", ".join(f"{item:.3g}" for item in first) + more + ")"
         if value == () or value == "":
             continue
         parts.append(f"{attribute.name}={shown}")

@@ -1,58 +1,34 @@
 """Composites of the composition graph: frozen, self-checking, unpriced.
 
 A node says what happened. What it costs is a separate question (`privledger.graph.fold`), so a
-history can be priced again by a better accountant without being rewritten.
+history can be priced again by a better accountant without being rewritten. What the fields of one
+node ask of each other is in `privledger.graph.between_fields`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
+from privledger.graph.between_fields import (
+    check_filter,
+    check_shared,
+    check_strategy,
+    check_trials,
+    check_trust,
+    listed,
+    numbers,
+)
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.nesting import Nested, check_nested
-from privledger.mechanisms import (
-    Asserted,
-    AssertedZCDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    RandomizedResponse,
-    ReportNoisyMax,
-    SparseVector,
-    TopK,
-)
-from privledger.rounding import (
-    MOST_COUNT,
-    count,
-    number,
-    plain_float,
-    plain_int,
-    positive,
-    probability,
-)
+from privledger.mechanisms import Gaussian, Mechanism
+from privledger.rounding import MOST_COUNT, count, plain_float, plain_int, probability
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
-MOST_PARTIES = 1000
-LEAST_SHARED = 0.01  # noise multiplier of shared noise: docs/proofs/federated.md
-SEERS = ("coordinator", "parties", "anybody")
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
-
-
-def _tuple(value: object) -> tuple[object, ...]:
-    if not isinstance(value, Iterable):
-        raise InvalidMechanism("nodes", type(value).__name__, "a list of nodes")
-    return tuple(value)
-
-
-def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidMechanism(name, type(value).__name__, "a text")
 
 
 def check_node(name: str, value: object) -> None:
@@ -68,7 +44,7 @@ def check_node(name: str, value: object) -> None:
 class Sequential(Nested):
     """All of `nodes` run on the same records, one after another."""
 
-    nodes: tuple[Node, ...] = field(converter=_tuple)
+    nodes: tuple[Node, ...] = field(converter=listed)
 
     def __attrs_post_init__(self) -> None:
         for node in self.nodes:
@@ -99,7 +75,7 @@ class Parallel(Nested):
             replace-one only). A balanced or shuffled split is none of these.
     """
 
-    nodes: tuple[Node, ...] = field(converter=_tuple)
+    nodes: tuple[Node, ...] = field(converter=listed)
     certificate: Certificate = "public_predicate"
 
     def __attrs_post_init__(self) -> None:
@@ -120,7 +96,7 @@ class OneOf(Nested):
     Costs the most of its members, in every currency (docs/proofs/composition.md).
     """
 
-    nodes: tuple[Node, ...] = field(converter=_tuple)
+    nodes: tuple[Node, ...] = field(converter=listed)
 
     def __attrs_post_init__(self) -> None:
         if not self.nodes:
@@ -163,13 +139,7 @@ class IndividualFilter(Nested):
     node: Node | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.kind not in ("gdp", "renyi"):
-            raise InvalidMechanism("IndividualFilter kind", self.kind, "gdp or renyi")
-        positive("IndividualFilter cap", self.cap)
-        if self.kind == "renyi" and not positive("IndividualFilter order", self.order) > 1:
-            raise InvalidMechanism("IndividualFilter order", self.order, "above 1")
-        if self.kind == "gdp" and (type(self.order) is bool or self.order != 0):
-            raise InvalidMechanism("IndividualFilter order", self.order, "zero for kind gdp")
+        check_filter(self.kind, self.cap, self.order)
         if self.node is not None:
             check_node("IndividualFilter node", self.node)
 
@@ -246,6 +216,34 @@ class RandomAllocation(Nested):
 
 
 @frozen(cache_hash=True)
+class Correlated(Nested):
+    """`steps` releases with correlated noise (a banded or Toeplitz matrix mechanism), all of them.
+
+    Step t releases the sum over s <= t of coefficients[t - s] times the contributions of step s,
+    with `node`'s noise, drawn anew. A record takes part in at most `participations` steps, any two
+    of them at least `separation` apart; which ones is fixed without looking at any data, and is no
+    secret sample.
+
+    Attributes:
+        node: one step: a Gaussian of one block, whose noise multiplier is the standard deviation
+            over the clip of one record's contribution to one step.
+        coefficients: of the strategy matrix, from its diagonal down; the rest are 0. Either no more
+            than `separation`, or none below 0 and none above the one before it.
+    """
+
+    node: Node
+    coefficients: tuple[float, ...] = field(converter=numbers)
+    steps: int = field(converter=plain_int)
+    separation: int = field(converter=plain_int)
+    participations: int = field(converter=plain_int)
+
+    def __attrs_post_init__(self) -> None:
+        check_node("Correlated node", self.node)
+        check_strategy(self.node, self.coefficients, self.steps, self.separation,
+                       self.participations)
+
+
+@frozen(cache_hash=True)
 class AsReplaceOne(Nested):
     """`node`, whose sensitivities are stated for add_remove, in a replace_one history.
 
@@ -297,23 +295,7 @@ class Tuning(Nested):
 
     def __attrs_post_init__(self) -> None:
         check_node("Tuning node", self.node)
-        for name in ("shape", "success", "mean"):
-            number(f"Tuning {name}", getattr(self, name))
-        if self.distribution == "negative_binomial":
-            probability("Tuning success", self.success)
-            shape = number("Tuning shape", self.shape)
-            if not (-1 < shape <= 1000 and (shape == 0 or abs(shape) >= 1e-6)):
-                raise InvalidMechanism("Tuning shape", self.shape,
-                                       "above -1, at most 1000, and 0 or at least 1e-6 in size")
-            if type(self.mean) is bool or self.mean != 0:
-                raise InvalidMechanism("Tuning mean", self.mean, "0 for negative_binomial")
-        elif self.distribution == "poisson":
-            positive("Tuning mean", self.mean)
-            if type(self.success) is bool or self.success != 0:
-                raise InvalidMechanism("Tuning success", self.success, "0 for poisson")
-        else:
-            raise InvalidMechanism("Tuning distribution", self.distribution,
-                                   "negative_binomial or poisson")
+        check_trials(self.distribution, self.shape, self.success, self.mean)
 
 
 @frozen(cache_hash=True)
@@ -341,42 +323,13 @@ class Federated(Nested):
 
     def __attrs_post_init__(self) -> None:
         check_node("Federated node", self.node)
-        check_federated(self)
-
-
-@frozen(cache_hash=True)
-class PostProcess:
-    """A function of released and public values only. Costs nothing."""
-
-    note: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        _check_text("PostProcess note", self.note)
-
-
-@frozen(cache_hash=True)
-class Public:
-    """A public fact that the computation used. Costs nothing."""
-
-    fact: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        _check_text("Public fact", self.fact)
+        check_trust(self.parties, self.colluding, self.least_honest, self.seen_by, self.noise)
+        if self.noise == "shared":
+            check_shared(self.node, below(self.node), SHARED_TYPES)
 
 
 Node: TypeAlias = (
-    Laplace
-    | Gaussian
-    | DiscreteLaplace
-    | DiscreteGaussian
-    | Exponential
-    | PermuteAndFlip
-    | ReportNoisyMax
-    | TopK
-    | SparseVector
-    | RandomizedResponse
-    | Asserted
-    | AssertedZCDP
+    Mechanism
     | Sequential
     | Repeat
     | Parallel
@@ -385,6 +338,7 @@ Node: TypeAlias = (
     | FixedSizeSample
     | RandomAllocation
     | TruncatedPoissonSample
+    | Correlated
     | IndividualFilter
     | Group
     | AsReplaceOne
@@ -395,16 +349,14 @@ Node: TypeAlias = (
     | Public
 )
 
-LEAF_TYPES = (
-    Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, Exponential, PermuteAndFlip,
-    ReportNoisyMax, TopK, SparseVector, RandomizedResponse, Asserted, AssertedZCDP,
-    PostProcess, Public,
-)
+LEAF_TYPES: tuple[type[Node], ...] = (*get_args(Mechanism), PostProcess, Public)
 COMPOSITE_TYPES = (
     Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, RandomAllocation,
-    TruncatedPoissonSample, IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning, Federated,
+    TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning,
+    Federated,
 )
-NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
+NODE_TYPES: tuple[type[Node], ...] = LEAF_TYPES + COMPOSITE_TYPES
+SHARED_TYPES = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -412,7 +364,7 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Sequential | Parallel | OneOf):
         return node.nodes
     if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation
-                  | TruncatedPoissonSample | Group | AsReplaceOne
+                  | TruncatedPoissonSample | Correlated | Group | AsReplaceOne
                   | LabelOnly | Tuning | Federated):
         return (node.node,)
     if isinstance(node, IndividualFilter) and node.node is not None:
@@ -435,21 +387,3 @@ def below(node: Node) -> Iterator[Node]:
 def holds(node: Node, kind: type) -> bool:
     """Whether `node` or anything below it is of type `kind`."""
     return any(isinstance(one, kind) for one in below(node))
-
-
-def check_federated(plan: Federated) -> None:
-    """What its fields ask of each other; shared noise is Gaussian, as only that adds up."""
-    parties = count("Federated parties", plan.parties, least=1, most=MOST_PARTIES)
-    colluding = count("Federated colluding", plan.colluding, least=0, most=parties - 1)
-    count("Federated least_honest", plan.least_honest, least=1, most=parties - colluding)
-    if plan.seen_by not in SEERS or plan.noise not in ("local", "shared"):
-        raise InvalidMechanism("Federated", f"{plan.seen_by}, {plan.noise}",
-                               f"one of {', '.join(SEERS)}; local or shared")
-    spends = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
-    if plan.noise == "shared" and not all(isinstance(one, spends) for one in below(plan.node)):
-        raise InvalidMechanism("Federated node", type(plan.node).__name__,
-                               "made of Gaussian noise only, where noise is shared")
-    if plan.noise == "shared" and any(isinstance(one, Gaussian) and (
-            one.noise_multiplier < LEAST_SHARED) for one in below(plan.node)):
-        raise InvalidMechanism("Federated node", "Gaussian noise that is shared",
-                               f"of a multiplier of at least {LEAST_SHARED}")

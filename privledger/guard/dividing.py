@@ -12,14 +12,14 @@ from privledger.accounting import check_relation
 from privledger.errors import UnsupportedNode
 from privledger.facts.table import TableFacts
 from privledger.graph import Node, cost_of
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (
+    Correlated,
     FixedSizeSample,
     IndividualFilter,
     OneOf,
     Parallel,
     PoissonSample,
-    PostProcess,
-    Public,
     RandomAllocation,
     Repeat,
     Sequential,
@@ -39,7 +39,8 @@ from privledger.mechanisms import (
 )
 
 _FREE = (PostProcess, Public)
-_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Tuning)
+_WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Correlated,
+          Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
 _ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 

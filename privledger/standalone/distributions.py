@@ -168,6 +168,8 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
             if unit.rows > 1 or unit.exchanged or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((truncated_pair(node), times))
+        elif node.name == "Correlated" and unit.relation in node.prices:
+            squared += times * steps**2 * node.prices[unit.relation].exact
         elif node.name == "Gaussian":
             squared += times * (steps / node["noise_multiplier"]) ** 2
         elif node.inside or node.name == "IndividualFilter":

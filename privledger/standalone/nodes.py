@@ -14,6 +14,7 @@ REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
 MOST_PARTIES = 1000
+MOST_CORRELATED = 2048
 BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "RandomAllocation",
                     "TruncatedPoissonSample", "Group", "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
@@ -101,6 +102,13 @@ def shares(value: Any) -> tuple[float, ...]:
     return found
 
 
+def numbers(value: object) -> tuple[float, ...]:
+    """A list of finite numbers."""
+    if type(value) is not list:
+        raise Bad("not a list of numbers")
+    return tuple([number(one) for one in value])
+
+
 def ends(value: Any) -> tuple[float, ...]:
     """Two rising numbers from -1 to 1: how far a score may change."""
     if type(value) is not list or len(value) != 2:
@@ -146,6 +154,9 @@ NODES: dict[str, dict[str, Any]] = {
     "TruncatedPoissonSample": {"rate": (chance(one=True), REQUIRED),
                                "most": (counted(), REQUIRED), "out_of": (counted(), REQUIRED),
                                "inner": (NODE, REQUIRED)},
+    "Correlated": {"inner": (NODE, REQUIRED), "coefficients": (numbers, REQUIRED),
+                   "steps": (counted(), REQUIRED), "separation": (counted(), REQUIRED),
+                   "participations": (counted(), REQUIRED)},
     "RandomAllocation": {"steps": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
     "IndividualFilter": {"kind": (among("gdp", "renyi"), REQUIRED), "cap": (real, REQUIRED),
                          "order": (zero_or_more, 0.0), "inner": (NODE, None)},
@@ -228,6 +239,8 @@ class Table:
         check_together(name, fields)
         if name == "Federated":
             check_inside(fields["noise"], inside[0])
+        if name == "Correlated" and (inside[0].name != "Gaussian" or inside[0]["shares"]):
+            raise Bad("correlated noise that is not a Gaussian of one block")
         return self.made(name, fields, inside)
 
     def made(self, name: str, fields: dict[str, object], inside: tuple[Node, ...]) -> Node:
@@ -252,6 +265,17 @@ def loud(node: Node) -> bool:
     return own and all(map(loud, node.inside))
 
 
+def check_coefficients(found: tuple[float, ...], steps: int, apart: int) -> None:
+    """Refuse a strategy of which it does not follow what a record moves."""
+    if steps > MOST_CORRELATED or apart > steps or not 0 < len(found) <= steps:
+        raise Bad("correlated noise of an impossible number of steps")
+    if not 1e-100 <= found[0] <= 1e100 or any(abs(one) > 1e100 for one in found):
+        raise Bad("impossible coefficients of correlated noise")
+    falling = found[-1] >= 0 and all(found[i] >= found[i + 1] for i in range(len(found) - 1))
+    if len(found) > apart and not falling:
+        raise Bad("coefficients of correlated noise that neither end nor fall")
+
+
 def check_together(name: str, fields: dict[str, Any]) -> None:
     """What one field asks of another."""
     if name == "FixedSizeSample" and fields["size"] > fields["out_of"]:
@@ -259,6 +283,8 @@ def check_together(name: str, fields: dict[str, Any]) -> None:
     if name == "IndividualFilter" and (
             fields["order"] != 0 if fields["kind"] == "gdp" else not fields["order"] > 1):
         raise Bad("a filter of an impossible order")
+    if name == "Correlated":
+        check_coefficients(fields["coefficients"], fields["steps"], fields["separation"])
     if name == "Federated":
         parties, bad = fields["parties"], fields["colluding"]
         if parties > MOST_PARTIES or bad >= parties or fields["least_honest"] > parties - bad:

@@ -14,7 +14,8 @@ from .reading import Bad
 from .samples import allocated_gaussian, full_chance, sampled_gaussian, sampled_moments
 
 MOST_STEPS = 64
-UNSAMPLED = {"IndividualFilter", "Group", "RandomAllocation", "TruncatedPoissonSample"}
+SCHEMES = {"RandomAllocation", "TruncatedPoissonSample", "Correlated"}
+UNSAMPLED = {"IndividualFilter", "Group"} | SCHEMES
 
 
 def price(node: Node, relation: str) -> Price:
@@ -201,6 +202,25 @@ def truncated(node: Node, relation: str) -> Price:
     return Price(curve, math.inf, None, 4 * squared, 2 * squared)
 
 
+def correlated(node: Node, relation: str) -> Price:
+    """A `Correlated`: a record moves most in the first steps, as close as they may be."""
+    only(relation, "add_remove", "correlated noise")
+    held, steps, apart = node["coefficients"], node["steps"], node["separation"]
+    starts = range(0, steps, apart)[:node["participations"]]
+    total = 0.0
+    for lag in starts:
+        if lag and lag >= len(held):
+            break
+        sums, rows = [0.0], range(min(len(held), steps - lag))
+        for row in rows:
+            other = abs(held[row + lag]) if row + lag < len(held) else 0.0
+            sums.append(sums[-1] + abs(held[row]) * other)
+        each = [sums[min(len(rows), steps - start)] for start in starts if start >= lag]
+        total += math.fsum(each) * (2 if lag else 1)
+    squared = total * price(node.inner, relation).gdp
+    return Price(lambda order: squared * order / 2, exact=squared)
+
+
 def allocation(node: Node, relation: str) -> Price:
     """A `RandomAllocation` of Gaussian rounds; by its curve alone it costs less than one round."""
     only(relation, "add_remove", "a random allocation")
@@ -262,7 +282,7 @@ def as_replace_one(node: Node, relation: str) -> Price:
 def label_only(node: Node, relation: str) -> Price:
     """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
-    if node.inner.kinds & {"FixedSizeSample", "RandomAllocation", "TruncatedPoissonSample"}:
+    if node.inner.kinds & ({"FixedSizeSample"} | SCHEMES):
         raise Bad("a sample of fixed size, or an allocation, inside LabelOnly")
     return price(node.inner, "replace_one")
 
@@ -307,5 +327,6 @@ def mean_runs(shape: float, success: float) -> float:
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
          "RandomAllocation": allocation, "TruncatedPoissonSample": truncated,
+         "Correlated": correlated,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
          "Federated": federated, "Tuning": tuning}

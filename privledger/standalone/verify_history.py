@@ -353,6 +353,7 @@ REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
 MOST_PARTIES = 1000
+MOST_CORRELATED = 2048
 BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "RandomAllocation",
                     "TruncatedPoissonSample", "Group", "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
@@ -440,6 +441,13 @@ def shares(value: Any) -> tuple[float, ...]:
     return found
 
 
+def numbers(value: object) -> tuple[float, ...]:
+    """A list of finite numbers."""
+    if type(value) is not list:
+        raise Bad("not a list of numbers")
+    return tuple([number(one) for one in value])
+
+
 def ends(value: Any) -> tuple[float, ...]:
     """Two rising numbers from -1 to 1: how far a score may change."""
     if type(value) is not list or len(value) != 2:
@@ -485,6 +493,9 @@ NODES: dict[str, dict[str, Any]] = {
     "TruncatedPoissonSample": {"rate": (chance(one=True), REQUIRED),
                                "most": (counted(), REQUIRED), "out_of": (counted(), REQUIRED),
                                "inner": (NODE, REQUIRED)},
+    "Correlated": {"inner": (NODE, REQUIRED), "coefficients": (numbers, REQUIRED),
+                   "steps": (counted(), REQUIRED), "separation": (counted(), REQUIRED),
+                   "participations": (counted(), REQUIRED)},
     "RandomAllocation": {"steps": (counted(), REQUIRED), "inner": (NODE, REQUIRED)},
     "IndividualFilter": {"kind": (among("gdp", "renyi"), REQUIRED), "cap": (real, REQUIRED),
                          "order": (zero_or_more, 0.0), "inner": (NODE, None)},
@@ -567,6 +578,8 @@ class Table:
         check_together(name, fields)
         if name == "Federated":
             check_inside(fields["noise"], inside[0])
+        if name == "Correlated" and (inside[0].name != "Gaussian" or inside[0]["shares"]):
+            raise Bad("correlated noise that is not a Gaussian of one block")
         return self.made(name, fields, inside)
 
     def made(self, name: str, fields: dict[str, object], inside: tuple[Node, ...]) -> Node:
@@ -591,6 +604,17 @@ def loud(node: Node) -> bool:
     return own and all(map(loud, node.inside))
 
 
+def check_coefficients(found: tuple[float, ...], steps: int, apart: int) -> None:
+    """Refuse a strategy of which it does not follow what a record moves."""
+    if steps > MOST_CORRELATED or apart > steps or not 0 < len(found) <= steps:
+        raise Bad("correlated noise of an impossible number of steps")
+    if not 1e-100 <= found[0] <= 1e100 or any(abs(one) > 1e100 for one in found):
+        raise Bad("impossible coefficients of correlated noise")
+    falling = found[-1] >= 0 and all(found[i] >= found[i + 1] for i in range(len(found) - 1))
+    if len(found) > apart and not falling:
+        raise Bad("coefficients of correlated noise that neither end nor fall")
+
+
 def check_together(name: str, fields: dict[str, Any]) -> None:
     """What one field asks of another."""
     if name == "FixedSizeSample" and fields["size"] > fields["out_of"]:
@@ -598,6 +622,8 @@ def check_together(name: str, fields: dict[str, Any]) -> None:
     if name == "IndividualFilter" and (
             fields["order"] != 0 if fields["kind"] == "gdp" else not fields["order"] > 1):
         raise Bad("a filter of an impossible order")
+    if name == "Correlated":
+        check_coefficients(fields["coefficients"], fields["steps"], fields["separation"])
     if name == "Federated":
         parties, bad = fields["parties"], fields["colluding"]
         if parties > MOST_PARTIES or bad >= parties or fields["least_honest"] > parties - bad:
@@ -1348,6 +1374,8 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
             if unit.rows > 1 or unit.exchanged or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((truncated_pair(node), times))
+        elif node.name == "Correlated" and unit.relation in node.prices:
+            squared += times * steps**2 * node.prices[unit.relation].exact
         elif node.name == "Gaussian":
             squared += times * (steps / node["noise_multiplier"]) ** 2
         elif node.inside or node.name == "IndividualFilter":
@@ -1581,7 +1609,8 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 
 MOST_STEPS = 64
-UNSAMPLED = {"IndividualFilter", "Group", "RandomAllocation", "TruncatedPoissonSample"}
+SCHEMES = {"RandomAllocation", "TruncatedPoissonSample", "Correlated"}
+UNSAMPLED = {"IndividualFilter", "Group"} | SCHEMES
 
 
 def price(node: Node, relation: str) -> Price:
@@ -1768,6 +1797,25 @@ def truncated(node: Node, relation: str) -> Price:
     return Price(curve, math.inf, None, 4 * squared, 2 * squared)
 
 
+def correlated(node: Node, relation: str) -> Price:
+    """A `Correlated`: a record moves most in the first steps, as close as they may be."""
+    only(relation, "add_remove", "correlated noise")
+    held, steps, apart = node["coefficients"], node["steps"], node["separation"]
+    starts = range(0, steps, apart)[:node["participations"]]
+    total = 0.0
+    for lag in starts:
+        if lag and lag >= len(held):
+            break
+        sums, rows = [0.0], range(min(len(held), steps - lag))
+        for row in rows:
+            other = abs(held[row + lag]) if row + lag < len(held) else 0.0
+            sums.append(sums[-1] + abs(held[row]) * other)
+        each = [sums[min(len(rows), steps - start)] for start in starts if start >= lag]
+        total += math.fsum(each) * (2 if lag else 1)
+    squared = total * price(node.inner, relation).gdp
+    return Price(lambda order: squared * order / 2, exact=squared)
+
+
 def allocation(node: Node, relation: str) -> Price:
     """A `RandomAllocation` of Gaussian rounds; by its curve alone it costs less than one round."""
     only(relation, "add_remove", "a random allocation")
@@ -1829,7 +1877,7 @@ def as_replace_one(node: Node, relation: str) -> Price:
 def label_only(node: Node, relation: str) -> Price:
     """A `LabelOnly`: under replace-label what the inner plan costs under replace-one."""
     only(relation, "replace_label", "LabelOnly")
-    if node.inner.kinds & {"FixedSizeSample", "RandomAllocation", "TruncatedPoissonSample"}:
+    if node.inner.kinds & ({"FixedSizeSample"} | SCHEMES):
         raise Bad("a sample of fixed size, or an allocation, inside LabelOnly")
     return price(node.inner, "replace_one")
 
@@ -1874,6 +1922,7 @@ def mean_runs(shape: float, success: float) -> float:
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
          "RandomAllocation": allocation, "TruncatedPoissonSample": truncated,
+         "Correlated": correlated,
          "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
          "Federated": federated, "Tuning": tuning}
 
@@ -2416,6 +2465,7 @@ MOST_EFFORT, FREE_EFFORT = 2500.0, 1.0  # about milliseconds
 LIGHT, ALIKE, WITHIN, DISTRIBUTION, PART = 0.15, 0.01, 4.0, 100.0, 8.0
 HEAVY = {"PoissonSample": (2.0, 0.3), "FixedSizeSample": (3.0, 0.3), "Tuning": (25.0, 0.5),
          "RandomAllocation": (400.0, 0.3), "TruncatedPoissonSample": (5.0, 0.3),
+         "Correlated": (30.0, 30.0),
          "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3), "OneOf": (0.5, 0.5),
          "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
 EXACT = {"Gaussian", "Sequential", "Repeat", "PostProcess", "Public"}

@@ -150,3 +150,16 @@ def test_a_session_releases_nothing_under_it():
         for handle in (data, data.poisson(1 / 3)):
             with pytest.raises(pl.errors.NotGranted):
                 session.release(pl.Gaussian(4.0), handle.count())
+
+
+def test_a_run_elsewhere_is_charged_as_one_and_no_step_of_it_is_counted():
+    """A step under a plan of other steps must not pass for one of them."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(20.0, 1e-5), filter="gdp")
+    schema = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    ledger.protect({"x": [0.5, 0.25]}, schema, name="t")
+    for plan in (pl.Repeat(Allocation(100, pl.Gaussian(8.0)), 3), pl.Repeat(
+            pl.nodes.TruncatedPoissonSample(0.01, 150, 10_000, pl.Gaussian(8.0)), 3),
+            pl.Repeat(pl.nodes.Correlated(pl.Gaussian(8.0), (1.0, 0.5), 9, 2, 3), 3)):
+        with ledger.foreign(plan, table="t", library="other", version="1.0", hook="loop",
+                            learner="x") as run, pytest.raises(pl.errors.NotGranted):
+            run.step(noise=8.0, rate=0.01)

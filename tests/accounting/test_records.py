@@ -160,7 +160,9 @@ def true_sampled_laplace(rate, epsilon, order):
                 return (1 + u) ** power - 1 - power * u
 
             pieces = mp.linspace(0, e, 2 + int(e))
-            inside = mp.quad(lambda x: mp.exp(-x) * at(x), pieces, maxdegree=5)
+            # Smooth on every piece: a third of the points of the other rule, to the last digit.
+            inside = mp.quad(lambda x: mp.exp(-x) * at(x), pieces, maxdegree=5,
+                             method="gauss-legendre")
             return (inside + at(mp.mpf(0))) / 2 + mp.exp(-e) * at(e) / 2
 
         return mp.log1p(max(mean(a), mean(1 - a))) / (a - 1)

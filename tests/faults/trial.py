@@ -7,9 +7,11 @@ ledger told the child is told to the server at once, so that it is known even if
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import sys
+import tempfile
 
 import numpy as np
 
@@ -147,7 +149,20 @@ def without_sync():
     SQLiteStore._connect = connect
 
 
+def warmed():
+    """Do every work once, on a ledger of no trial: its modules are read here, and not by each
+    child anew. The layer is not armed, and would see files of a trial's folder only."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "warm.ledger")
+        create(path, lambda what, **more: None).close()
+        for work in (live, fill):
+            work(path, lambda what, **more: None).close()
+
+
 def main():
+    warmed()
+    gc.collect()
+    gc.freeze()  # children need not look at what is there already
     library = ctypes.CDLL(sys.argv[1])
     library.files_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int,
                                   ctypes.c_int, ctypes.c_int]

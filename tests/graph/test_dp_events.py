@@ -314,7 +314,7 @@ def test_every_node_type_is_written_or_refused():
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
              pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.nodes.PostProcess, pl.nodes.Public,
              pl.nodes.LabelOnly, pl.nodes.Federated, pl.nodes.RandomAllocation,
-             pl.nodes.TruncatedPoissonSample}
+             pl.nodes.TruncatedPoissonSample, pl.nodes.Correlated}
     assert seen == set(NODE_TYPES)
 
 

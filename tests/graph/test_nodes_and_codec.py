@@ -29,6 +29,7 @@ EVERY = [
     pl.nodes.FixedSizeSample(5, 100, pl.Repeat(G, 3)),
     pl.nodes.RandomAllocation(20, pl.Repeat(G, 3)),
     pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G),
+    pl.nodes.Correlated(G, (1.0, 0.5, 0.25), 20, 5, 2),
     pl.nodes.AsReplaceOne(pl.PoissonSample(0.1, L)),
     pl.nodes.Tuning(G, success=0.1),
     pl.nodes.Federated(pl.Repeat(G, 3), 5, 4), pl.nodes.Federated(L, 1, 0, 1, "anybody"),

@@ -150,6 +150,11 @@ NUMBERS = {
     "Dataset.score.scale": (lambda b, d, v: d.score("squared", [0.0], scale=v), POSITIVE),
     "Dataset.sum.lower": (lambda b, d, v: d.sum("size", lower=v), FINITE),
     "Dataset.sum.upper": (lambda b, d, v: d.sum("size", upper=v), FINITE),
+    "Correlated.coefficients": (
+        lambda b, d, v: pl.nodes.Correlated(G, (1.0, v), 9, 4, 2), FINITE),
+    "Correlated.steps": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), v, 1, 2), COUNT),
+    "Correlated.separation": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, v, 2), COUNT),
+    "Correlated.participations": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, 4, v), COUNT),
     "DiscreteGaussian.sigma": (lambda b, d, v: pl.DiscreteGaussian(v), POSITIVE),
     "DiscreteGaussian.sensitivity": (lambda b, d, v: pl.DiscreteGaussian(1.0, v), COUNT),
     "DiscreteLaplace.parameter": (lambda b, d, v: pl.DiscreteLaplace(v), POSITIVE),

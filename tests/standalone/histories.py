@@ -29,6 +29,8 @@ COMPOSITES = (
     pl.PoissonSample(0.1, G), pl.PoissonSample(0.1, L), pl.PoissonSample(0.1, pl.Repeat(L, 2)),
     pl.nodes.FixedSizeSample(5, 100, G), pl.nodes.RandomAllocation(10, pl.Repeat(G, 2)),
     pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G),
+    pl.nodes.Correlated(pl.Gaussian(60.0), (1.0, -0.5, 0.25), 20, 5, 3),
+    pl.nodes.Correlated(pl.Gaussian(90.0), (1.0, 0.5, 0.25), 20, 2, 9),
     pl.nodes.TruncatedPoissonSample(0.1, 5, 100, pl.Gaussian(60.0)),
     pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, pl.Gaussian(60.0))),
     pl.IndividualFilter("gdp", 0.001),

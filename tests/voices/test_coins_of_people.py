@@ -7,6 +7,7 @@ import pytest
 
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Column, Schema
+from privledger.graph import Context
 from privledger.kernels.members import _drawn
 from privledger.noise.seeded import SeededSource
 from privledger.tables.chunk import Rows
@@ -18,6 +19,6 @@ SCHEMA = Schema("t", (Column("x", "numeric", "feature", 0.0, 1.0),))
 def test_all_rows_of_a_person_are_in_a_sample_or_none(seed):
     people = np.repeat(np.arange(40, dtype=np.int32), 25)
     rows = Rows(Columns(SCHEMA, (np.zeros(1000),), 1000), None, people=people)
-    drawn = _drawn(SeededSource(seed), 0.5, rows).reshape(40, 25)
+    drawn = _drawn(SeededSource(seed), Context("poisson", "one", 0.5), rows).reshape(40, 25)
     assert (drawn == drawn[:, :1]).all()
     assert 0 < drawn[:, 0].sum() < 40

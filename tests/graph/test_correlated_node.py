@@ -1,0 +1,93 @@
+"""Correlated noise on record: what a record moves, by enumeration; and never under a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privledger as pl
+from privledger.errors import InvalidMechanism
+from privledger.graph.correlated import moved_squared
+from tests.graph.test_correlated import allowed
+
+Correlated = pl.nodes.Correlated
+G = pl.Gaussian(2.0)
+
+
+def toeplitz(coefficients, steps):
+    matrix = np.zeros((steps, steps))
+    for lag, value in enumerate(coefficients):
+        matrix += value * np.eye(steps, k=-lag)
+    return matrix
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9),
+       st.integers(0, 2**32 - 1), st.booleans())
+def test_no_allowed_steps_move_more_and_some_move_as_much(steps, apart, most, width, seed, falls):
+    apart = min(apart, steps)
+    rng = np.random.default_rng(seed)
+    width = min(width, steps if falls else apart)
+    held = np.sort(rng.uniform(size=width))[::-1] if falls else rng.normal(size=width)
+    held[0] = abs(held[0]) + 1e-3
+    node = Correlated(G, held, steps, apart, most)
+    matrix = toeplitz(held, steps)
+    gram = np.abs(matrix.T @ matrix)
+    truth = max(gram[np.ix_(one, one)].sum() for one in allowed(steps, apart, most))
+    assert truth * (1 - 1e-13) <= moved_squared(node) <= truth * (1 + 1e-12)
+
+
+def test_it_costs_what_the_gaussian_for_its_matrix_costs():
+    for held, apart in (((1.0, -0.5, 0.3), 4), ((1.0, 0.5, 0.375, 0.3125), 2)):
+        node = Correlated(pl.Gaussian(3.0), held, 12, apart, 3)
+        bound = pl.nodes.correlated_gaussian(toeplitz(held, 12), 3.0, separation=apart,
+                                             participations=3)
+        ours, theirs = pl.epsilon(node, 1e-6), pl.epsilon(bound, 1e-6)
+        assert ours <= theirs * (1 + 1e-9)
+        if len(held) <= apart:
+            assert ours == pytest.approx(theirs, rel=1e-9)
+    plain = Correlated(pl.Gaussian(3.0), (1.0,), 100, 10, 4)
+    assert pl.epsilon(plain, 1e-6) == pytest.approx(
+        pl.epsilon(pl.Repeat(pl.Gaussian(3.0), 4), 1e-6), rel=1e-9)
+    assert pl.epsilon(pl.nodes.AsReplaceOne(plain), 1e-6, "replace_one") == pytest.approx(
+        pl.epsilon(pl.Repeat(pl.Gaussian(1.5), 4), 1e-6), rel=1e-9)
+
+
+@pytest.mark.parametrize("around", [
+    lambda node: pl.PoissonSample(0.1, node),
+    lambda node: pl.PoissonSample(0.1, pl.Repeat(node, 2)),
+    lambda node: pl.nodes.RandomAllocation(5, node),
+    lambda node: pl.nodes.TruncatedPoissonSample(0.1, 5, 20, node),
+])
+def test_it_is_never_amplified(around):
+    with pytest.raises(pl.errors.UnsupportedNode, match="correlated noise"):
+        pl.epsilon(around(Correlated(G, (1.0, 0.5), 10, 2, 2)), 1e-6)
+    with pytest.raises(pl.errors.UnsupportedNode, match="correlated noise"):
+        pl.epsilon(pl.nodes.FixedSizeSample(5, 20, pl.nodes.AsReplaceOne(
+            Correlated(G, (1.0, 0.5), 10, 2, 2))), 1e-6, "replace_one")
+
+
+@pytest.mark.parametrize("arguments", [
+    (pl.Laplace(1.0), (1.0,), 5, 1, 1), (pl.Repeat(G, 2), (1.0,), 5, 1, 1),
+    (pl.Gaussian(2.0, (0.5, 0.5)), (1.0,), 5, 1, 1), (G, (), 5, 1, 1), (G, (0.0,), 5, 1, 1),
+    (G, (-1.0,), 5, 1, 1), (G, (1.0,) * 6, 5, 1, 1), (G, (1.0, 2.0), 5, 1, 2),
+    (G, (1.0, -0.5), 5, 1, 2), (G, (1.0, 0.5, 0.6), 5, 2, 2), (G, (1e101,), 5, 1, 1),
+    (G, (1.0, 1e101), 5, 2, 1), (G, "12", 5, 1, 1),
+])
+def test_strategies_it_cannot_bound_are_refused(arguments):
+    with pytest.raises(InvalidMechanism):
+        Correlated(*arguments)
+
+
+def test_relation_and_release():
+    node = Correlated(G, (1.0, 0.5), 10, 2, 2)
+    with pytest.raises(pl.errors.RelationMismatch, match="AsReplaceOne"):
+        pl.epsilon(node, 1e-6, "replace_one")
+    ledger = pl.Ledger.create(None, budget=pl.Budget(20.0, 1e-6), filter="gdp")
+    schema = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    data = ledger.protect({"x": [0.5, 0.25]}, schema)
+    with ledger.request(node, data) as session, pytest.raises(pl.errors.NotGranted):
+        session.release(G, data.count())
+    assert "and 17 more" in pl.nodes.label(Correlated(G, (1.0,) * 20, 20, 1, 1))
