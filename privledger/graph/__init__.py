@@ -9,6 +9,7 @@ from privledger.graph.explain import Explanation, explain, quick_answers
 from privledger.graph.federated import Trust, alone, as_released, share_of, trusts
 from privledger.graph.fold import cost_of
 from privledger.graph.fold_relations import replaced_cost
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.meter import Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
@@ -23,8 +24,6 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
-    PostProcess,
-    Public,
     RandomAllocation,
     Repeat,
     Sequential,

@@ -15,6 +15,7 @@ from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidValue, RelationMismatch, UnsupportedNode
 from privledger.graph.dp_events import dp_module, whole_records
 from privledger.graph.fold import cost_of
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.networkx_view import label
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -24,8 +25,6 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
-    PostProcess,
-    Public,
     Repeat,
     Sequential,
     Tuning,

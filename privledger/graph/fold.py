@@ -22,16 +22,8 @@ from privledger.accounting import (
 )
 from privledger.accounting.pld import GaussianPair, both_ways
 from privledger.errors import RelationMismatch
-from privledger.graph.nodes import (
-    IndividualFilter,
-    Node,
-    Parallel,
-    PostProcess,
-    Public,
-    Repeat,
-    Sequential,
-    check_node,
-)
+from privledger.graph.free import PostProcess, Public
+from privledger.graph.nodes import IndividualFilter, Node, Parallel, Repeat, Sequential, check_node
 from privledger.graph.remember import remembered
 from privledger.mechanisms import leaf_cost
 from privledger.rounding import multiply_up, up

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from privledger.errors import NotGranted
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (
     AsReplaceOne,
     Federated,
@@ -24,8 +25,6 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
-    PostProcess,
-    Public,
     Repeat,
     Sequential,
 )

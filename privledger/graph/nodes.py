@@ -1,66 +1,34 @@
 """Composites of the composition graph: frozen, self-checking, unpriced.
 
 A node says what happened. What it costs is a separate question (`privledger.graph.fold`), so a
-history can be priced again by a better accountant without being rewritten.
+history can be priced again by a better accountant without being rewritten. What the fields of one
+node ask of each other is in `privledger.graph.between_fields`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from typing import Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism
+from privledger.graph.between_fields import (
+    check_filter,
+    check_shared,
+    check_strategy,
+    check_trials,
+    check_trust,
+    listed,
+    numbers,
+)
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.nesting import Nested, check_nested
-from privledger.mechanisms import (
-    Asserted,
-    AssertedZCDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    RandomizedResponse,
-    ReportNoisyMax,
-    SparseVector,
-    TopK,
-)
-from privledger.rounding import (
-    MOST_COUNT,
-    count,
-    number,
-    plain_float,
-    plain_int,
-    positive,
-    probability,
-)
+from privledger.mechanisms import Gaussian, Mechanism
+from privledger.rounding import MOST_COUNT, count, plain_float, plain_int, probability
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
-MOST_PARTIES = 1000
-MOST_CORRELATED = 2048
-LEAST_SHARED = 0.01  # noise multiplier of shared noise: docs/proofs/federated.md
-SEERS = ("coordinator", "parties", "anybody")
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
-
-
-def _tuple(value: object) -> tuple[object, ...]:
-    if not isinstance(value, Iterable):
-        raise InvalidMechanism("nodes", type(value).__name__, "a list of nodes")
-    return tuple(value)
-
-
-def _numbers(value: object) -> tuple[object, ...]:
-    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
-        raise InvalidMechanism("Correlated coefficients", type(value).__name__, "a list of numbers")
-    return tuple([plain_float(one) for one in value])
-
-
-def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidMechanism(name, type(value).__name__, "a text")
 
 
 def check_node(name: str, value: object) -> None:
@@ -76,7 +44,7 @@ def check_node(name: str, value: object) -> None:
 class Sequential(Nested):
     """All of `nodes` run on the same records, one after another."""
 
-    nodes: tuple[Node, ...] = field(converter=_tuple)
+    nodes: tuple[Node, ...] = field(converter=listed)
 
     def __attrs_post_init__(self) -> None:
         for node in self.nodes:
@@ -107,7 +75,7 @@ class Parallel(Nested):
             replace-one only). A balanced or shuffled split is none of these.
     """
 
-    nodes: tuple[Node, ...] = field(converter=_tuple)
+    nodes: tuple[Node, ...] = field(converter=listed)
     certificate: Certificate = "public_predicate"
 
     def __attrs_post_init__(self) -> None:
@@ -128,7 +96,7 @@ class OneOf(Nested):
     Costs the most of its members, in every currency (docs/proofs/composition.md).
     """
 
-    nodes: tuple[Node, ...] = field(converter=_tuple)
+    nodes: tuple[Node, ...] = field(converter=listed)
 
     def __attrs_post_init__(self) -> None:
         if not self.nodes:
@@ -171,13 +139,7 @@ class IndividualFilter(Nested):
     node: Node | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.kind not in ("gdp", "renyi"):
-            raise InvalidMechanism("IndividualFilter kind", self.kind, "gdp or renyi")
-        positive("IndividualFilter cap", self.cap)
-        if self.kind == "renyi" and not positive("IndividualFilter order", self.order) > 1:
-            raise InvalidMechanism("IndividualFilter order", self.order, "above 1")
-        if self.kind == "gdp" and (type(self.order) is bool or self.order != 0):
-            raise InvalidMechanism("IndividualFilter order", self.order, "zero for kind gdp")
+        check_filter(self.kind, self.cap, self.order)
         if self.node is not None:
             check_node("IndividualFilter node", self.node)
 
@@ -270,14 +232,15 @@ class Correlated(Nested):
     """
 
     node: Node
-    coefficients: tuple[float, ...] = field(converter=_numbers)
+    coefficients: tuple[float, ...] = field(converter=numbers)
     steps: int = field(converter=plain_int)
     separation: int = field(converter=plain_int)
     participations: int = field(converter=plain_int)
 
     def __attrs_post_init__(self) -> None:
         check_node("Correlated node", self.node)
-        check_correlated(self)
+        check_strategy(self.node, self.coefficients, self.steps, self.separation,
+                       self.participations)
 
 
 @frozen(cache_hash=True)
@@ -332,23 +295,7 @@ class Tuning(Nested):
 
     def __attrs_post_init__(self) -> None:
         check_node("Tuning node", self.node)
-        for name in ("shape", "success", "mean"):
-            number(f"Tuning {name}", getattr(self, name))
-        if self.distribution == "negative_binomial":
-            probability("Tuning success", self.success)
-            shape = number("Tuning shape", self.shape)
-            if not (-1 < shape <= 1000 and (shape == 0 or abs(shape) >= 1e-6)):
-                raise InvalidMechanism("Tuning shape", self.shape,
-                                       "above -1, at most 1000, and 0 or at least 1e-6 in size")
-            if type(self.mean) is bool or self.mean != 0:
-                raise InvalidMechanism("Tuning mean", self.mean, "0 for negative_binomial")
-        elif self.distribution == "poisson":
-            positive("Tuning mean", self.mean)
-            if type(self.success) is bool or self.success != 0:
-                raise InvalidMechanism("Tuning success", self.success, "0 for poisson")
-        else:
-            raise InvalidMechanism("Tuning distribution", self.distribution,
-                                   "negative_binomial or poisson")
+        check_trials(self.distribution, self.shape, self.success, self.mean)
 
 
 @frozen(cache_hash=True)
@@ -376,42 +323,13 @@ class Federated(Nested):
 
     def __attrs_post_init__(self) -> None:
         check_node("Federated node", self.node)
-        check_federated(self)
-
-
-@frozen(cache_hash=True)
-class PostProcess:
-    """A function of released and public values only. Costs nothing."""
-
-    note: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        _check_text("PostProcess note", self.note)
-
-
-@frozen(cache_hash=True)
-class Public:
-    """A public fact that the computation used. Costs nothing."""
-
-    fact: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        _check_text("Public fact", self.fact)
+        check_trust(self.parties, self.colluding, self.least_honest, self.seen_by, self.noise)
+        if self.noise == "shared":
+            check_shared(self.node, below(self.node), SHARED_TYPES)
 
 
 Node: TypeAlias = (
-    Laplace
-    | Gaussian
-    | DiscreteLaplace
-    | DiscreteGaussian
-    | Exponential
-    | PermuteAndFlip
-    | ReportNoisyMax
-    | TopK
-    | SparseVector
-    | RandomizedResponse
-    | Asserted
-    | AssertedZCDP
+    Mechanism
     | Sequential
     | Repeat
     | Parallel
@@ -431,17 +349,14 @@ Node: TypeAlias = (
     | Public
 )
 
-LEAF_TYPES = (
-    Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, Exponential, PermuteAndFlip,
-    ReportNoisyMax, TopK, SparseVector, RandomizedResponse, Asserted, AssertedZCDP,
-    PostProcess, Public,
-)
+LEAF_TYPES: tuple[type[Node], ...] = (*get_args(Mechanism), PostProcess, Public)
 COMPOSITE_TYPES = (
     Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, RandomAllocation,
     TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning,
     Federated,
 )
-NODE_TYPES = LEAF_TYPES + COMPOSITE_TYPES
+NODE_TYPES: tuple[type[Node], ...] = LEAF_TYPES + COMPOSITE_TYPES
+SHARED_TYPES = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -472,41 +387,3 @@ def below(node: Node) -> Iterator[Node]:
 def holds(node: Node, kind: type) -> bool:
     """Whether `node` or anything below it is of type `kind`."""
     return any(isinstance(one, kind) for one in below(node))
-
-
-def check_federated(plan: Federated) -> None:
-    """What its fields ask of each other; shared noise is Gaussian, as only that adds up."""
-    parties = count("Federated parties", plan.parties, least=1, most=MOST_PARTIES)
-    colluding = count("Federated colluding", plan.colluding, least=0, most=parties - 1)
-    count("Federated least_honest", plan.least_honest, least=1, most=parties - colluding)
-    if plan.seen_by not in SEERS or plan.noise not in ("local", "shared"):
-        raise InvalidMechanism("Federated", f"{plan.seen_by}, {plan.noise}",
-                               f"one of {', '.join(SEERS)}; local or shared")
-    spends = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
-    if plan.noise == "shared" and not all(isinstance(one, spends) for one in below(plan.node)):
-        raise InvalidMechanism("Federated node", type(plan.node).__name__,
-                               "made of Gaussian noise only, where noise is shared")
-    if plan.noise == "shared" and any(isinstance(one, Gaussian) and (
-            one.noise_multiplier < LEAST_SHARED) for one in below(plan.node)):
-        raise InvalidMechanism("Federated node", "Gaussian noise that is shared",
-                               f"of a multiplier of at least {LEAST_SHARED}")
-
-
-def check_correlated(plan: Correlated) -> None:
-    """What its fields ask of each other: what one record moves must follow from few numbers."""
-    steps = count("Correlated steps", plan.steps, most=MOST_CORRELATED)
-    apart = count("Correlated separation", plan.separation, most=steps)
-    count("Correlated participations", plan.participations, most=MOST_COUNT)
-    if type(plan.node) is not Gaussian or plan.node.shares:
-        raise InvalidMechanism("Correlated node", type(plan.node).__name__,
-                               "a Gaussian of one block: the noise of one step")
-    found = [number("Correlated coefficients", one) for one in plan.coefficients]
-    if not 0 < len(found) <= steps or not 1e-100 <= found[0] <= 1e100 or any(
-            abs(one) > 1e100 for one in found):
-        raise InvalidMechanism("Correlated coefficients", "given",
-                               "1 to `steps` numbers of at most 1e100, the first at least 1e-100")
-    falling = found[-1] >= 0 and all(a >= b for a, b in pairwise(found))
-    if len(found) > apart and not falling:
-        raise InvalidMechanism(
-            "Correlated coefficients", "given", "no more than `separation`, or falling and not "
-            "negative: else what a record moves takes the whole matrix, as in correlated_gaussian")

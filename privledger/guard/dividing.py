@@ -12,6 +12,7 @@ from privledger.accounting import check_relation
 from privledger.errors import UnsupportedNode
 from privledger.facts.table import TableFacts
 from privledger.graph import Node, cost_of
+from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (
     Correlated,
     FixedSizeSample,
@@ -19,8 +20,6 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
-    PostProcess,
-    Public,
     RandomAllocation,
     Repeat,
     Sequential,

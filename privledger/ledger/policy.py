@@ -14,13 +14,9 @@ from attrs import asdict, field, fields, frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan
-from privledger.graph.nodes import (
-    LEAF_TYPES,
-    MOST_PARTIES,
-    IndividualFilter,
-    PostProcess,
-    Public,
-)
+from privledger.graph.between_fields import MOST_PARTIES
+from privledger.graph.free import PostProcess, Public
+from privledger.graph.nodes import LEAF_TYPES, IndividualFilter
 from privledger.ledger.caps import window_name
 from privledger.ledger.outside import check_rule
 from privledger.reading import load_toml
@@ -70,8 +66,9 @@ class Policy:
         new_ledger: `check` of a run file takes a ledger that is not there for a new one. It says
             nothing about requests, so no ledger keeps it.
         data: limits of single tables.
-        max_alone_epsilon: the most that a plan of a federation may cost at the ledger's delta if
-            every other party gives its noise away; None allows any.
+        max_alone_epsilon: the most that each plan of a federation, by itself, may cost at the
+            ledger's delta if every other party gives its noise away; None allows any. What
+            several such plans cost together is not limited by it.
         least_honest: where parties share noise, `Federated.least_honest` is at least this.
         forbid_shared_noise: each party of a federation adds the whole noise.
         foreign: libraries whose runs may be charged, each alone or with >= or == and a version;

@@ -16,6 +16,7 @@ from privledger.errors import InvalidPlan, NotGranted, PolicyViolation
 from privledger.federation import Federation, InProcess, Owner, Party, Run, new_key, public_key
 from privledger.graph import alone, from_json, share_of
 from privledger.noise.source import SystemSource
+from privledger.reports.spend import ledger_report
 from privledger.standalone import verify_history
 
 SCHEMA = pl.Schema("made up", (
@@ -143,6 +144,20 @@ def test_policies_hold():
         assert all(ledger.spent == 0 for ledger in ledgers)
     _, _, federation = run_of(policy=policy_of(least_honest=3), least_honest=3)
     assert len(counts(federation, LEAF, 1)) == 1
+
+
+def test_a_policy_looks_at_one_plan_at_a_time():
+    """As docs/federated.md says: the sum of what is alone has no limit, and is shown."""
+    plan = pl.nodes.Federated(LEAF, 5, 1, noise="shared")
+    most = pl.epsilon(alone(plan), BUDGET.delta) * (1 + 1e-6)
+    with pl.Ledger.create(None, budget=BUDGET, policy=policy_of(max_alone_epsilon=most)) as ledger:
+        data = ledger.protect(*table(30), SCHEMA)
+        for _ in range(2):
+            with ledger.request(plan, data) as session:
+                session.release(LEAF, data.count())
+        with pytest.raises(PolicyViolation):
+            ledger.request(pl.nodes.Federated(pl.Repeat(LEAF, 2), 5, 1, noise="shared"), data)
+        assert ledger_report(ledger._history.store, ledger.state).alone > most
 
 
 @pytest.mark.parametrize(("k", "colluding", "least"), [(5, 0, 1), (5, 5, 1), (1, 0, 1), (5, 3, 3)])

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from attrs import fields
 
+import privledger as pl
 from privledger.ledger.codec_shapes import SHAPES
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
@@ -27,3 +29,9 @@ def test_every_field_of_an_entry_is_explained(kind: str) -> None:
     missing = [field for field in SHAPES[kind]
                if not re.search(rf"`{field}`|\b{field}\b(?=[,}} ][^\n]*`)", said)]
     assert not missing, f"{kind}: {', '.join(missing)}"
+
+
+def test_every_field_of_a_federation_is_explained() -> None:
+    said = PAGE.read_text(encoding="utf-8").split("\n## Nodes\n")[1].split("\n## ")[0]
+    names = [a.name for a in fields(pl.nodes.Federated) if a.name != "node"]
+    assert not [name for name in names if f"| `{name}` |" not in said]
