@@ -48,15 +48,16 @@ def test_questions_are_added_up():
     assert released_line(lines) == "5 x count, sum"
 
 
-@pytest.fixture
-def fourteen(tmp_path):
+@pytest.fixture(scope="module")
+def fourteen(tmp_path_factory):
+    """A ledger of fourteen grants; commands only read it."""
     from privledger_learners import (
         DPBoostRegressor,
         JointTreeRegressor,
         SGBDTRegressor,
     )
 
-    path = tmp_path / "fourteen.ledger"
+    path = tmp_path_factory.mktemp("folding") / "fourteen.ledger"
     with pl.Ledger.create(path, budget=pl.Budget(40.0, 1e-5), filter="zcdp") as ledger:
         data = ledger.protect(X, Y, SCHEMA, name="people")
         for kind in (DPBoostRegressor, JointTreeRegressor, SGBDTRegressor):

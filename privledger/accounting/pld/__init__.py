@@ -8,6 +8,7 @@
     probe, lattice          where to compute: tilt, window, mesh
     moments                 Renyi bounds of a pair
     masses, merged          a pair on a lattice, above it and below it
+    between, blended        many noise levels between few
     compose, solve          the sum of losses by FFT, and what it proves
     price                   the questions
 

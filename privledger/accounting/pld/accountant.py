@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from attrs import evolve, frozen
 
+from privledger.accounting.pld.between import Gathered, gathered, refined
+from privledger.accounting.pld.blended import Blended
 from privledger.accounting.pld.compose import Composed, compose
 from privledger.accounting.pld.lattice import (
     HARD_SIZE,
@@ -48,7 +51,9 @@ class Found:
     renyi: float = math.inf
 
 
-def _ranges(probe: Probe, items: Items, lattice: Lattice, delta: float) -> list[tuple[int, int]]:
+def _ranges(
+    probe: Probe, items: Sequence[tuple[Pair, float]], lattice: Lattice, delta: float
+) -> list[tuple[int, int]]:
     """Lattice numbers that each item's masses are computed on."""
     sizes = np.diff(np.append(probe.starts, len(probe.loss)))
     total = float(probe.counts.sum())
@@ -73,55 +78,84 @@ def _ranges(probe: Probe, items: Items, lattice: Lattice, delta: float) -> list[
     return found
 
 
-def _compose(
-    probe: Probe, items: Items, lattice: Lattice, delta: float, *, upper: bool
-) -> Composed:
-    parts: list[tuple[Masses, int]] = []
-    for (pair, count), (first, last) in zip(
-            items, _ranges(probe, items, lattice, delta), strict=True):
-        offset = offset_of(pair, lattice.step)
-        if upper:
-            masses = upper_masses(pair, lattice.step, first, last, offset)
-        else:
-            masses = lower_masses(pair, lattice.step, first, last, offset, lattice.tilt)
-        parts.append((masses, count))
-    return compose(parts, lattice)
+def _upper_sum(probe: Probe, whole: Gathered, lattice: Lattice, delta: float) -> Composed:
+    """A sum that dominates; neighbours share the offset of the first of them."""
+    if whole.apart(lattice.size):
+        whole = Gathered(whole.items, (), whole.items)
+        probe = Probe.of(whole.items)
+    ranges = _ranges(probe, whole.rough(), lattice, delta)
+
+    def masses(pair: Pair, place: int, offset: float) -> Masses:
+        return upper_masses(pair, lattice.step, *ranges[place], offset)
+
+    alone = [(masses(pair, place, offset_of(pair, lattice.step)), count)
+             for place, (pair, count) in enumerate(whole.alone)]
+    blends, start = [], len(alone)
+    for group in whole.between:
+        offset = offset_of(group.knots[0], lattice.step)
+        blends.append(Blended(
+            tuple(masses(pair, start + place, offset) for place, pair in enumerate(group.knots)),
+            group.place, group.share, group.count))
+        start += len(group.knots)
+    return compose(alone, lattice, blends)
+
+
+def _lower_sum(probe: Probe, items: Items, lattice: Lattice, delta: float) -> Composed:
+    ranges = _ranges(probe, items, lattice, delta)
+    return compose([
+        (lower_masses(pair, lattice.step, first, last, offset_of(pair, lattice.step),
+                      lattice.tilt), count)
+        for (pair, count), (first, last) in zip(items, ranges, strict=True)], lattice)
+
+
+def _gather(items: Items, tilt_of: Callable[[Probe], float]) -> tuple[Gathered, Probe, float]:
+    """The composition with few pairs, its probe and its tilt; closer where that costs much."""
+    whole = gathered(items)
+    probe = Probe.of(whole.rough())
+    tilt = tilt_of(probe)
+    if whole.between:
+        better = refined(items, whole, whole.added(probe, tilt), probe.moments(tilt)[1])
+        if better is not whole:
+            whole, probe = better, Probe.of(better.rough())
+    return whole, probe, tilt
 
 
 def epsilon_upper(items: Items, delta: float, tolerance: float = TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon that the composition has at `delta`; infinity if none could be certified."""
-    probe = Probe.of(items)
-    tilt = tilt_for_delta(probe, delta)
-    value, lattice, _ = _upper(probe, items, delta, tilt, tolerance, soft)
+    whole, probe, tilt = _gather(items, lambda probe: tilt_for_delta(probe, delta))
+    value, lattice, _ = _upper(probe, whole, delta, tilt, tolerance, soft)
     tight = _tight(items)
     renyi = math.inf if tight else _renyi_estimate(probe, items, tilt, delta)
     return Found(max(0.0, value), lattice, tight, renyi)
 
 
 def _upper(
-    probe: Probe, items: Items, delta: float, tilt: float, tolerance: float, soft: int
+    probe: Probe, whole: Gathered, delta: float, tilt: float, tolerance: float, soft: int
 ) -> tuple[float, Lattice, Aim | None]:
     """Epsilon, where it was found, and what is known of delta there.
 
     A saddle point guesses badly where rare large losses decide: the mesh is then chosen again
     by the slope that the first pass saw.
     """
+    items, coins = whole.rough(), whole.added(probe, tilt)
+    tolerance *= 0.5 if whole.between else 1.0  # the coins take their share
     lattice = choose(probe, items, tilt, tolerance, soft=soft)
-    curve = profile(_compose(probe, items, lattice, delta, upper=True), upper=True)
+    lattice = evolve(lattice, added=lattice.added + coins)
+    curve = profile(_upper_sum(probe, whole, lattice, delta), upper=True)
     value = curve.epsilon(delta)
     aim = _aim(curve, value, delta)
     for _ in range(_PASSES):
         if aim is None:
             break
         added = felt(probe, lattice, aim)
-        lattice = evolve(lattice, added=added)
+        lattice = evolve(lattice, added=added + coins)
         if added <= _ENOUGH * tolerance * aim.epsilon or soft < SOFT_SIZE:
             break
         better = choose(probe, items, tilt, tolerance, soft=_FINE_SIZE, aim=aim)
         if felt(probe, better, aim) > 0.7 * added:
             break
-        curve = profile(_compose(probe, items, better, delta, upper=True), upper=True)
+        curve = profile(_upper_sum(probe, whole, better, delta), upper=True)
         found = curve.epsilon(delta)
         if not found < value:
             break
@@ -143,7 +177,7 @@ def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE
     lattice = choose(probe, items, tilt, tolerance, soft=soft, both_ends=True)
     best = Found(0.0, lattice)
     for passed in range(_PASSES + 1):
-        composed = _compose(probe, items, lattice, delta, upper=False)
+        composed = _lower_sum(probe, items, lattice, delta)
         curve = profile(composed, upper=False)
         value = curve.epsilon(delta)
         if best.value < value < math.inf:
@@ -166,11 +200,10 @@ def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE
 def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,
                 soft: int = SOFT_SIZE) -> Found:
     """A delta that the composition has at `epsilon`."""
-    probe = Probe.of(items)
-    tilt = tilt_for_epsilon(probe, epsilon)
+    whole, probe, tilt = _gather(items, lambda probe: tilt_for_epsilon(probe, epsilon))
     guess = math.exp(max(-690.0, min(0.0, probe.log_delta(tilt)[0])))
-    lattice = choose(probe, items, tilt, tolerance, soft=soft)
-    curve: Profile = profile(_compose(probe, items, lattice, guess, upper=True), upper=True)
+    lattice = choose(probe, whole.rough(), tilt, tolerance, soft=soft)
+    curve: Profile = profile(_upper_sum(probe, whole, lattice, guess), upper=True)
     return Found(min(1.0, curve.delta(epsilon)), lattice, _tight(items))
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.bands import UNIT
+from privledger.accounting.pld.blended import Blended
 from privledger.accounting.pld.lattice import Lattice, harmless
 from privledger.accounting.pld.masses import Masses
 from privledger.accounting.pld.near_one import LEAST_COUNT, close, near
@@ -67,12 +68,14 @@ class Composed:
     lost: float
 
 
-def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
-    """Convolve each masses' `count`-fold power on the lattice's window."""
+def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice,
+            blends: Sequence[Blended] = ()) -> Composed:
+    """Convolve each masses' `count`-fold power on the lattice's window, and all `blends`."""
     size = lattice.size
     half = size // 2 + 1
     product = np.ones(half, dtype=np.complex128)
     log_reach = np.zeros(half)  # log of a bound on the product's size
+    few = len(items) <= _FEW and not blends
     parts: list[_Part] = []
     log_moment = log_slack = mean = 0.0
     for masses, count in items:
@@ -85,18 +88,28 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
         off = _fft_error(size) * math.sqrt(size) * float(np.sqrt(np.dot(tilted, tilted)))
         reach = np.sqrt(value.real**2 + value.imag**2) + off
         log_reach += count * np.log(reach)
-        finer = _finer(tilted, count, reach) if len(items) <= _FEW else None
+        finer = _finer(tilted, count, reach) if few else None
         if finer is None:
-            parts.append(_Part(count, off, reach if len(items) <= _FEW else reach[:1]))
+            parts.append(_Part(count, off, reach if few else reach[:1]))
             product *= _power(value, count, reach)
         else:
             parts.append(_Part(count, off, reach, finer[1]))
             product *= finer[0]
+    knots = [_Knots.of(group, lattice) for group in blends]
+    for group, found in zip(blends, knots, strict=True):
+        log_moment += group.log_total(found.log_total)
+        log_slack += group.log_slack(found.log_total)
+        mean += found.mean(group)
+        log_reach += found.log_reach(group, parts)
     product[log_reach < _VANISHING] = 0
+    at = np.flatnonzero(log_reach >= _VANISHING)
+    for group, found in zip(blends, knots, strict=True):
+        product[at] = found.times(product[at], group, at)
     forward = _forward_error(parts, log_reach, size)
     result = _irfft(product, size)
     backward = _fft_error(size) * float(np.sqrt(np.dot(result, result)))
-    offset = math.fsum(count * masses.offset for masses, count in items)
+    offset = math.fsum([count * masses.offset for masses, count in items]
+                       + [group.runs * group.offset for group in blends])
     # The window was chosen by rough numbers, with all offsets: keep it around the real mean.
     moved = round((mean - lattice.mean if math.isfinite(mean) else -offset) / lattice.step)
     lattice = evolve(lattice, first=lattice.first + moved,
@@ -104,15 +117,81 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice) -> Composed:
     start = lattice.first % size
     result = np.concatenate([result[start:], result[:start]])
     fair = harmless(lattice)
-    above, outside, around = _outside(items, lattice, log_moment, fair)
+    summed = _Sum(items, blends)
+    above, outside, around = _outside(summed, lattice, log_moment, fair)
     blur = sum(count * masses.blur for masses, count in items) * (1 + 1e-12)
+    blur += sum(group.worst(np.array([one.blur for one in group.knots])) * (1 + 1e-12)
+                for group in blends)
     blur += 4 * UNIT * sum(count * abs(masses.offset) for masses, count in items)
+    blur += 4 * UNIT * sum(group.runs * abs(group.offset) for group in blends)
     return Composed(lattice, result, log_moment, log_slack, 1.01 * (forward + backward),
-                    _infinite(items), above, outside,
-                    sum(count * masses.first for masses, count in items) >= lattice.first,
-                    sum(count * (masses.first + len(masses.p) - 1) for masses, count in items),
-                    blur, offset, around, fair,
+                    _infinite(summed), above, outside, summed.lowest() >= lattice.first,
+                    summed.highest(), blur, offset, around, fair,
                     sum(count * masses.lost for masses, count in items))
+
+
+@frozen(eq=False)
+class _Knots:
+    """What is computed once of each knot.
+
+    `log_total`, `place`: logs of tilted totals and tilted means in nats, shape (knots,). `off`:
+    2-norms of the errors of `value`. `band`: the items between each two neighbours.
+    """
+
+    log_total: Array
+    place: Array
+    value: list[NDArray[np.complex128]]
+    off: list[float]
+    band: list[NDArray[np.int64]]
+    weights: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, group: Blended, lattice: Lattice) -> _Knots:
+        log_total, place, value, off = [], [], [], []
+        for masses in group.knots:
+            check_time()
+            tilted, log_one, mean = _tilt(masses, lattice)
+            log_total.append(log_one)
+            place.append(mean)
+            value.append(_rfft(tilted))
+            off.append(_fft_error(lattice.size) * math.sqrt(lattice.size)
+                       * float(np.sqrt(np.dot(tilted, tilted))))
+        totals = np.array(log_total)
+        return cls(totals, np.array(place), value, off, group.bands(), group.tilted(totals))
+
+    def mean(self, group: Blended) -> float:
+        """Tilted mean of all items' sum, in nats."""
+        one, two = self.weights
+        return float(np.dot(group.count, one * self.place[group.place]
+                            + two * self.place[group.place + 1]))
+
+    def reach(self, knot: int) -> Array:
+        """Bound on the size of a knot's transform at each frequency."""
+        value = self.value[knot]
+        return np.asarray(np.sqrt(value.real**2 + value.imag**2) + self.off[knot])
+
+    def log_reach(self, group: Blended, parts: list[_Part]) -> Array:
+        """Log of a bound on the size of all items' product; each band's part is added."""
+        total = np.zeros(len(self.value[0]))
+        seen, last = -1, total
+        for members in self.band:
+            low = int(group.place[members[0]])
+            both = last if seen == low else self.reach(low), self.reach(low + 1)
+            seen, last = low + 1, both[1]
+            total += group.log_reach(members, self.weights, *both)
+            parts.append(_Part(int(group.count[members].sum()),
+                               max(self.off[low], self.off[low + 1]), np.minimum(*both)))
+        return total
+
+    def times(self, product: NDArray[np.complex128], group: Blended,
+              at: NDArray[np.int64]) -> NDArray[np.complex128]:
+        """The product at frequencies `at`, with all items."""
+        for members in self.band:
+            check_time()
+            low = int(group.place[members[0]])
+            group.multiply(product, members, self.weights, self.value[low][at],
+                           self.value[low + 1][at])
+        return product
 
 
 @frozen(eq=False)
@@ -218,38 +297,73 @@ def _power(value: NDArray[np.complex128], count: int, reach: Array) -> NDArray[n
     return result
 
 
-def log_moment_at(items: Sequence[tuple[Masses, int]], step: float, tilt: float) -> float:
-    """Log moment generating function of the sum at `tilt`, rounded up."""
-    total = 0.0
-    for masses, count in items:
-        with np.errstate(divide="ignore"):
-            exponent = np.log(masses.p) + tilt * step * (
-                masses.first + np.arange(len(masses.p)))
-        peak = float(np.max(exponent))
-        value = peak + math.log(float(np.exp(exponent - peak).sum()))
-        total += count * (value + 1e-14 * (2 + abs(peak) + abs(value)))
-    return total
+@frozen(eq=False)
+class _Sum:
+    """All items of a composition."""
+
+    items: Sequence[tuple[Masses, int]]
+    blends: Sequence[Blended]
+
+    def lowest(self) -> int:
+        """The smallest lattice number that the sum can have."""
+        return (sum(count * masses.first for masses, count in self.items)
+                + sum(group.lowest() for group in self.blends))
+
+    def highest(self) -> int:
+        """The largest one."""
+        return (sum(count * (masses.first + len(masses.p) - 1) for masses, count in self.items)
+                + sum(group.highest() for group in self.blends))
+
+    def log_moment(self, step: float, tilt: float) -> float:
+        """Log moment generating function of the sum at `tilt`, rounded up."""
+        total = sum(count * _log_moment(masses, step, tilt) for masses, count in self.items)
+        for group in self.blends:
+            each = np.array([_log_moment(masses, step, tilt) for masses in group.knots])
+            total += group.log_total(each) + group.log_slack(each)
+        return total
+
+
+def _infinite(summed: _Sum) -> float:
+    """1 - product of (1 - infinite), with totals that rounding pushed above 1."""
+    grown = sum(count * _grown(masses) for masses, count in summed.items)
+    single = sum(count * masses.infinite for masses, count in summed.items)
+    for group in summed.blends:
+        grown += group.total(np.array([_grown(masses) for masses in group.knots]))
+        single += group.total(np.array([masses.infinite for masses in group.knots]))
+    return min(1.0, single * math.exp(min(grown, 50.0)) * (1 + 1e-12))
+
+
+def _grown(masses: Masses) -> float:
+    return max(0.0, float(masses.p.sum()) + masses.infinite - 1)
+
+
+def _log_moment(masses: Masses, step: float, tilt: float) -> float:
+    with np.errstate(divide="ignore"):
+        exponent = np.log(masses.p) + tilt * step * (
+            masses.first + np.arange(len(masses.p)))
+    peak = float(np.max(exponent))
+    value = peak + math.log(float(np.exp(exponent - peak).sum()))
+    return value + 1e-14 * (2 + abs(peak) + abs(value))
 
 
 def _outside(
-    items: Sequence[tuple[Masses, int]], lattice: Lattice, log_moment: float, fair: int
+    summed: _Sum, lattice: Lattice, log_moment: float, fair: int
 ) -> tuple[float, float, float]:
     """Bounds on P mass above the window, on tilted mass outside it, and on what of that wraps
     to `fair` or above: all from below, and from above what is so much farther."""
     step, first, tilt = lattice.step, lattice.first, lattice.tilt
     last = first + lattice.size
-    low = sum(count * masses.first for masses, count in items)
-    high = sum(count * (masses.first + len(masses.p) - 1) for masses, count in items)
+    low, high = summed.lowest(), summed.highest()
     above = far = under = farther = -math.inf
     down, up, away = lattice.turns
     if high >= last:
-        above = _chernoff(items, step, tilt, log_moment, last * step, up)
-        far = _chernoff(items, step, tilt, log_moment, last * step, away)
+        above = _chernoff(summed, step, tilt, log_moment, last * step, up)
+        far = _chernoff(summed, step, tilt, log_moment, last * step, away)
     if high >= last + fair - first:
-        farther = min(far, _chernoff(items, step, tilt, log_moment,
+        farther = min(far, _chernoff(summed, step, tilt, log_moment,
                                      (last + fair - first) * step, away))
     if low < first:
-        under = _chernoff(items, step, tilt, log_moment, first * step, down)
+        under = _chernoff(summed, step, tilt, log_moment, first * step, down)
     # P mass: undo the tilt, at its smallest weight beyond the window.
     beyond = math.exp(min(0.0, above + log_moment - tilt * last * step))
     below = math.exp(min(0.0, under))
@@ -257,19 +371,10 @@ def _outside(
 
 
 def _chernoff(
-    items: Sequence[tuple[Masses, int]], step: float, tilt: float, log_moment: float,
-    end: float, turn: float,
+    summed: _Sum, step: float, tilt: float, log_moment: float, end: float, turn: float,
 ) -> float:
     """log of P_tilt(S >= end) for turn > 0, of P_tilt(S <= end) for turn < 0."""
     if turn == 0:
         return 0.0
-    shifted = log_moment_at(items, step, tilt + turn)
+    shifted = summed.log_moment(step, tilt + turn)
     return shifted - log_moment - turn * end + 1e-12 * (abs(shifted) + abs(log_moment))
-
-
-def _infinite(items: Sequence[tuple[Masses, int]]) -> float:
-    """1 - product of (1 - infinite), with totals that rounding pushed above 1."""
-    grown = sum(count * max(0.0, float(masses.p.sum()) + masses.infinite - 1)
-                for masses, count in items)
-    single = sum(count * masses.infinite for masses, count in items)
-    return min(1.0, single * math.exp(min(grown, 50.0)) * (1 + 1e-12))

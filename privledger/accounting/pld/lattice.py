@@ -17,7 +17,7 @@ from privledger.accounting.pld.probe import Probe
 SOFT_SIZE = 1 << 17
 HARD_SIZE = 1 << 20
 _LARGEST = 8 * HARD_SIZE  # what the mesh itself spreads comes on top
-_MANY = 64
+_MANY = 512
 _WORK = 5 << 20  # items times points that the soft size is cut down to
 _OUTSIDE = math.log(1e-8)  # tilted mass that may lie outside the window
 _HARMLESS = math.log(1e-3)  # the same, where it only makes an upper bound a little larger
@@ -82,13 +82,13 @@ def good_size(least: int) -> int:
 
 
 def choose(
-    probe: Probe, items: Sequence[tuple[Pair, int]], tilt: float, tolerance: float,
+    probe: Probe, items: Sequence[tuple[Pair, float]], tilt: float, tolerance: float,
     *, soft: int = SOFT_SIZE, both_ends: bool = False, aim: Aim | None = None,
 ) -> Lattice:
     """A lattice on which epsilon is about `tolerance` (relative) too large, if `soft` allows.
 
     Beyond `soft` points the mesh grows until epsilon is 50 times the tolerance too large
-    (but 1e-4 at least, with very many items 1e-3), and only then the size, up to `HARD_SIZE`.
+    (but 5e-5 at least, with very many items 1e-3), and only then the size, up to `HARD_SIZE`.
 
     Args:
         both_ends: whether tilted mass above the window matters too, as for a lower bound.
@@ -111,7 +111,7 @@ def choose(
     step = _step(probe, seen, slope, tolerance * scale)
     width = max(high - low, 16 * step)
     if width / step > soft:
-        most = 1e-4 if len(items) <= _MANY else 1e-3
+        most = 5e-5 if len(items) <= _MANY else 1e-3
         loose = _step(probe, seen, slope, max(most, 50 * tolerance) * scale)
         step = max(step, min(loose, width / soft), width / HARD_SIZE)
     step = _aligned(items, step)
@@ -255,7 +255,7 @@ def offset_of(pair: Pair, step: float) -> float:
     return offset if abs(offset) > 1e-12 * abs(loss) else 0.0
 
 
-def _aligned(items: Sequence[tuple[Pair, int]], step: float) -> float:
+def _aligned(items: Sequence[tuple[Pair, float]], step: float) -> float:
     """A slightly smaller mesh that the losses of the most frequent atoms are apart by."""
     best, rank = 0.0, 0.0
     for pair, count in items:

@@ -45,7 +45,7 @@ class Probe:
     counts: Array
 
     @classmethod
-    def of(cls, items: Sequence[tuple[Pair, int]]) -> Probe:
+    def of(cls, items: Sequence[tuple[Pair, float]]) -> Probe:
         """The probes of all (pair, count), end to end; masses that are zero count as exp(-1e6)."""
         parts = [pair.probe() for pair, _ in items]
         if len(items) > _MANY:
@@ -65,6 +65,10 @@ class Probe:
         weight = np.exp(exponent - np.repeat(peak, sizes))
         total = np.add.reduceat(weight, self.starts)
         return weight / np.repeat(total, sizes), peak + np.log(total)
+
+    def each(self, tilt: float) -> Array:
+        """Log moment generating function of every item, run once, shape (items,)."""
+        return self._shares(tilt)[1]
 
     def log_moments(self, tilts: Array) -> Array:
         """Log moment generating function of the sum at each of `tilts`, shape (n,)."""

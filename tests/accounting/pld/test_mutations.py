@@ -143,8 +143,8 @@ def after(edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def half_counts(right: Any) -> Any:
-    return lambda items, lattice: right(
-        [(one, math.ceil(count / 2)) for one, count in items], lattice)
+    return lambda items, lattice, *rest: right(
+        [(one, math.ceil(count / 2)) for one, count in items], lattice, *rest)
 
 
 def exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
