@@ -124,11 +124,13 @@ def test_an_answer_for_every_row_that_no_message_carries_is_not_charged(kind):
     n = 110_000  # 8 n bytes are within 1 MiB, 32 n / 3 are not
     relation = "replace_one" if kind in ("responses", "numbers") else "replace_label"
     ledger = pl.Ledger.create(None, budget=pl.Budget(30.0, 1e-6), relation=relation)
-    data = ledger.protect({"c": np.zeros(n, dtype=int)}, np.zeros(n, dtype=int), schema,
+    data = ledger.protect({"c": np.full(n, "a")}, np.full(n, "a"), schema,
                           public_features=relation == "replace_label")
     server = Server(data, "x", purse=Purse(Limits.of({"message_mb": 1})))
-    plan = pl.nodes.to_json(pl.nodes.AsReplaceOne(pl.Gaussian(2.0)) if kind == "numbers"
-                            else pl.RandomizedResponse(1.0, 2))
+    leaf = pl.Gaussian(2.0) if kind == "numbers" else pl.RandomizedResponse(0.3, 2)
+    wrap = {"numbers": pl.nodes.AsReplaceOne, "responses": lambda node: node}.get(
+        kind, pl.nodes.LabelOnly)
+    plan, leaf = pl.nodes.to_json(wrap(leaf)), pl.nodes.to_json(leaf)
     opened = server.answer({"ask": "request", "plan": plan, "data": 0, "delta": 0.0, "define": []})
     assert opened["session"] == 0
     define = [{"id": 1, "is": "CoinCells", "count": n, "weights": []}] * (kind == "numbers")
@@ -140,7 +142,7 @@ def test_an_answer_for_every_row_that_no_message_carries_is_not_charged(kind):
              "numbers": {"is": "Query", "data": 0, "blocks": [{"is": "Ones"}], "cells": 1,
                          "what": "q"}}[kind]
     with pytest.raises(IsolationLimit) as caught:
-        server.answer({"ask": "release", "session": 0, "mechanism": plan, "rollover": 0,
+        server.answer({"ask": "release", "session": 0, "mechanism": leaf, "rollover": 0,
                        "define": define, "query": query})
     assert caught.value.limit == "message_mb"
     assert data._vault.opened == 0
