@@ -72,13 +72,14 @@ def reproduce(names: tuple[str, ...], data: Path | None, repetitions: int | None
 
 def wanted(names: tuple[str, ...], systems: tuple[str, ...], sets: tuple[str, ...], *,
            curves: bool) -> tuple[Cell, ...]:
-    """Printed cells of `names`; points of figures that are named, or of all where `curves`.
+    """Printed cells of `names`, and what a paper never measures; points of figures that are
+    named, or of all where `curves`.
 
     Raises:
         UnknownCell: a name that nothing has.
     """
     tables = [name for name in names if name not in FIGURES]
-    drawn = cells_of(names if curves else [name for name in names if name in FIGURES])
+    drawn = cells_of(names, drawn=curves)
     found = (chosen(tables) if tables else ()) + drawn
     return only(only(found, "system", systems), "data", sets)
 

@@ -12,6 +12,7 @@ from privledger_papers.rows import Row
 
 GRID = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 TREES = (1, 2, 5, 10, 20)
+OWNERS = (1, 5, 20)
 DIPRIME = ("RF", "ERT", "DiPriMe", "DiPriMeExp", "DiPriMeFlip", "DP-ERT")
 CLASSES = (*DIPRIME, "DP-RF", "DP-DF")
 NOT_PRIVATE = ("RF", "ERT", "non-private GBDT")
@@ -26,6 +27,7 @@ class Figure:
         name: such as `000.F1a`. data: the paper's name of the set. along: what the x axis is,
             `epsilon` or an option; at: its values. epsilon: of all points, where it is not x.
         options: the same at every point. metrics: one curve each.
+        always: rows of its paper's tables: an algorithm that no table and no figure measures.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Figure:
     metrics: tuple[str, ...]
     epsilon: float | None = None
     options: tuple[tuple[str, float], ...] = ()
+    always: bool = False
 
     def cells(self) -> tuple[Cell, ...]:
         """A cell without a printed number for every point; what has no budget is one along it."""
@@ -89,6 +92,10 @@ FIGURES = {figure.name: figure for figure in (
     Figure("003.F4b", "Adult", "epsilon", GRID[:5], ("S-GBDT", "DPBoost"),
            ("test_error_percent",)),
     Figure("003.F8", "Abalone", "epsilon", GRID, ("DPBoost", "DPBoost no GDF"), ("r2",)),
+    Figure("003.A9a", "Abalone", "owners", OWNERS, ("S-GBDT distributed",), ("r2",), 0.54,
+           always=True),
+    Figure("003.A9b", "Adult", "owners", OWNERS, ("S-GBDT distributed",),
+           ("test_error_percent",), 0.54, always=True),
     *(Figure(f"004.F4{letter}", data, "B1", (0.5, 1.0, 5.0, 10.0, 20.0), ("MRF, single tree",),
              ("accuracy_percent",), None, (("B2", 10.0), ("B3", 10.0)))
       for letter, data in zip("abc", ("Cmc", "Wdbc", "Car"), strict=True)),
@@ -96,10 +103,15 @@ FIGURES = {figure.name: figure for figure in (
 """By name. What a paper draws on sets that are not at hand has no figure here."""
 
 
-def cells_of(names: Sequence[str]) -> tuple[Cell, ...]:
-    """Points of some figures, of the figures of some papers, or of all."""
+def cells_of(names: Sequence[str], *, drawn: bool = True) -> tuple[Cell, ...]:
+    """Points of some figures, of the figures of some papers, or of all.
+
+    Args:
+        drawn: else only figures by name, and of a paper what is always among its rows.
+    """
     return tuple(cell for figure in FIGURES.values() for cell in figure.cells()
-                 if "all" in names or figure.name in names or cell.paper in names)
+                 if figure.name in names or ((drawn or figure.always)
+                                             and ("all" in names or cell.paper in names)))
 
 
 def draw(found: Sequence[Row], folder: Path) -> list[Path]:

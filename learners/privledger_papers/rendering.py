@@ -92,14 +92,17 @@ def counts(found: Sequence[Row]) -> dict[str, int]:
 
 def summary(found: Sequence[Row]) -> list[str]:
     """What a reader wants to know first, one sentence each."""
-    private = [row for row in found if row.cell.epsilon is not None]
+    in_print = [row for row in found if row.cell.value is not None]
+    private = [row for row in in_print if row.cell.epsilon is not None]
     sound = [row for row in private if row.sound.startswith("yes")]
     beside = [row for row in private if row.ahead is not None]
     ahead = [row for row in beside if row.ahead]
     mine = [row for row in beside if row.cell.role == "paper"]
     ran = [row for row in found if row.own is not None]
+    more = len(found) - len(in_print)
     return [
-        f"{len(found)} printed cells; {len(ran)} stand beside a fit of their own system here: "
+        f"{len(in_print)} printed cells{f', and {more} that nobody printed' * bool(more)}; "
+        f"{len(ran)} stand beside a fit of their own system here: "
         + ", ".join(f"{count} {status}" for status, count in counts(found).items() if count) + ".",
         f"{len(private)} cells print a privacy budget; it holds as printed in {len(sound)}.",
         f"Our sound default is ahead of {len(ahead)} of the {len(beside)} private figures that it "

@@ -30,6 +30,7 @@ from privledger_learners import (
 
 from privledger_papers.baseline_systems import BASELINES
 from privledger_papers.comparison_systems import COMPARISONS
+from privledger_papers.distributed import DistributedSGBDT, Rounds
 from privledger_papers.forms import TREES, Form, Maker, Refused
 from privledger_papers.protocols import protocol_of
 from privledger_papers.published_cells import Cell
@@ -107,6 +108,13 @@ def _dpboost(options: Options = EMPTY, *, arriving: bool = False) -> Maker:
     return make
 
 
+def _distributed(cell: Cell, table: Table) -> Form:
+    """Algorithm 9, with the filter in use."""
+    return Form(DistributedSGBDT(
+        cell.budget, protocol_of(cell).delta, table.schema,
+        Rounds(owners=int(cell.options["owners"]))), True)
+
+
 def _chosen(kind: type[DPSIS] | type[DPSISTwoStage]) -> Maker:
     def make(cell: Cell, table: Table) -> Form:
         return Form(kind(cell.budget, schema=table.schema, k=int(cell.options["k"]),
@@ -172,6 +180,7 @@ SYSTEMS: dict[tuple[str, str], Maker] = {
     ("003", "S-GBDT IRF"): _sgbdt(IRF), ("003", "S-GBDT no IRF"): _sgbdt(),
     ("003", "S-GBDT IRF, late records"): _sgbdt({"sampling_rate": 1.0}, arriving=True),
     ("003", "S-GBDT no IRF, late records"): _sgbdt(note="late records are left out"),
+    ("003", "S-GBDT distributed"): _distributed,
     ("003", "DPBoost"): _dpboost(), ("003", "DPBoost, late records"): _dpboost(arriving=True),
     ("004", "MRF"): _multinomial(100), ("004", "MRF, single tree"): _multinomial(1),
 }
@@ -206,6 +215,7 @@ SOUND: dict[tuple[str, str], str] = {
     ("003", "S-GBDT SLN"): "no: F8", ("003", "S-GBDT IRF"): "no: F8",
     ("003", "S-GBDT no IRF"): "no: F8", ("003", "S-GBDT IRF, late records"): "no: F8",
     ("003", "S-GBDT no IRF, late records"): "no: F8",
+    ("003", "S-GBDT distributed"): "no: F8; line 16 trains on what line 10 left out",
     ("003", "DPBoost"): "no: F2 (the start)",
     ("003", "DPBoost, late records"): "no: F2 (the start)",
     ("003", "DPMean"): "no: F2 as printed; a noisy sum over a noisy count is",

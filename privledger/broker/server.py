@@ -11,8 +11,8 @@ from attrs import define, field
 
 from privledger.accounting import check_relation
 from privledger.broker.allowance import DEFAULTS, Purse
-from privledger.broker.channel import MIB
 from privledger.broker.failures import error_out, number_out
+from privledger.broker.lengths import refuse_long
 from privledger.broker.wire import Reader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.values import Json, array_out, items, text
@@ -22,10 +22,9 @@ from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger, _request
 from privledger.guard.teller import Request, Teller
+from privledger.guard.vault import _vault_of
 from privledger.ledger import Receipt, choose_filter, plain_labels
-from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.options import Picked
-from privledger.questions.query import Query
 from privledger.rounding import count, number, probability
 
 ISOLATION = "brokered"
@@ -190,7 +189,8 @@ class Server:
 
     def _release(self, message: Json) -> Json:
         question = self._reader.query(message.get("query"))
-        self._refuse_long(question)
+        refuse_long(question, _vault_of(self.data._vault).facts,
+                    self.purse.limits.message_mb)
         answer = self._session(message).release(
             self.purse.node(message.get("mechanism")), question,
             rollover=count("rollover", message.get("rollover"), least=0))
@@ -200,18 +200,6 @@ class Server:
             return {"chosen": array_out(answer)}
         answers = answer if isinstance(answer, list) else [answer]
         return {"answers": [array_out(item) for item in answers]}
-
-    def _refuse_long(self, question: Any) -> None:
-        """An answer that no message can carry is not worked out: cells of cells are soon more
-        than the owner's memory, and would be noised one by one. So are classes of leaves, which
-        a choice counts one by one, although its answer is short."""
-        values = 0
-        if isinstance(question, Query):
-            values = question.cell_count * sum(block.width for block in question.blocks)
-        elif isinstance(question, Choice | LabelChoice) and question.labels is not None:
-            values = question.cell_count * question.labels.count
-        if 8 * values > self.purse.limits.message_mb * MIB:
-            raise IsolationLimit("message_mb", self.purse.limits.message_mb)
 
     def _close(self, message: Json) -> Json:
         session = self._session(message)

@@ -1,7 +1,8 @@
 """Masks that cancel in the sum over all owners: vectors of whole numbers modulo 2**64.
 
-Each pair of owners has one X25519 secret of the run. The mask of one attempt is a ChaCha20
-stream under a key of its own, by HKDF-SHA256 from that secret and from everything the attempt is
+Each pair of owners has one key of the run, by HKDF-SHA256 from their X25519 secret, their names
+and their public keys: different points of the curve can give one secret. The mask of one attempt
+is a ChaCha20 stream under a key of its own, from the pair's key and everything the attempt is
 about. The first of a pair adds the stream, the second takes it away. An attempt is used once.
 """
 
@@ -94,7 +95,8 @@ class MaskedSum:
         own = names.index(name)
         try:
             return MaskedSum(tuple(
-                (own < place, secret.exchange(X25519PublicKey.from_public_bytes(keys[other])))
+                (own < place, _pair_key(secret, keys, other, names[min(own, place)],
+                                        names[max(own, place)]))
                 for place, other in enumerate(names) if place != own))
         except ValueError:
             raise NotGranted("a key of the run gives no secret; nothing was read") from None
@@ -113,6 +115,21 @@ def _burn(burnt: set[bytes], attempt: Attempt) -> None:
     if attempt.context in burnt:
         raise NotGranted("this attempt was answered already; nothing was read")
     burnt.add(attempt.context)
+
+
+def _pair_key(secret: X25519PrivateKey, keys: dict[str, bytes], other: str, first: str,
+              second: str) -> bytes:
+    """What two owners share, 32 bytes, and no other two: not even where their secrets agree.
+
+    An owner may give out any point as its key, one that is worth another owner's too (its inverse
+    for example): without the names its stream with a third owner would be that other owner's.
+    """
+    found = secret.exchange(X25519PublicKey.from_public_bytes(keys[other]))
+    said = canonical({"first": first, "first_key": keys[first].hex(),
+                      "second": second, "second_key": keys[second].hex()})
+    key: bytes = HKDF(SHA256(), SEED_BITS // 8, None,
+                      b"privledger pair 1\0" + said.encode()).derive(found)
+    return key
 
 
 def _stream(shared: bytes, attempt: Attempt, size: int) -> Words:

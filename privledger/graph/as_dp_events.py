@@ -27,6 +27,7 @@ from privledger.graph.nodes import (
     PoissonSample,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
     check_node,
 )
@@ -211,7 +212,8 @@ def _(node: DiscreteLaplace, relation: Relation, how: Saying) -> Any:
 def _(node: AsReplaceOne, relation: Relation, how: Saying) -> Any:
     """What is read as this node under replace_one, for the accountant that reads it so, too."""
     if how.doubled and relation == "replace_one" and isinstance(
-            node.node, Gaussian | Laplace | DiscreteLaplace | PoissonSample):
+            node.node,
+            Gaussian | Laplace | DiscreteLaplace | PoissonSample | TruncatedPoissonSample):
         return _export(node.node, "add_remove", how)
     return _weaker(node, relation, how)
 
@@ -295,6 +297,15 @@ def _(node: Federated, relation: Relation, how: Saying) -> object:
 def _(node: PoissonSample, relation: Relation, how: Saying) -> Any:
     return _make("PoissonSampledDpEvent", sampling_probability=node.rate,
                  event=_export(node.node, relation, how))
+
+
+@_export.register
+def _(node: TruncatedPoissonSample, relation: Relation, how: Saying) -> object:
+    if not isinstance(node.node, Gaussian):
+        raise UnsupportedNode("dp_accounting truncates samples of a Gaussian alone")
+    return _make("TruncatedSubsampledGaussianDpEvent", dataset_size=node.out_of,
+                 sampling_probability=node.rate, truncated_batch_size=node.most,
+                 noise_multiplier=node.node.noise_multiplier)
 
 
 @_export.register

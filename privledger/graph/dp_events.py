@@ -11,7 +11,7 @@ Neither events nor nodes carry a relation, but some mean different things under 
   does not double. So an event is read as its docstring says, and none is written that the second
   one would price too low, unless the first one is named as who will read it.
 - `RandomizedResponseDpEvent` and `SampledWithoutReplacementDpEvent` are for replace-one,
-  `PoissonSampledDpEvent` is for add-or-remove-one.
+  `PoissonSampledDpEvent` and `TruncatedSubsampledGaussianDpEvent` are for add-or-remove-one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from privledger.graph.nodes import (
     PoissonSample,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
     Tuning,
 )
 from privledger.mechanisms import (
@@ -95,8 +96,6 @@ _REFUSED = {
     "SingleEpochTreeAggregationDpEvent": "stated for replacing a record by a special one, "
                                          "a relation that is not priced here",
     "MixtureOfGaussiansDpEvent": "a bare pair of output laws, of no mechanism priced here",
-    "TruncatedSubsampledGaussianDpEvent": "truncating a Poisson sample ties the records "
-                                          "together; no proof here",
 }
 
 
@@ -164,6 +163,13 @@ def _from_poisson(event: Any, relation: Relation) -> Node:
     return _for_removal(PoissonSample(event.sampling_probability, inner), relation)
 
 
+def _from_truncated(event: Any, relation: Relation) -> Node:
+    """docs/proofs/truncated.md; their accountant takes `dataset_size` for the larger table, too."""
+    sample = TruncatedPoissonSample(event.sampling_probability, event.truncated_batch_size,
+                                    event.dataset_size, Gaussian(event.noise_multiplier))
+    return _for_removal(sample, relation)
+
+
 def _from_fixed_size(event: Any, relation: Relation) -> Node:
     _only("replace_one", relation, event)
     return FixedSizeSample(event.sample_size, event.source_dataset_size,
@@ -213,4 +219,5 @@ _FROM: dict[str, Callable[[Any, Relation], Node]] = {
     "PoissonSampledDpEvent": _from_poisson,
     "SampledWithoutReplacementDpEvent": _from_fixed_size,
     "RepeatAndSelectDpEvent": _from_select,
+    "TruncatedSubsampledGaussianDpEvent": _from_truncated,
 }

@@ -12,6 +12,7 @@ from attrs import fields
 
 import privledger as pl
 from privledger.broker import DEFAULTS, Limits
+from privledger.broker.allowance import Purse
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
 from privledger.facts.values import array_out
@@ -112,6 +113,40 @@ def test_an_answer_that_no_message_carries_is_not_worked_out(tiny):
                                  "what": "q"}})
     assert caught.value.limit == "message_mb"
     assert data._vault.opened == 0
+
+
+@pytest.mark.parametrize("kind", ["responses", "labels", "some labels", "numbers"])
+def test_an_answer_for_every_row_that_no_message_carries_is_not_charged(kind):
+    """The check knew sums and choices only: one answer for each row was charged, then refused.
+    And numbers travel in base64, 4 bytes for 3."""
+    schema = pl.Schema("long", (pl.Column("c", "categorical", "feature", categories=("a", "b")),
+                                pl.Column("y", "categorical", "target", categories=("a", "b"))))
+    n = 110_000  # 8 n bytes are within 1 MiB, 32 n / 3 are not
+    relation = "replace_one" if kind in ("responses", "numbers") else "replace_label"
+    ledger = pl.Ledger.create(None, budget=pl.Budget(30.0, 1e-6), relation=relation)
+    data = ledger.protect({"c": np.full(n, "a")}, np.full(n, "a"), schema,
+                          public_features=relation == "replace_label")
+    server = Server(data, "x", purse=Purse(Limits.of({"message_mb": 1})))
+    leaf = pl.Gaussian(2.0) if kind == "numbers" else pl.RandomizedResponse(0.3, 2)
+    wrap = {"numbers": pl.nodes.AsReplaceOne, "responses": lambda node: node}.get(
+        kind, pl.nodes.LabelOnly)
+    plan, leaf = pl.nodes.to_json(wrap(leaf)), pl.nodes.to_json(leaf)
+    opened = server.answer({"ask": "request", "plan": plan, "data": 0, "delta": 0.0, "define": []})
+    assert opened["session"] == 0
+    define = [{"id": 1, "is": "CoinCells", "count": n, "weights": []}] * (kind == "numbers")
+    query = {"responses": {"is": "ResponseQuery", "data": 0, "name": "c", "what": "q"},
+             "labels": {"is": "LabelQuery", "data": 0, "rows": None, "candidates": None,
+                        "what": "q"},
+             "some labels": {"is": "LabelQuery", "data": 0, "candidates": None, "what": "q",
+                             "rows": array_out(np.arange(n - 1))},
+             "numbers": {"is": "Query", "data": 0, "blocks": [{"is": "Ones"}], "cells": 1,
+                         "what": "q"}}[kind]
+    with pytest.raises(IsolationLimit) as caught:
+        server.answer({"ask": "release", "session": 0, "mechanism": leaf, "rollover": 0,
+                       "define": define, "query": query})
+    assert caught.value.limit == "message_mb"
+    assert data._vault.opened == 0
+    assert not any(grant.releases for grant in ledger.state.grants.values())
 
 
 def team_ledger():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privledger.errors import NotGranted
 from privledger.federation import SEED_BITS, MaskedSum, PlainSum, secure_sum
+from privledger.federation.party import _modulo
 from privledger.federation.secure_sum import Attempt
 
 NAMES = ["a", "b", "c"]
@@ -70,3 +71,45 @@ def test_a_key_that_gives_no_secret_is_refused_and_nothing_shows_one():
     one = sums(NAMES)[0]
     assert one._pairs[0][1].hex() not in repr(one)
     assert repr(one._pairs[0][1]) not in repr(one)
+
+
+PRIME = 2**255 - 19
+
+
+def _inverse(key):
+    return pow(int.from_bytes(key, "little"), -1, PRIME).to_bytes(32, "little")
+
+
+def _top_bit(key):
+    return key[:31] + bytes([key[31] ^ 0x80])
+
+
+@pytest.mark.parametrize("points", [_inverse, _top_bit, bytes])
+def test_an_owner_with_anothers_secret_takes_no_mask_away(points):
+    """E gives out a key that is worth B's: X25519 of A with both is one secret."""
+    names = ["E", "A", "B"]
+    secrets = {name: X25519PrivateKey.generate() for name in ("A", "B")}
+    keys = {name: secret.public_key().public_bytes_raw() for name, secret in secrets.items()}
+    keys["E"] = points(keys["B"])
+    both = [secrets["A"].exchange(X25519PublicKey.from_public_bytes(keys[name])) for name in "EB"]
+    assert both[0] == both[1]
+    one, zero = MaskedSum.between(secrets["A"], "A", keys, names), np.zeros(4, dtype=np.uint64)
+    assert (one.masked(zero, FIRST) != zero).all()  # zero by chance: 2**-64 each
+    assert one._pairs[0][1] != one._pairs[1][1]
+
+
+def test_both_of_a_pair_have_one_key_and_other_names_another():
+    secrets = {name: X25519PrivateKey.generate() for name in "ab"}
+    keys = {name: secret.public_key().public_bytes_raw() for name, secret in secrets.items()}
+    found = [MaskedSum.between(secrets[name], name, keys, ["a", "b"])._pairs[0][1]
+             for name in "ab"]
+    assert found[0] == found[1]
+    renamed = MaskedSum.between(secrets["a"], "a", {"a": keys["a"], "c": keys["b"]}, ["a", "c"])
+    assert renamed._pairs[0][1] != found[0]
+
+
+@given(st.lists(st.integers(-2**53, 2**53).map(float) | st.sampled_from([-2.0**63, 2.0**63]),
+                min_size=1, max_size=9))
+def test_steps_are_taken_modulo_two_to_the_64(steps):
+    found = _modulo(np.array(steps))
+    assert [int(one) for one in found] == [int(step) % 2**64 for step in steps]

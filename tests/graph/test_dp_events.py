@@ -58,13 +58,16 @@ READ = [
     (EG, "replace_one", pl.nodes.AsReplaceOne(G)),
     (dp_event.PoissonSampledDpEvent(0.1, EG), "replace_one",
      pl.nodes.AsReplaceOne(pl.PoissonSample(0.1, G))),
+    (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0), "add_remove",
+     pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G)),
+    (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0), "replace_one",
+     pl.nodes.AsReplaceOne(pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G))),
 ]
 REFUSED = [
     dp_event.NonPrivateDpEvent(), dp_event.UnsupportedDpEvent(),
     dp_event.SampledWithReplacementDpEvent(100, 5, EG),
     dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4),
     dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]),
-    dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0),
     dp_event.ZCDpEvent(0.5, 0.5),
 ]
 
@@ -126,6 +129,9 @@ NAN = math.nan
     *(dp_event.RepeatAndSelectDpEvent(EG, 2.0, shape) for shape in (NAN, -0.5, 1e9, 5e-324)),
     dp_event.RepeatAndSelectDpEvent(EG, 1e308, 0.0),
     dp_event.RepeatAndSelectDpEvent(EG, NAN, math.inf),
+    *(dp_event.TruncatedSubsampledGaussianDpEvent(*bad) for bad in (
+        (0, 0.1, 20, 2.0), (100.0, 0.1, 20, 2.0), (100, 0.0, 20, 2.0), (100, 0.1, 0, 2.0),
+        (100, 0.1, True, 2.0), (100, 0.1, 20, 0.0), (100, NAN, 20, 2.0))),
 ], ids=str)
 def test_an_impossible_number_is_refused(event):
     with pytest.raises(pl.InvalidValue):
@@ -235,6 +241,13 @@ def test_the_success_of_a_tuning_comes_back_rounded_down(shape, success):
     assert success * (1 - 1e-9) <= again.success <= success
 
 
+@QUICK
+@given(st.floats(1e-3, 1.0), st.integers(1, 50), st.integers(1, 99), noises, st.integers(1, 9))
+def test_a_truncated_sample_comes_back(rate, most, out_of, noise, times):
+    node = pl.Repeat(pl.nodes.TruncatedPoissonSample(rate, most, out_of, pl.Gaussian(noise)), times)
+    assert pl.nodes.from_dp_event(pl.nodes.to_dp_event(node)) == node
+
+
 def test_noise_is_rounded_down_and_always_a_float():
     for scale, sensitivity in ((1.0, 3.0), (0.7, 0.1), (2, 7)):
         event = pl.nodes.to_dp_event(pl.Laplace(scale, sensitivity))
@@ -288,7 +301,7 @@ def test_an_inexact_export_is_asked_for_and_dominates(node, relation):
     (pl.RandomizedResponse(0.5, 4), "add_remove"),
     (pl.nodes.FixedSizeSample(5, 9, L), "add_remove"),
     (pl.nodes.RandomAllocation(5, G), "add_remove"),
-    (pl.nodes.TruncatedPoissonSample(0.1, 5, 9, G), "add_remove"),
+    (pl.nodes.AsReplaceOne(pl.nodes.TruncatedPoissonSample(0.1, 5, 9, G)), "replace_one"),
     (pl.nodes.AsReplaceOne(G), "add_remove"), (P([G, G], "index"), "add_remove"),
 ], ids=str)
 def test_what_no_event_bounds_is_refused(node, relation):
