@@ -37,7 +37,7 @@ def pool(bench: Bench) -> list[Finding]:
     """
     source = SystemSource()
     drawn = [source.integers64(size) for size in _SIZES]
-    drawn += _by_threads(source) + _by_children(source)
+    drawn += _by_threads(source) + _by_children()
     drawn.append(source.integers64(40))
     every = np.concatenate(drawn)
     repeated = len(every) - len(np.unique(every))
@@ -67,12 +67,18 @@ def _by_threads(source: SystemSource) -> list[Deck]:
     return found
 
 
-def _by_children(source: SystemSource) -> list[Deck]:
-    """What two forked children draw from a buffer that their parent has begun."""
+def _by_children() -> list[Deck]:
+    """What two forked children, then their parent, draw from a buffer that the parent has begun.
+
+    A source of its own: its buffer is nearly full, so that a child who kept it has no need of
+    fresh words. How far threads have come in theirs is the scheduler's choice.
+    """
     if not hasattr(os, "fork"):
         return []
-    source.integers64(1)
-    return [np.frombuffer(_child(source), dtype=np.uint64) for _ in range(2)]
+    source = SystemSource()
+    first = source.integers64(1)
+    children = [np.frombuffer(_child(source), dtype=np.uint64) for _ in range(2)]
+    return [first, *children, source.integers64(40)]
 
 
 def _child(source: SystemSource) -> bytes:

@@ -284,7 +284,7 @@ def test_a_hundred_thousand_records_are_fast():
     shares = np.random.default_rng(2).random(100_000)
     best = math.inf
     for noise in (1.01, 1.02, 1.03):  # a new table each time
-        start = time.perf_counter()
+        start = time.process_time()
         poisson_gaussian_per_record(0.01, noise, shares, ORDERS)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     assert best < 0.15

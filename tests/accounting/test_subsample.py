@@ -103,9 +103,9 @@ def test_grid_is_fast() -> None:
     poisson_gaussian_rdp(0.01, 1.1)
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         poisson_gaussian_rdp(0.01, 1.1)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.015
 
 

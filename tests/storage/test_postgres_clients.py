@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from hashlib import sha256
 
 import pytest
@@ -99,6 +100,17 @@ def bob(postgres, clients):
     """Another client, who writes SQL by hand: a connection."""
     with postgres.connect(clients, "bob") as connection:
         yield connection
+
+
+def gone(postgres, ledger):
+    """End a client's connection, and wait until the server has noticed: its process takes leave
+    after the client has hung up, and until then the server counts the client as there."""
+    number = ledger._history.store._connection.info.backend_pid
+    ledger._history.store.close()
+    until = time.monotonic() + 60
+    while postgres.sql(f"SELECT 1 FROM pg_stat_activity WHERE pid = {number}"):
+        assert time.monotonic() < until, "the server still counts who has hung up"
+        time.sleep(0.005)
 
 
 def append(connection, url, lines, proofs=None):
@@ -220,22 +232,24 @@ def test_nobody_else_marks_a_holder_as_crashed_that_is_there(victim, bob):
     assert bob.execute(markable, (number, [session.grant])).fetchall() == []
 
 
-def test_who_only_seems_to_be_gone_is_not_marked_and_stops_nobody(place, alice, monkeypatch):
+def test_who_only_seems_to_be_gone_is_not_marked_and_stops_nobody(postgres, place, alice,
+                                                                  monkeypatch):
     monkeypatch.setattr("privledger.ledger.history.is_gone", lambda holder: True)
     with pl.Ledger.open(as_("bob", place)) as ledger:
         assert {grant.status for grant in ledger.state.grants.values()} == {"granted"}
-    alice[0]._history.store.close()  # now the server knows that the connection has ended
+    gone(postgres, alice[0])
     with pl.Ledger.open(as_("bob", place)) as ledger:
         assert {grant.status for grant in ledger.state.grants.values()} == {"crashed"}
 
 
-def test_a_lease_that_is_over_or_a_connection_that_ended_may_be_noted(place, alice, bob):
+def test_a_lease_that_is_over_or_a_connection_that_ended_may_be_noted(postgres, place, alice, bob):
     ledger, data, session = alice
     leased = ledger.request(G, data, lease=0.001)
+    bob.execute("SELECT pg_sleep(0.01)")  # by the server's clock, too
     append(bob, place, [("crashed", {"grant": leased.grant, "time": "", "why": "lease"})])
     leased.release(G, data.count())  # the holder was alive after all, and may still settle
     leased.close()
-    ledger._history.store.close()
+    gone(postgres, ledger)
     append(bob, place, [("crashed", {"grant": session.grant, "time": "", "why": "gone"})])
     kept_whole(place, ledger.spent)
 
