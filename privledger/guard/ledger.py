@@ -232,8 +232,9 @@ class Ledger(Teller):
                 alive may still settle.
             claimed: epsilon that a paper states for this plan at `delta`, or None where it
                 states none. Kept beside the charge for readers; never charged or trusted.
-            wait: seconds, at most an hour, to wait while another grant draws on `scope`: each of
-                two open ones would count the other at its worst case, and release noise alone.
+            wait: seconds, at most an hour, to wait: for budget that a new window or an open grant
+                may bring, in line (docs/concepts.md); or while another grant draws on `scope`:
+                each of two open ones would count the other at its worst case, and release noise.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.

@@ -19,6 +19,7 @@ from privledger.graph import IndividualFilter, Node, cost_of, from_json
 from privledger.graph.meter import filter_caps
 from privledger.graph.remember import charging
 from privledger.guard.alone import check_alone, once_alone
+from privledger.guard.in_line import Over, check_turn, granted_in_turn
 from privledger.guard.policing import learner_of
 from privledger.guard.spends import Scope
 from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
@@ -34,11 +35,6 @@ from privledger.ledger.events import (
 from privledger.ledger.holder import now
 
 Asked = TypeVar("Asked", Granted, ScopeOpened)
-
-
-class _Over(Exception):
-    def __init__(self, refusal: Refusal) -> None:
-        self.refusal = refusal
 
 
 def filter_fixed(rule: FilterRule) -> FilterFixed:
@@ -65,12 +61,13 @@ def _check_effort(history: History, rule: str, plan: Plan, whole: bool) -> None:
     history.room.check_plan(history.store, rule, plan, whole=whole)
 
 
-def reserve(history: History, asked: Asked, plan: Node) -> Asked:
+def reserve(history: History, asked: Asked, plan: Node, patience: float = 0.0) -> Asked:
     """Charge a plan against the ledger's own filter, in one durable commit.
 
     Args:
         asked: a grant or a scope, without its units.
         plan: built from its text; nobody else holds it.
+        patience: seconds to wait in line for what does not fit yet.
 
     Returns:
         The entry as it was read back.
@@ -90,16 +87,26 @@ def reserve(history: History, asked: Asked, plan: Node) -> Asked:
             return _decided(history, state, asked, plan)
 
     try:
-        if history.state.rule is not None and not _fits(history, lines):
-            history.look(lines)  # nobody gave anything back meanwhile: no lock, no fsync
-        return _written(history.commit(lines), asked)
-    except _Over as over:
+        return _written(_reserved(history, asked, lines, patience), asked)
+    except Over as over:
         error = over.refusal.error()
         history.note(refused(learner_of(asked), error))
         raise error from None
     except LedgerError as error:
         _say_nothing_was_read(error)
         raise
+
+
+def _reserved(history: History, asked: Asked, lines: Callable[[State], list[Event]],
+              patience: float) -> list[Entry]:
+    try:
+        if history.state.rule is not None and not _fits(history, lines):
+            history.look(lines)  # nobody gave anything back meanwhile: no lock, no fsync
+        return history.commit(lines)
+    except Over as over:
+        if not (patience and isinstance(asked, Granted)):
+            raise
+        return granted_in_turn(history, asked, lines, over, patience)
 
 
 def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[Event]:
@@ -112,7 +119,8 @@ def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[E
         first.append(filter_fixed(rule))
     decision = decide(state, rule, cost_of(plan, relation, rule.orders), asked.delta, asked)
     if isinstance(decision, Refusal):
-        raise _Over(decision)
+        raise Over(decision)
+    check_turn(state, rule, asked, decision)
     if decision.delta_units:
         _check_effort(history, rule.kind, asked.plan, whole=True)
     return [*first, evolve(asked, units=decision.units, delta_units=decision.delta_units,
@@ -128,7 +136,7 @@ def _fits(history: History, lines: Callable[[State], list[Event]]) -> bool:
     """Whether a request fits what this process knows, which may be a little old."""
     try:
         lines(history.state)
-    except _Over:
+    except Over:
         return False
     return True
 

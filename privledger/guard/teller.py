@@ -185,7 +185,7 @@ class Teller:
             check_divided(own, vault.facts, self._history.state)
         asking = Asking()  # kept until the session takes its place
         if drawn is None:
-            stored = reserve(self._history, event, own)
+            stored = reserve(self._history, event, own, seconds)
         else:
             stored = self._reserve_alone(asking, event, own, drawn, seconds)
         given = Granted(

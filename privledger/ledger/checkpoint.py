@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from privledger.graph import canonical
 from privledger.ledger.budget import Budget
@@ -20,6 +20,7 @@ from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.events import Corrected, Crashed, Enrolled, Granted, ScopeOpened, Settled
 from privledger.ledger.filters import FilterRule
+from privledger.ledger.line import Place
 from privledger.ledger.state import GrantState, ScopeState, State
 
 VERSION = 2
@@ -104,6 +105,7 @@ def take(state: State, digest: str) -> Checkpoint:
         "names": len(state.closed), "digest": digest,
         **({"enrolled": [[position, encode(event)] for position, event in state.enrolled]}
            if state.enrolled else {}),
+        **({"line": [asdict(place) for place in state.line.values()]} if state.line else {}),
     })
     return Checkpoint(state.position, state.head, text, _seal(state.position, state.head, text))
 
@@ -185,6 +187,7 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
         state.scopes = {one["scope"]: _scope(one) for one in value["scopes"]}
         state.enrolled = [(int(position), cast(Enrolled, decode("enrolled", body)))
                           for position, body in value.get("enrolled", [])]
+        state.line = {one["grant"]: Place(**one) for one in value.get("line", [])}
         state.closed = json.loads(f"[{names}]")
         state.closed_names = set(state.closed)
         state.position, state.head = checkpoint.position, checkpoint.head

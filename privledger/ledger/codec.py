@@ -24,6 +24,7 @@ from privledger.ledger.events import (
     Unknown,
     VectorNote,
 )
+from privledger.ledger.line import Place
 from privledger.ledger.policy import Policy
 
 Body = dict[str, Any]
@@ -62,6 +63,20 @@ def _note(value: Mapping[str, str]) -> VectorNote:
     return VectorNote(value["name"], value["sha256"])
 
 
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError
+    return value
+
+
+def _place(value: Mapping[str, object]) -> Place:
+    grant, data, until, host, started = (
+        _text(value[name]) for name in ("grant", "data", "until", "host", "started"))
+    units, delta_units, pid = (_whole(value[name]) for name in ("units", "delta_units", "pid"))
+    return Place(grant, data, _labels(value["labels"]), units, delta_units, until, host, pid,
+                 started)
+
+
 _BY_TYPE: dict[object, Callable[[object], object]] = {"str": _text, "str | None": _maybe(_text)}
 _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "created": {
@@ -72,7 +87,7 @@ _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "granted": {"labels": _labels,
                 "holder": _maybe(lambda value: Holder(
                     value.get("host"), value.get("pid"), value.get("started")))},
-    "refused": {"rules": tuple},
+    "refused": {"rules": tuple, "waits": _maybe(lambda value: _place(value))},
     "released": {"nodes": lambda value: [
         ReleasedNode(one["under"], one["leaf"]) for one in value]},
     "settled": {"vector": lambda value: _note(value) if value else None,
@@ -84,7 +99,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "budget": asdict, "caps": lambda value: [cap.as_dict() for cap in value],
     "policy": _maybe(lambda value: value.as_dict()), "holder": _maybe(asdict), "rules": list,
     "vector": _maybe(asdict), "nodes": lambda value: [asdict(one, recurse=False) for one in value],
-    "people": asdict, "members": asdict, "answer": _maybe(asdict),
+    "waits": _maybe(asdict), "people": asdict, "members": asdict, "answer": _maybe(asdict),
 }
 
 

@@ -176,6 +176,9 @@ _STEP = _record(kind=_must(_among("poisson", "fixed", "part", "filter")), token=
                 rate=_may(_real(number)), part=_may(lambda value: _int(value)),
                 parts=_may(lambda value: _int(value)), certificate=_may(_text), caps=_may(_text),
                 size=_may(_whole), out_of=_may(_whole))
+_PLACE = _record(grant=_must(_name), data=_must(_name), labels=_must(_labels),
+                 units=_must(_whole), delta_units=_must(_whole), until=_must(_text),
+                 host=_must(_text), pid=_must(_whole), started=_must(_text))
 _NOTE = _record(name=_must(_text), sha256=_must(_text))
 _CHARGE: dict[str, tuple[Check, bool]] = {
     "plan": _must(_object), "delta": _must(_delta), "units": _must(_whole),
@@ -219,7 +222,7 @@ SHAPES: dict[str, dict[str, tuple[Check, bool]]] = {
     "refused": {
         "learner": _may(_text), "unit": _may(_text), "time": _may(_text),
         "asked": _may(_real(number)), "spent": _may(_real(number)), "left": _may(_real(number)),
-        "rules": _may(_list(_text))},
+        "rules": _may(_list(_text)), "waits": _may(_PLACE), "left_line": _may(_name)},
     "released": {
         "grant": _must(_name), "first": _must(_whole), "questions": _must(_list(_text)),
         "nodes": _must(_list(_record(under=_must(_list(_STEP)), leaf=_must(_object)))),

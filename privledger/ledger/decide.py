@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import frozen
 
 from privledger.accounting import Cost
 from privledger.errors import BudgetExceeded
+from privledger.ledger.caps import Cap
 from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.filters import FilterRule
+from privledger.ledger.line import Limit, Place
 from privledger.ledger.state import State
 from privledger.rounding import downward, exact
 
+LEDGER = "the ledger"
 NO_WINDOW = "no window is open; the ledger's owner opens one (ledger.open_window)"
 
 
@@ -29,6 +34,7 @@ class Refusal:
     Attributes:
         broken: why the promise no longer holds, after a correction; else empty.
         scope: whose budget it is that does not suffice: the ledger's, or a cap's.
+        line: the budget for which somebody waits whose turn it is; else empty.
     """
 
     rule: FilterRule
@@ -36,12 +42,19 @@ class Refusal:
     spent_units: int
     spent_delta_units: int
     broken: str = ""
-    scope: str = "the ledger"
+    scope: str = LEDGER
+    line: str = ""
 
     def error(self) -> BudgetExceeded:
         """The typed refusal; its numbers are epsilons at the budget's delta."""
         rule = self.rule
         over_delta = self.charge.delta_units + self.spent_delta_units > rule.delta_cap_units
+        if self.line:
+            return BudgetExceeded(
+                asked=rule.epsilon_of(self.charge.units), left=rule.left_of(self.spent_units),
+                spent=rule.epsilon_of(self.spent_units), scope=self.scope,
+                fits=f"it is the turn of somebody who waits for {self.line}: ask with "
+                     "wait=seconds")
         if rule.kind == "basic" and over_delta and not self.broken:
             return BudgetExceeded(
                 asked=rule.delta_of(self.charge.delta_units), unit="delta",
@@ -90,3 +103,44 @@ def decide(
 def _fits(rule: FilterRule, charge: Charge, units: int, delta_units: int) -> bool:
     return (units + charge.units <= rule.cap_units
             and delta_units + charge.delta_units <= rule.delta_cap_units)
+
+
+def limits(state: State, rule: FilterRule) -> tuple[Limit, ...]:
+    """The ledger's own budget, then every cap: what they hold, and whom they are for."""
+    found = [Limit(LEDGER, False, (state.units, state.delta_units),
+                   (rule.cap_units, rule.delta_cap_units), lambda place: True)]
+    for cap, used in zip(state.caps, state.cap_spent, strict=True):
+        own = cap.rule(rule)
+        closed = cap.per_window and state.window is None
+        found.append(Limit(
+            cap.title, bool(cap.labels), used,
+            (-1, -1) if closed else (own.cap_units, own.delta_cap_units),
+            partial(_under, cap, state.window)))
+    return tuple(found)
+
+
+def _under(cap: Cap, window: str | None, place: Place) -> bool:
+    """Without a table it is a scope, which may serve any table and any request later."""
+    return cap.matches(window, place if place.data else None)
+
+
+def may_come(state: State, place: Place) -> bool:
+    """Whether a plan that does not fit could yet: in a new window, or if every open grant is
+    handed back."""
+    rule = state.rule
+    if rule is None:
+        return False  # nothing was ever granted
+    open_ = [grant.event for grant in state.grants.values() if grant.status == "granted"]
+    for limit, cap in zip(limits(state, rule), (None, *state.caps), strict=True):
+        if not limit.matches(place):
+            continue
+        own = rule if cap is None else cap.rule(rule)
+        used = [0, 0]
+        if cap is None or not cap.per_window:
+            back = [event for event in open_ if cap is None or cap.matches(event.window, event)]
+            used = [limit.used[0] - sum(int(event.units) for event in back),
+                    limit.used[1] - sum(int(event.delta_units) for event in back)]
+        if (used[0] + place.units > own.cap_units
+                or used[1] + place.delta_units > own.delta_cap_units):
+            return False
+    return True

@@ -16,6 +16,7 @@ from attrs import Factory, fields_dict, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap
+from privledger.ledger.line import Place
 from privledger.ledger.policy import Policy
 
 Plan: TypeAlias = dict[str, Any]
@@ -252,6 +253,8 @@ class Refused(_Event):
     Attributes:
         unit: what the numbers are: `epsilon`, `delta`, or `policy` where rules refused.
         rules: names of those rules.
+        waits: its place in the line, if it waits for budget; see `privledger.ledger.line`.
+        left_line: the grant whose place this ends: whoever waited gave up. Neither is counted.
     """
 
     kind: ClassVar[str] = "refused"
@@ -262,6 +265,13 @@ class Refused(_Event):
     spent: float | None = None
     left: float | None = None
     rules: tuple[str, ...] = ()
+    waits: Place | None = None
+    left_line: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a refusal: not of who begins to wait, or gives up."""
+        return self.waits is None and self.left_line is None
 
 
 @frozen(slots=False)

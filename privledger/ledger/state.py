@@ -35,6 +35,7 @@ from privledger.ledger.events import (
     WindowOpened,
 )
 from privledger.ledger.filters import FilterRule, fixed_filter
+from privledger.ledger.line import Place, follow
 from privledger.ledger.policy import Policy
 
 
@@ -116,6 +117,7 @@ class State:
         unit: whom the promise is about: `row` or `person`. key_check: see `Created`.
         enrolled: position and event of every enrolment, in order; none under unit `row`.
         closed: names of grants that are over and drew on no scope, in the order they ended.
+        line: who waits for budget, by grant; no charge rests on it.
     """
 
     compact: bool = False
@@ -145,6 +147,7 @@ class State:
     policy: Policy | None = None
     closed: list[str] = field(factory=list)
     closed_names: set[str] = field(factory=set, repr=False)
+    line: dict[str, Place] = field(factory=dict)
 
     @property
     def creation(self) -> Created:
@@ -228,7 +231,7 @@ class State:
                           for name, grant in self.grants.items()},
             scopes=dict(self.scopes), tables=dict(self.tables), cap_spent=list(self.cap_spent),
             windows={name: list(totals) for name, totals in self.windows.items()},
-            enrolled=list(self.enrolled),
+            enrolled=list(self.enrolled), line=dict(self.line),
             closed=list(self.closed), closed_names=set(self.closed_names))
 
     def knows(self, grant: str) -> bool:
@@ -324,10 +327,11 @@ def _granted(state: State, position: int, event: Granted) -> None:
         check_granted(state.unit, state.enrolled, position, event)
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
+    state.line.pop(name, None)
 
 
 def _refused(state: State, position: int, event: Refused) -> None:
-    state.refusals += 1
+    state.refusals += follow(state.line, event.__dict__, state.knows)
 
 
 def _open_grant(state: State, position: int, event: Released | Settled | Crashed) -> GrantState:

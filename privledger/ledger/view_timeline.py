@@ -88,7 +88,8 @@ def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
             change, what = running.add(event)
         except _UNREADABLE:
             text, asserted, change, what = MALFORMED, False, 0, ""
-        yield Moment(entry.position, event.kind, _name(event),
+        waits = isinstance(event, Refused) and not event.counts
+        yield Moment(entry.position, "waits" if waits else event.kind, _name(event),
                      str(getattr(event, "time", None) or ""), text, str(entry.hash), asserted,
                      change, running.total(), what)
 
@@ -201,6 +202,11 @@ def _(event: ScopeOpened, rule: FilterRule | None) -> str:
 
 @_words.register
 def _(event: Refused, rule: FilterRule | None) -> str:
+    if event.waits is not None:
+        return (f"{event.learner or UNNAMED} waits for budget on {event.waits.data}: "
+                f"{_cost(event.waits.units, rule)}at most until {event.waits.until}")
+    if event.left_line is not None:
+        return f"{event.learner or UNNAMED} waits no longer"
     asked, left = refusal_figures(event)
     return (f"{event.learner or UNNAMED}: asked {'?' if asked is None else asked.text(4)}, "
             f"left {'?' if left is None else left.text(4)} {event.unit}; nothing was read")

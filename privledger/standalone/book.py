@@ -29,6 +29,7 @@ from .reading import (
 )
 from .shapes import SHAPES, check_shape
 from .vectors import Vectors
+from .waiting import Line
 
 MOST_FAULTS = 10_000
 
@@ -57,7 +58,7 @@ class Book:
         self.window_names: set[str] = set()
         self.window_ends: list[list[Any]] = []
         self.table, self.efforts = Table(), Efforts()
-        self.vectors, self.people = Vectors(), People()
+        self.vectors, self.people, self.line = Vectors(), People(), Line()
         self.policy: Policy | None = None
         self.checkpoint: Any = None
 
@@ -242,8 +243,6 @@ class Book:
             self.note(f"price compared with a number that no right price is below: {found.about}")
         return None
 
-    # --- grants ------------------------------------------------------------------------------
-
     def on_protected(self, body: Any) -> None:
         """Costs nothing."""
         if self.policy is not None:
@@ -254,8 +253,8 @@ class Book:
         self.people.enrol(len(self.hashes) - 1, body, self.unit)
 
     def on_refused(self, body: Any) -> None:
-        """Count a refusal: nothing was charged."""
-        self.refusals += 1
+        """Count a refusal, not who begins to wait or gives up: nothing was charged."""
+        self.refusals += self.line.refused(body, self.grants)
 
     def on_window(self, body: Any) -> None:
         """A new period begins: its name is fresh, and caps of each window start at zero."""
@@ -288,6 +287,7 @@ class Book:
             raise Bad("granted twice")
         self.people.granted(body, self.unit)
         self.in_window(body)
+        self.line.granted(body["grant"])
         grant = self.grants[body["grant"]] = {
             "name": body["grant"], "position": len(self.hashes) - 1, "body": body,
             "meter": None, "paid": (body["units"], body["delta_units"]), "released": 0,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PARTS = ("reading", "places", "nodes", "shapes", "leaves", "samples", "distributions", "convert",
          "prices", "dues", "federations", "meter", "policies", "efforts", "caps", "vectors",
-         "persons", "checkpoints", "book", "verifier")
+         "persons", "waiting", "checkpoints", "book", "verifier")
 END = '''
 
 if __name__ == "__main__":

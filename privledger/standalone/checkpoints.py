@@ -53,6 +53,7 @@ def state_of(book: Any) -> dict[str, Any]:
         "names": len(book.closed),
         "digest": hashlib.sha256(canonical(book.closed)[1:-1].encode("ascii")).hexdigest(),
         **({"enrolled": book.people.tables} if book.people.tables else {}),
+        **({"line": list(book.line.places.values())} if book.line.places else {}),
     }
 
 

@@ -137,6 +137,9 @@ BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True)})
 CAP = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
               "data": (maybe(name), True), "labels": (labels, True),
               "window": (maybe(period), False), "per_window": (flag, False)})
+PLACE = record({"grant": (name, True), "data": (name, True), "labels": (labels, True),
+                "units": (whole, True), "delta_units": (whole, True), "until": (text, True),
+                "host": (text, True), "pid": (whole, True), "started": (text, True)})
 HOLDER = record({"host": (text, True), "pid": (whole, True), "started": (text, True)})
 VECTOR = record({"name": (text, True), "sha256": (text, True)})
 OVER = {"grant": (name, True), "time": (text, False), "touched": (flag, True),
@@ -172,7 +175,8 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                 "time": (text, False)},
     "refused": {"learner": (text, False), "unit": (text, False), "time": (text, False),
                 "asked": (number, False), "spent": (number, False), "left": (number, False),
-                "rules": (some(text), False)},
+                "rules": (some(text), False), "waits": (PLACE, False),
+                "left_line": (name, False)},
     "released": {"grant": (name, True), "first": (whole, True), "nodes": (some(plan), True),
                  "questions": (some(text), True), "items": (some(item), True),
                  "noise": (text, False)},

@@ -17,6 +17,7 @@ Made of several files by privledger/standalone/build.py: change those.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Container, Mapping
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import lru_cache
@@ -780,6 +781,9 @@ BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True)})
 CAP = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
               "data": (maybe(name), True), "labels": (labels, True),
               "window": (maybe(period), False), "per_window": (flag, False)})
+PLACE = record({"grant": (name, True), "data": (name, True), "labels": (labels, True),
+                "units": (whole, True), "delta_units": (whole, True), "until": (text, True),
+                "host": (text, True), "pid": (whole, True), "started": (text, True)})
 HOLDER = record({"host": (text, True), "pid": (whole, True), "started": (text, True)})
 VECTOR = record({"name": (text, True), "sha256": (text, True)})
 OVER = {"grant": (name, True), "time": (text, False), "touched": (flag, True),
@@ -815,7 +819,8 @@ SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
                 "time": (text, False)},
     "refused": {"learner": (text, False), "unit": (text, False), "time": (text, False),
                 "asked": (number, False), "spent": (number, False), "left": (number, False),
-                "rules": (some(text), False)},
+                "rules": (some(text), False), "waits": (PLACE, False),
+                "left_line": (name, False)},
     "released": {"grant": (name, True), "first": (whole, True), "nodes": (some(plan), True),
                  "questions": (some(text), True), "items": (some(item), True),
                  "noise": (text, False)},
@@ -2800,6 +2805,36 @@ class People:
 
 
 # -----------------------------------------------------------------------------------------------
+# The line of those who wait for budget. Nothing is charged by it; a checkpoint keeps it.
+# -----------------------------------------------------------------------------------------------
+
+
+MOST_PLACES = 1000
+PLACE_FIELDS = ("grant", "data", "labels", "units", "delta_units", "until", "host", "pid",
+                "started")
+
+
+class Line:
+    """Places by grant, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, dict[str, object]] = {}
+
+    def refused(self, body: Mapping[str, object], granted: Container[str]) -> bool:
+        """Fold a `refused` entry in; whether it counts as a refusal."""
+        self.places.pop(str(body.get("left_line", "")), None)
+        place = body.get("waits")
+        if isinstance(place, dict) and place["grant"] not in granted and (
+                len(self.places) < MOST_PLACES):
+            self.places[place["grant"]] = {name: place[name] for name in PLACE_FIELDS}
+        return not ("waits" in body or "left_line" in body)
+
+    def granted(self, grant: str) -> None:
+        """Whoever waited has what it asked for."""
+        self.places.pop(grant, None)
+
+
+# -----------------------------------------------------------------------------------------------
 # Checkpoints: a convenience in a file that says what the entries before it add up to.
 # -----------------------------------------------------------------------------------------------
 
@@ -2850,6 +2885,7 @@ def state_of(book: Any) -> dict[str, Any]:
         "names": len(book.closed),
         "digest": hashlib.sha256(canonical(book.closed)[1:-1].encode("ascii")).hexdigest(),
         **({"enrolled": book.people.tables} if book.people.tables else {}),
+        **({"line": list(book.line.places.values())} if book.line.places else {}),
     }
 
 
@@ -2891,7 +2927,7 @@ class Book:
         self.window_names: set[str] = set()
         self.window_ends: list[list[Any]] = []
         self.table, self.efforts = Table(), Efforts()
-        self.vectors, self.people = Vectors(), People()
+        self.vectors, self.people, self.line = Vectors(), People(), Line()
         self.policy: Policy | None = None
         self.checkpoint: Any = None
 
@@ -3076,8 +3112,6 @@ class Book:
             self.note(f"price compared with a number that no right price is below: {found.about}")
         return None
 
-    # --- grants ------------------------------------------------------------------------------
-
     def on_protected(self, body: Any) -> None:
         """Costs nothing."""
         if self.policy is not None:
@@ -3088,8 +3122,8 @@ class Book:
         self.people.enrol(len(self.hashes) - 1, body, self.unit)
 
     def on_refused(self, body: Any) -> None:
-        """Count a refusal: nothing was charged."""
-        self.refusals += 1
+        """Count a refusal, not who begins to wait or gives up: nothing was charged."""
+        self.refusals += self.line.refused(body, self.grants)
 
     def on_window(self, body: Any) -> None:
         """A new period begins: its name is fresh, and caps of each window start at zero."""
@@ -3122,6 +3156,7 @@ class Book:
             raise Bad("granted twice")
         self.people.granted(body, self.unit)
         self.in_window(body)
+        self.line.granted(body["grant"])
         grant = self.grants[body["grant"]] = {
             "name": body["grant"], "position": len(self.hashes) - 1, "body": body,
             "meter": None, "paid": (body["units"], body["delta_units"]), "released": 0,

@@ -16,6 +16,8 @@ import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
 from privledger.ledger.checkpoint import Checkpoint
+from privledger.ledger.events import Refused
+from privledger.ledger.line import Place
 from privledger.ledger.seals import is_known, remember
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
@@ -134,7 +136,7 @@ def test_every_part_of_a_state_is_in_a_checkpoint_or_follows_from_one():
     known = {"compact", "_creation", "uuid", "budget", "relation", "mode", "filter_asked", "rule",
              "units", "delta_units", "position", "head", "grants", "scopes", "tables", "refusals",
              "caps", "cap_spent", "closed", "closed_names", "format", "window", "windows",
-             "charges", "policy", "unit", "enrolled"}
+             "charges", "policy", "unit", "enrolled", "line"}
     assert {field.name for field in fields(State)} == known
 
 
@@ -142,6 +144,10 @@ def busy(place=None):
     """A store with some history and a checkpoint in it."""
     ledger, data = a_ledger(place)
     ledger.request(G, data)  # stays open
+    waits = Place("grant-waits", "people", {"team": "a"}, 2**200, 0, "2999-01-01T00:00:00+00:00")
+    ledger._history.commit(lambda state: [
+        Refused("somebody", waits=waits), Refused("other", waits=evolve(waits, grant="grant-over")),
+        Refused("other", left_line="grant-over")])
     for _ in range(5):
         with ledger.request(G, data) as session:
             session.release(G, data.count())
@@ -350,3 +356,15 @@ def test_the_name_of_a_grant_that_is_over_stays_taken():
 
 def test_an_empty_memory_store_has_none():
     assert MemoryStore().checkpoint() is None
+
+
+def test_a_checkpoint_keeps_the_line_and_both_verifiers_compare_it(tmp_path):
+    """Whoever opens at a checkpoint sees who waited before it."""
+    ledger = busy(tmp_path / "l.ledger")
+    assert list(opened(ledger._history.store).line) == ["grant-waits"]
+    assert opened(ledger._history.store) == folded(ledger._history.store)
+    kept, names = ledger._history.store.checkpoint()
+    assert [one["grant"] for one in json.loads(kept.state)["line"]] == ["grant-waits"]
+    assert audit(ledger._history.store) == []
+    ledger._history.store.checkpoint = lambda: doctored(kept, names, line=[])
+    assert [one.rule for one in audit(ledger._history.store)] != []

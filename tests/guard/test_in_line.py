@@ -1,0 +1,253 @@
+"""Waiting for budget: a new window, what is handed back, whose turn it is, and who is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import privledger as pl
+from privledger.guard import in_line
+from privledger.ledger.events import Refused
+from privledger.ledger.line import Place
+from privledger.standalone import verify_history
+
+SCHEMA = pl.Schema("made up", (
+    pl.Column("size", "numeric", "feature", 0, 1), pl.Column("y", "numeric", "target", 0, 20)))
+PART = pl.Laplace(2.5)  # epsilon .4
+SOON = 20.0  # seconds that no test here takes
+
+
+def ledger_of(where, budget=2.0, per_window=0.5):
+    caps = [] if per_window is None else [pl.Cap(pl.Budget(per_window, 0.0), per_window=True)]
+    ledger = pl.Ledger.create(where, budget=pl.Budget(budget, 0.0), caps=caps)
+    data = ledger.protect({"size": [0.1, 0.2]}, [1, 2], SCHEMA, name="t")
+    if caps:
+        ledger.open_window("w1")
+    return ledger, data
+
+
+@pytest.fixture(params=["memory", "file"])
+def where(request, tmp_path):
+    return None if request.param == "memory" else tmp_path / "l.ledger"
+
+
+def later(act, seconds=0.2):
+    thread = threading.Timer(seconds, act)
+    thread.start()
+    return thread
+
+
+def clean(ledger, where):
+    assert ledger.verify() == []
+    assert not ledger._history.refresh().line
+    ledger.close()
+    if where is not None:
+        found = subprocess.run([sys.executable, verify_history.__file__, str(where)],
+                               capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stdout
+
+
+def test_a_new_window_is_waited_for(where):
+    ledger, data = ledger_of(where)
+    ledger.request(PART, data)
+    thread = later(lambda: ledger.open_window("w2"))
+    with ledger.request(PART, data, wait=SOON) as session:
+        session.release(PART, data.count())
+    thread.join()
+    assert ledger._history.state.refusals == 0  # it waited, and was not refused
+    clean(ledger, where)
+
+
+def test_what_is_handed_back_is_waited_for(where):
+    ledger, data = ledger_of(where, 0.5, None)
+    first = ledger.request(PART, data)
+    thread = later(lambda: first.close(failed=RuntimeError))  # nothing was read under it
+    ledger.request(PART, data, wait=SOON)
+    thread.join()
+    clean(ledger, where)
+
+
+def test_time_over_is_one_refusal_that_reads_and_charges_nothing(where):
+    ledger, data = ledger_of(where)
+    ledger.request(PART, data)
+    spent, begun = ledger.spent, time.monotonic()
+    with pytest.raises(pl.BudgetExceeded):
+        ledger.request(PART, data, wait=0.3)
+    assert time.monotonic() - begun >= 0.3
+    assert (ledger.spent, data._vault.opened) == (spent, 0)
+    ledger._history.flush()
+    assert ledger._history.state.refusals == 1
+    clean(ledger, where)
+
+
+def test_what_can_never_come_is_refused_at_once(where):
+    ledger, data = ledger_of(where)
+    ledger.request(PART, data)
+    begun = time.monotonic()
+    for node in (pl.Laplace(1.9), pl.Laplace(0.4)):  # above every window; above the ledger
+        with pytest.raises(pl.BudgetExceeded):
+            ledger.request(node, data, wait=SOON)
+    assert time.monotonic() - begun < SOON / 2
+    assert not ledger._history.state.line
+    ledger.close()
+
+
+def test_a_holder_that_read_gives_nothing_back_and_the_wait_ends(where):
+    ledger, data = ledger_of(where, 0.5, None)
+    first = ledger.request(PART, data)
+
+    def use():
+        first.release(PART, data.count())
+        first.close()
+
+    thread, begun = later(use), time.monotonic()
+    with pytest.raises(pl.BudgetExceeded):
+        ledger.request(PART, data, wait=SOON)
+    assert time.monotonic() - begun < SOON / 2
+    thread.join()
+    clean(ledger, where)
+
+
+def test_nobody_overtakes_and_all_are_served(where):
+    """.1 of the window is left. Whoever asks for .4 waits; .1 would fit, and is somebody's who
+    came later."""
+    ledger, data = ledger_of(where)
+    ledger.request(PART, data)
+    small, served = pl.Laplace(10.5), []
+    waits = [threading.Thread(target=lambda node=node: served.append(
+        ledger.request(node, data, wait=SOON).grant)) for node in (PART, small)]
+    waits[0].start()
+    while not ledger._history.state.line:
+        time.sleep(0.01)
+    with pytest.raises(pl.BudgetExceeded, match="turn"):
+        ledger.request(small, data)
+    waits[1].start()
+    while len(ledger._history.state.line) < 2:
+        time.sleep(0.01)
+    ledger.open_window("w2")
+    for thread in waits:
+        thread.join(SOON)
+    assert len(served) == 2  # they fit together
+    clean(ledger, where)
+
+
+def test_teams_with_a_smaller_share_used_go_first(tmp_path):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 0.0), caps=[
+        pl.Cap(pl.Budget(0.5, 0.0), per_window=True),
+        pl.Cap(pl.Budget(1.5, 0.0), labels={"team": "a"}),
+        pl.Cap(pl.Budget(1.5, 0.0), labels={"team": "b"})])
+    data = ledger.protect({"size": [0.1, 0.2]}, [1, 2], SCHEMA, name="t")
+    ledger.open_window("w1")
+    ledger.request(PART, data, labels={"team": "a"})
+    served = []
+    for team in "ab":
+        threading.Thread(target=lambda team=team: (
+            ledger.request(PART, data, labels={"team": team}, wait=SOON),
+            served.append(team))).start()
+        while len(ledger._history.state.line) < "ab".index(team) + 1:
+            time.sleep(0.01)
+    for number in (2, 3):
+        ledger.open_window(f"w{number}")
+        while len(served) < number - 1:
+            time.sleep(0.01)
+    assert served == ["b", "a"]  # a came first, and had its share before
+    assert ledger.verify() == []
+
+
+def test_an_interrupt_leaves_the_line(where, monkeypatch):
+    ledger, data = ledger_of(where)
+    ledger.request(PART, data)
+
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(in_line.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.request(PART, data, wait=SOON)
+    monkeypatch.undo()
+    ledger.request(pl.Laplace(10.5), data)  # nobody is before it any more
+    clean(ledger, where)
+
+
+def test_a_place_that_nothing_can_come_for_holds_nobody_up():
+    """An edited history, or one that was corrected meanwhile."""
+    ledger, data = ledger_of(None)
+    ledger.request(PART, data)
+    ledger._history.commit(lambda state: [Refused("x", waits=Place(
+        "grant-x", "t", {}, 2**250, 0, "2999-01-01T00:00:00+00:00"))])
+    ledger.request(pl.Laplace(10.5), data)
+
+
+WAITS = """
+import sys, privledger as pl
+from tests.guard.test_in_line import PART, SCHEMA
+ledger = pl.Ledger.open(sys.argv[1])
+data = ledger.protect({"size": [0.1, 0.2]}, [1, 2], SCHEMA, name="t")
+ledger.request(PART, data, wait=600)
+"""
+
+
+def test_whoever_is_killed_while_it_waits_holds_nobody_up(tmp_path):
+    where = tmp_path / "l.ledger"
+    ledger, data = ledger_of(where)
+    ledger.request(PART, data)
+    child = subprocess.Popen([sys.executable, "-c", WAITS, str(where)])
+    until = time.monotonic() + 60
+    while not ledger._history.refresh().line:
+        assert child.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    small = pl.Laplace(10.5)
+    with pytest.raises(pl.BudgetExceeded, match="turn"):
+        ledger.request(small, data)
+    spent = ledger.spent
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert ledger.spent == spent  # it had reserved nothing
+    ledger.request(small, data)
+    assert ledger.verify() == []
+    ledger.close()
+
+
+HOLDS = """
+import sys, time, privledger as pl
+from tests.guard.test_in_line import PART, SCHEMA
+ledger = pl.Ledger.open(sys.argv[1])
+data = ledger.protect({"size": [0.1, 0.2]}, [1, 2], SCHEMA, name="t")
+held = ledger.request(PART, data)
+time.sleep(600)
+"""
+
+
+def test_what_a_dead_process_holds_never_comes_and_the_wait_ends(tmp_path):
+    where = tmp_path / "l.ledger"
+    ledger, data = ledger_of(where, 0.5, None)
+    child = subprocess.Popen([sys.executable, "-c", HOLDS, str(where)])
+    until = time.monotonic() + 60
+    while not ledger._history.refresh().grants:
+        assert child.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+
+    def kill():
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+
+    thread, begun = later(kill), time.monotonic()
+    with pytest.raises(pl.BudgetExceeded):
+        ledger.request(PART, data, wait=SOON)
+    assert time.monotonic() - begun < SOON / 2
+    thread.join()
+    assert ledger.verify() == []
+    ledger.close()
+
+
+@pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), 3601, True, "1", None])
+def test_a_wait_is_a_number_of_seconds(wait):
+    ledger, data = ledger_of(None)
+    with pytest.raises(pl.InvalidValue):
+        ledger.request(PART, data, wait=wait)
