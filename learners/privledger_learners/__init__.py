@@ -1,51 +1,29 @@
-"""Learners that use privledger's public API only, exactly as a stranger's plugin would."""
+"""Learners that use privledger's public API only, exactly as a stranger's plugin would.
 
-from privledger_learners.auto import AutoClassifier, AutoRegressor
-from privledger_learners.baselines.dp_df import DPDFClassifier
-from privledger_learners.baselines.dp_ert import DPERTClassifier, DPERTRegressor
-from privledger_learners.baselines.dp_rf import DPRFClassifier, DPRFRegressor
-from privledger_learners.baselines.max_tree import MaxTreeClassifier
-from privledger_learners.baselines.neighbour_line import TOPClassifier
-from privledger_learners.baselines.rdt import RDTClassifier
-from privledger_learners.baselines.srt import SRTClassifier
-from privledger_learners.baselines.ssrdt import SSRDTClassifier
-from privledger_learners.diprime import DiPriMeForestClassifier, DiPriMeForestRegressor
-from privledger_learners.dpboost import DPBoostClassifier, DPBoostRegressor
-from privledger_learners.dpsis import DPSIS, DPSISTwoStage
-from privledger_learners.estimator import NoiseFloorWarning
-from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
-from privledger_learners.label_private import LabelPrivateClassifier
-from privledger_learners.mrf import MultinomialForestClassifier
-from privledger_learners.partitioning import PrivateEnsembleClassifier
-from privledger_learners.search import PrivateSearchCV
-from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
+Names are loaded when they are first used: a process that fits one learner, confined or not, does
+not read the others. Which there are stands in `__init__.pyi` and nowhere else.
+"""
 
-__all__ = [
-    "DPSIS",
-    "AutoClassifier",
-    "AutoRegressor",
-    "DPBoostClassifier",
-    "DPBoostRegressor",
-    "DPDFClassifier",
-    "DPERTClassifier",
-    "DPERTRegressor",
-    "DPRFClassifier",
-    "DPRFRegressor",
-    "DPSISTwoStage",
-    "DiPriMeForestClassifier",
-    "DiPriMeForestRegressor",
-    "JointTreeClassifier",
-    "JointTreeRegressor",
-    "LabelPrivateClassifier",
-    "MaxTreeClassifier",
-    "MultinomialForestClassifier",
-    "NoiseFloorWarning",
-    "PrivateEnsembleClassifier",
-    "PrivateSearchCV",
-    "RDTClassifier",
-    "SGBDTClassifier",
-    "SGBDTRegressor",
-    "SRTClassifier",
-    "SSRDTClassifier",
-    "TOPClassifier",
-]
+from importlib import import_module
+from pathlib import Path
+
+# Every line `from HOME import NAME as NAME` of the stub.
+_HOME_OF = {words[3]: words[1]
+            for words in map(str.split, Path(__file__).with_suffix(".pyi").read_text(
+                encoding="utf-8").splitlines())
+            if words[:1] == ["from"]}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

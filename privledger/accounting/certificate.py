@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from attrs import evolve, frozen
 
@@ -213,6 +214,28 @@ def epsilon_at(cost: Cost, delta: float, accountant: str = "best") -> Certificat
     """
     chance = probability("delta", delta, zero=True)
     _check(cost, accountant)
+    return _proved(_This(cost), chance, accountant)
+
+
+class _This:
+    """A cost as a key: this very one. It is kept with its entry, so that no other has its place."""
+
+    __slots__ = ("cost",)
+
+    def __init__(self, cost: Cost) -> None:
+        self.cost = cost
+
+    def __hash__(self) -> int:
+        return id(self.cost)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _This and self.cost is other.cost
+
+
+@lru_cache(256)
+def _proved(this: _This, chance: float, accountant: str) -> Certificate:
+    """A plan is priced to choose its ledger's filter, to see whether it fits, and to charge it."""
+    cost = this.cost
     left = _without_failure(chance, cost.failure)
 
     def at(name: str) -> float | None:
@@ -220,7 +243,7 @@ def epsilon_at(cost: Cost, delta: float, accountant: str = "best") -> Certificat
 
     found = _candidates(_EPSILON, cost, accountant, at)
     if not found and (chance == 0 or left is None):
-        raise InvalidValue("delta", delta, "above 0 (and above what is asserted) for this node "
+        raise InvalidValue("delta", chance, "above 0 (and above what is asserted) for this node "
                                            "and accountant")
     if not found:
         raise UnsupportedNode(_nothing(cost, accountant, "epsilon"))

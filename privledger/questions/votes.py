@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -184,8 +185,10 @@ def _descend(move: Callable[[Floats], Floats], width: int, shrink: float) -> Flo
     ahead, pace = weights, 1.0
     for _ in range(_ROUNDS):
         moved = ahead + move(ahead)
-        fresh = np.sign(moved) * np.maximum(np.abs(moved) - shrink, 0.0)
-        following = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
+        fresh = moved - np.minimum(np.maximum(moved, -shrink), shrink)
+        if (fresh == weights).all() and (ahead == weights).all():
+            break  # no later step moves it by one bit
+        following = (1 + math.sqrt(1 + 4 * pace * pace)) / 2
         ahead = fresh + (pace - 1) / following * (fresh - weights)
         weights, pace = fresh, following
     return weights

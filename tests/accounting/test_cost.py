@@ -13,6 +13,7 @@ from privledger.accounting import (
     Cost,
     RdpCurve,
     bounded_range_rdp,
+    certificate,
     delta_at,
     epsilon_at,
     epsilon_from_mu,
@@ -124,6 +125,28 @@ def test_pure_at_delta() -> None:
     assert 1 - 2e-6 <= epsilon_at(laplace(1.0), 1e-6).epsilon < 1.0
     assert delta_at(laplace(1.0), 1.0).delta == 0
     assert epsilon_at(laplace(1.0), 0.9, "pure").epsilon == 0
+
+
+def test_one_cost_is_converted_once_and_an_equal_one_by_itself(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """To choose a filter, to see whether it fits and to charge it: one and the same conversion.
+    Only the very object is known again; whoever makes an equal one has it priced."""
+    asked = []
+    real = certificate._EPSILON["gdp"]
+
+    def counted(cost: Cost, delta: float) -> certificate.Certificate | None:
+        asked.append((id(cost), delta))
+        return real(cost, delta)
+
+    monkeypatch.setitem(certificate._EPSILON, "gdp", counted)
+    one, other = gaussian(3.21), gaussian(3.21)
+    assert one == other
+    first = epsilon_at(one, 1e-6)
+    assert [epsilon_at(one, 1e-6) for _ in range(3)] == [first] * 3
+    assert asked == [(id(one), 1e-6)]
+    assert epsilon_at(other, 1e-6) == first
+    assert epsilon_at(one, 1e-7).epsilon > first.epsilon
+    assert asked == [(id(one), 1e-6), (id(other), 1e-6), (id(one), 1e-7)]
 
 
 def test_nothing_finite_is_refused() -> None:

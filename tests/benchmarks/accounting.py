@@ -24,6 +24,7 @@ from workloads import (
 )
 
 import privledger as pl
+from privledger.accounting import certificate
 from privledger.graph import price as prices
 
 RUNS, PEER_RUNS, LONG = 9, 3, 1.0
@@ -151,6 +152,7 @@ def _history() -> str:
 
     def price(accountant: str) -> float:
         prices._certified.cache_clear()  # the costs of nodes are kept, the price is not
+        certificate._proved.cache_clear()
         return pl.epsilon(whole, HISTORY_DELTA, accountant=accountant)
 
     forget()

@@ -16,6 +16,7 @@ from privledger.facts.columns import Columns
 from privledger.noise.seeded import SeededSource
 from privledger.questions import feature_choice as features_module
 from privledger.questions import feature_scores as feature_scores_code
+from privledger.questions import votes as votes_code
 from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
 
@@ -220,6 +221,33 @@ def test_lasso_satisfies_its_optimality_conditions():
     assert np.abs(slope).max() <= 0.1 + 1e-4
     assert slope[weights != 0] == pytest.approx(0.1 * np.sign(weights[weights != 0]), abs=1e-4)
     assert set(block_features(table, target, 2, 0.1).tolist()) == {7, 100}
+
+
+@pytest.mark.parametrize("width", [1, 3, 12, 40])
+def test_a_lasso_that_stands_still_is_where_all_its_rounds_would_end(monkeypatch, width):
+    """To the bit: what is stopped early are rounds that would have changed nothing."""
+    rng = np.random.default_rng(width)
+    for penalty in (0.01, 0.1, 0.4, 5.0):
+        table = rng.normal(size=(width, 30))
+        slope, size = table @ (table[0] + rng.normal(size=30)) / 30, table @ table.T / 30
+        step, asked = 1 / np.linalg.eigvalsh(size)[-1], []
+
+        def move(ahead, step=step, slope=slope, size=size, asked=asked):
+            asked.append(1)
+            return step * (slope - size @ ahead)
+
+        found = votes_code._descend(move, width, step * penalty)
+        rounds = len(asked)
+        weights, ahead, pace = np.zeros(width), np.zeros(width), 1.0
+        for _ in range(votes_code._ROUNDS):
+            moved = ahead + move(ahead)
+            fresh = np.sign(moved) * np.maximum(np.abs(moved) - step * penalty, 0.0)
+            following = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
+            ahead = fresh + (pace - 1) / following * (fresh - weights)
+            weights, pace = fresh, following
+        assert (found == weights).all()
+        assert rounds <= votes_code._ROUNDS
+    assert rounds == 1  # nothing is pulled as hard as the last penalty takes off
 
 
 def test_blocks_of_nothing_constants_and_gaps_give_no_error():

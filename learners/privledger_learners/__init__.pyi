@@ -1,0 +1,29 @@
+"""The one list of the names in `privledger_learners`, as in `privledger`: one import a line."""
+
+from privledger_learners.auto import AutoClassifier as AutoClassifier
+from privledger_learners.auto import AutoRegressor as AutoRegressor
+from privledger_learners.baselines.dp_df import DPDFClassifier as DPDFClassifier
+from privledger_learners.baselines.dp_ert import DPERTClassifier as DPERTClassifier
+from privledger_learners.baselines.dp_ert import DPERTRegressor as DPERTRegressor
+from privledger_learners.baselines.dp_rf import DPRFClassifier as DPRFClassifier
+from privledger_learners.baselines.dp_rf import DPRFRegressor as DPRFRegressor
+from privledger_learners.baselines.max_tree import MaxTreeClassifier as MaxTreeClassifier
+from privledger_learners.baselines.neighbour_line import TOPClassifier as TOPClassifier
+from privledger_learners.baselines.rdt import RDTClassifier as RDTClassifier
+from privledger_learners.baselines.srt import SRTClassifier as SRTClassifier
+from privledger_learners.baselines.ssrdt import SSRDTClassifier as SSRDTClassifier
+from privledger_learners.diprime import DiPriMeForestClassifier as DiPriMeForestClassifier
+from privledger_learners.diprime import DiPriMeForestRegressor as DiPriMeForestRegressor
+from privledger_learners.dpboost import DPBoostClassifier as DPBoostClassifier
+from privledger_learners.dpboost import DPBoostRegressor as DPBoostRegressor
+from privledger_learners.dpsis import DPSIS as DPSIS
+from privledger_learners.dpsis import DPSISTwoStage as DPSISTwoStage
+from privledger_learners.estimator import NoiseFloorWarning as NoiseFloorWarning
+from privledger_learners.joint_tree import JointTreeClassifier as JointTreeClassifier
+from privledger_learners.joint_tree import JointTreeRegressor as JointTreeRegressor
+from privledger_learners.label_private import LabelPrivateClassifier as LabelPrivateClassifier
+from privledger_learners.mrf import MultinomialForestClassifier as MultinomialForestClassifier
+from privledger_learners.partitioning import PrivateEnsembleClassifier as PrivateEnsembleClassifier
+from privledger_learners.search import PrivateSearchCV as PrivateSearchCV
+from privledger_learners.sgbdt import SGBDTClassifier as SGBDTClassifier
+from privledger_learners.sgbdt import SGBDTRegressor as SGBDTRegressor
