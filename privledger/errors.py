@@ -37,7 +37,7 @@ from __future__ import annotations
 import sys
 from html import escape
 
-from privledger.numerals import downward, upward
+from privledger.numerals import downward, many, upward
 
 __all__ = [
     "BudgetExceeded",
@@ -244,8 +244,8 @@ class NotSettled(LedgerError):
 
     def __init__(self, *, grant: str, releases: int, cause: str, spill: str | None,
                  why: str = "") -> None:
-        text = (f"{grant}: {releases} releases are out and its charge stands, but the ledger could "
-                f"not be written ({cause}). ")
+        text = (f"{grant}: {many(releases, 'release')} {'is' if releases == 1 else 'are'} out and "
+                f"its charge stands, but the ledger could not be written ({cause}). ")
         if spill is not None:
             text += (f"What was released is kept in {spill} and is taken up when the ledger is "
                      "next opened for writing, or by calling close() again")
