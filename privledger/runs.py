@@ -28,7 +28,7 @@ _KEYS = {
     "run": ("learner",),
     "params": None,  # the learner's own names; it refuses what it does not know
     "data": ("schema", "table", "name"),
-    "budget": ("epsilon", "delta"),
+    "budget": ("epsilon", "delta", "failure"),
     "ledger": ("path", "relation", "filter", "unit", "people_key"),
     "labels": None,  # the owner's own; caps match them
     "isolation": None,  # limits of the learner's process; `Limits` knows their names
@@ -195,7 +195,8 @@ def _budget(table: dict[str, Any]) -> Budget:
     if "epsilon" not in table:
         raise InvalidPlan("[budget]", "a table without it", "given epsilon")
     epsilon = positive("budget epsilon", table["epsilon"])
-    return Budget(epsilon, probability("budget delta", table.get("delta", 0.0), zero=True))
+    return Budget(epsilon, probability("budget delta", table.get("delta", 0.0), zero=True),
+                  probability("budget failure", table.get("failure", 0.0), zero=True))
 
 
 def _params(table: dict[str, Any], budget: Budget) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from privledger.accounting.subsample import (
 from privledger.accounting.tradeoff import (
     Tradeoff,
     cost_tradeoff,
+    failing,
     gaussian_tradeoff,
     odds_rise,
     pure_tradeoff,
@@ -87,6 +88,7 @@ __all__ = [
     "epsilon_from_mu",
     "epsilon_from_rdp",
     "epsilon_from_zcdp",
+    "failing",
     "full_probability",
     "gaussian_rdp",
     "gaussian_tradeoff",

@@ -132,6 +132,22 @@ def gaussian_tradeoff(mu: float) -> Tradeoff:
                     lambda rows: gaussian_tradeoff(multiply_up(float(rows), shift)))
 
 
+def failing(kept: Tradeoff, lost: float) -> Tradeoff:
+    """Of what keeps `kept`, but for coins that fail with probability `lost` in all, at most.
+
+    docs/proofs/filters.md: a test of the whole has at most `lost` more hits.
+
+    >>> round(failing(gaussian_tradeoff(1.0), 0.01).hits(0.01), 4)
+    0.1024
+    """
+    chance = probability("lost", lost, zero=True, one=True)
+    if chance == 0:
+        return kept
+    return Tradeoff(f"{kept.source}, but for a delta of {chance:.4g}",
+                    lambda wrong: up(kept.hits(wrong) + chance),
+                    lambda epsilon: up(kept.delta(epsilon) + chance))
+
+
 def pure_tradeoff(epsilon: float, delta: float = 0.0) -> Tradeoff:
     """Of (epsilon, delta)-DP, with nothing else known.
 

@@ -120,7 +120,7 @@ def _fits(prepared: Prepared, policy: Policy) -> str:
     rule = state.rule or rule_for(prepared.node, budget, relation, run.filter)
     if not policy.max_epsilon > 0:
         return "nothing fits"
-    most = fixed_filter(rule.kind, Budget(policy.max_epsilon, budget.delta),
+    most = fixed_filter(rule.kind, Budget(policy.max_epsilon, budget.delta, budget.failure),
                         rule.order if rule.kind == "rdp" else None)
     return what_fits(prepared.node, relation, rule, most.cap_units, state).text
 

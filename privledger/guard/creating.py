@@ -48,7 +48,8 @@ def creation(budget: Budget, relation: str, filter: str, order: float | None, mo
     if policy is not None:
         check_creation(policy, budget, checked, mode)
     lines: list[Event] = [Created(
-        FORMAT, str(uuid4()), checked, Budget(float(budget.epsilon), float(budget.delta)),
+        FORMAT, str(uuid4()), checked, Budget(
+            float(budget.epsilon), float(budget.delta), float(budget.failure)),
         filter, mode, source.describe(), now(), every, policy, check_unit(unit),
         None if people_key is None else people_key.check)]
     if rule is not None:

@@ -121,7 +121,7 @@ def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[E
     if isinstance(decision, Refusal):
         raise Over(decision)
     check_turn(state, rule, asked, decision)
-    if decision.delta_units:
+    if decision.delta_units and rule.kind == "basic":
         _check_effort(history, rule.kind, asked.plan, whole=True)
     return [*first, evolve(asked, units=decision.units, delta_units=decision.delta_units,
                            window=state.window)]

@@ -89,7 +89,7 @@ class Teller:
         """The promise: a copy, so that nobody changes what is decided by."""
         budget = self._history.state.budget
         assert budget is not None
-        return Budget(budget.epsilon, budget.delta)
+        return Budget(budget.epsilon, budget.delta, budget.failure)
 
     @property
     def relation(self) -> str:

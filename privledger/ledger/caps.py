@@ -130,23 +130,23 @@ class Cap:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: budget, and what the cap is for; `from_dict` reads it."""
-        return {"epsilon": float(self.budget.epsilon), "delta": float(self.budget.delta),
-                "data": self.data, "labels": dict(self.labels), "window": self.window,
-                "per_window": self.per_window}
+        return {**self.budget.as_dict(), "data": self.data, "labels": dict(self.labels),
+                "window": self.window, "per_window": self.per_window}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Cap:
         """The cap that `as_dict` wrote; files of version 2 know no windows."""
-        return cls(Budget(value["epsilon"], value["delta"]), value["data"], value["labels"],
+        budget = Budget(value["epsilon"], value["delta"], value.get("failure", 0.0))
+        return cls(budget, value["data"], value["labels"],
                    value.get("window"), value.get("per_window", False))
 
 
 @lru_cache(maxsize=256)
 def _rule(cap: Cap, ledger: FilterRule) -> FilterRule:
-    if ledger.kind != "basic" and not cap.budget.delta > 0:
+    if ledger.kind != "basic" and not cap.budget.rest > 0:
         return FilterRule(ledger.kind, ledger.order, cap.budget, 0)
     if ledger.kind == "rdp":
-        if not rdp_cap(cap.budget.epsilon, cap.budget.delta, ledger.order) > 0:
+        if not rdp_cap(cap.budget.epsilon, cap.budget.rest, ledger.order) > 0:
             return FilterRule("rdp", ledger.order, cap.budget, 0)
         return fixed_filter("rdp", cap.budget, ledger.order)
     return fixed_filter(ledger.kind, cap.budget)

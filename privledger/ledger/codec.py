@@ -80,7 +80,8 @@ def _place(value: Mapping[str, object]) -> Place:
 _BY_TYPE: dict[object, Callable[[object], object]] = {"str": _text, "str | None": _maybe(_text)}
 _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "created": {
-        "budget": lambda value: Budget(value["epsilon"], value["delta"]),
+        "budget": lambda value: Budget(value["epsilon"], value["delta"],
+                                        value.get("failure", 0.0)),
         "caps": lambda value: tuple(Cap.from_dict(cap) for cap in value),
         "policy": _maybe(lambda value: Policy.from_dict({"policy": value}))},
     "filter": {"order": _real},
@@ -96,7 +97,7 @@ _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
 }
 _READ["aborted"] = _READ["settled"]
 _WRITE: dict[str, Callable[[Any], Any]] = {
-    "budget": asdict, "caps": lambda value: [cap.as_dict() for cap in value],
+    "budget": lambda value: value.as_dict(), "caps": lambda value: [cap.as_dict() for cap in value],
     "policy": _maybe(lambda value: value.as_dict()), "holder": _maybe(asdict), "rules": list,
     "vector": _maybe(asdict), "nodes": lambda value: [asdict(one, recurse=False) for one in value],
     "waits": _maybe(asdict), "people": asdict, "members": asdict, "answer": _maybe(asdict),

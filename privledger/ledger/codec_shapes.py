@@ -169,8 +169,9 @@ def _array(value: object) -> None:
 _ARRAY = _record(kind=_must(_among("float", "int")), shape=_must(_list(_whole)),
                  values=_must(_list(_real(number))))
 _answer = _record(asked=_must(_key), values=_must(_list(_array)))
-_BUDGET = _record(epsilon=_must(_real(positive)), delta=_must(_delta))
-_CAP = _record(epsilon=_must(_real(positive)), delta=_must(_delta), data=_must(_maybe(_name)),
+_BUDGET = _record(epsilon=_must(_real(positive)), delta=_must(_delta), failure=_may(_delta))
+_CAP = _record(epsilon=_must(_real(positive)), delta=_must(_delta), failure=_may(_delta),
+               data=_must(_maybe(_name)),
                labels=_must(_labels), window=_may(_maybe(window_name)), per_window=_may(_flag))
 _STEP = _record(kind=_must(_among("poisson", "fixed", "part", "filter")), token=_must(_text),
                 rate=_may(_real(number)), part=_may(lambda value: _int(value)),

@@ -55,12 +55,14 @@ class Refusal:
                 spent=rule.epsilon_of(self.spent_units), scope=self.scope,
                 fits=f"it is the turn of somebody who waits for {self.line}: ask with "
                      "wait=seconds")
-        if rule.kind == "basic" and over_delta and not self.broken:
+        if over_delta and not self.broken:
             return BudgetExceeded(
                 asked=rule.delta_of(self.charge.delta_units), unit="delta",
                 spent=rule.delta_of(self.spent_delta_units),
                 left=rule.delta_left_of(self.spent_delta_units),
-                fits="ask for a smaller delta, or create the ledger with filter='gdp' or 'rdp'",
+                fits="ask for a smaller delta, or create the ledger with filter='gdp' or 'rdp'"
+                if rule.kind == "basic" else "the purse for plans with a delta of their own, the "
+                "budget's failure, does not suffice",
             )
         left = rule.left_of(self.spent_units)
         if self.broken:

@@ -27,6 +27,7 @@ from privledger.accounting import (
     epsilon_from_mu,
     epsilon_from_rdp,
     epsilon_from_zcdp,
+    failing,
     gaussian_tradeoff,
     mu_from_epsilon_delta,
     pure_tradeoff,
@@ -72,7 +73,7 @@ class FilterRule:
         order: Renyi order for `rdp`, else 0.
         budget: the (epsilon, delta) it certifies.
         cap_units: mu squared, rho, Renyi bound or epsilon, in units of 2**-192.
-        delta_cap_units: for `basic`, delta in units of 2**-512; else 0.
+        delta_cap_units: delta for `basic`, else the budget's `failure`, in units of 2**-512.
     """
 
     kind: str
@@ -102,23 +103,24 @@ class FilterRule:
 
     def price(self, cost: Cost, delta: float) -> tuple[int, int]:
         """Units and delta units that a plan of `cost` takes, rounded up."""
-        if cost.failure and self.kind != "basic":
+        failed = delta_units_up(cost.failure) if self.kind != "basic" else 0
+        if failed and not self.delta_cap_units:
             raise UnsupportedNode("a plan with a delta of its own needs a ledger with "
-                                  "filter='basic'")
+                                  "filter='basic', or one whose budget has a failure above 0")
         if self.kind == "gdp":
             if not math.isfinite(cost.gdp_squared):
                 raise UnsupportedNode("this plan has no Gaussian-DP price; "
                                       "use a ledger with filter='rdp' or 'basic'")
-            return units_up(cost.gdp_squared), 0
+            return units_up(cost.gdp_squared), failed
         if self.kind == "zcdp":
             if not math.isfinite(cost.zcdp):
                 raise UnsupportedNode("this plan has no zero-concentrated-DP price")
-            return units_up(cost.zcdp), 0
+            return units_up(cost.zcdp), failed
         if self.kind == "rdp":
             bound = cost.curve.at(self.order)
             if not math.isfinite(bound):
                 raise UnsupportedNode(f"this plan has no Renyi bound at order {self.order:g}")
-            return units_up(bound), 0
+            return units_up(bound), failed
         if cost.failure == 0 and cost.pure <= self.budget.epsilon:
             return units_up(cost.pure), 0
         share = delta if delta > 0 else self.budget.delta
@@ -130,7 +132,7 @@ class FilterRule:
 
     def epsilon_of(self, units: int) -> float:
         """The epsilon, at the budget's delta, that a total of `units` certifies."""
-        return _epsilon_of(self.kind, self.order, self.budget.delta, units)
+        return _epsilon_of(self.kind, self.order, self.budget.rest, units)
 
     def left_of(self, spent: int) -> float:
         """Epsilon of the largest plan that is still granted when `spent` units are gone."""
@@ -142,6 +144,9 @@ class FilterRule:
         value = from_units(units)
         if self.kind == "basic":
             return pure_tradeoff(value, min(1.0, self.delta_of(delta_units)))
+        return failing(self._currency(value), min(1.0, self.delta_of(delta_units)))
+
+    def _currency(self, value: float) -> Tradeoff:
         if self.kind == "gdp":
             return gaussian_tradeoff(up(math.sqrt(value)) if value else 0.0)
         if self.kind == "zcdp":
@@ -149,12 +154,12 @@ class FilterRule:
         return renyi_tradeoff(RdpCurve((self.order,), (value,)))
 
     def delta_of(self, delta_units: int) -> float:
-        """The delta that `basic` counts as so many delta units; rounded up."""
+        """The delta that so many delta units are; rounded up."""
         exact = Fraction(delta_units, DELTA_UNIT)
         return up(float(exact)) if Fraction(float(exact)) < exact else float(exact)
 
     def delta_left_of(self, spent: int) -> float:
-        """The delta that `basic` still has when `spent` delta units are gone; rounded down."""
+        """The delta that is still to be charged when `spent` delta units are gone; rounded down."""
         exact = Fraction(max(0, self.delta_cap_units - spent), DELTA_UNIT)
         return down(float(exact)) if Fraction(float(exact)) > exact else float(exact)
 
@@ -193,25 +198,27 @@ def _fixed(kind: str, budget: Budget, order: float | None) -> FilterRule:
     if kind == "basic":
         cap = int(Fraction(budget.delta) * DELTA_UNIT // 1)
         return FilterRule("basic", 0.0, budget, units_down(budget.epsilon), cap)
-    if not budget.delta > 0:
+    if not budget.rest > 0:
         raise InvalidValue("Budget delta", budget.delta, f"above 0 for a {kind} filter")
+    purse = int(Fraction(budget.failure) * DELTA_UNIT // 1)
     if kind == "gdp":
-        mu = mu_from_epsilon_delta(budget.epsilon, budget.delta)
-        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)))
+        mu = mu_from_epsilon_delta(budget.epsilon, budget.rest)
+        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)), purse)
     if kind == "zcdp":
-        return FilterRule("zcdp", 0.0, budget, units_down(zcdp_cap(budget.epsilon, budget.delta)))
+        return FilterRule("zcdp", 0.0, budget, units_down(zcdp_cap(budget.epsilon, budget.rest)),
+                          purse)
     chosen = best_order(budget) if order is None else positive("order", order)
     if chosen > MOST_ORDER:
         raise InvalidValue("order", chosen, f"at most {MOST_ORDER:g}")
-    cap_bound = rdp_cap(budget.epsilon, budget.delta, chosen)
+    cap_bound = rdp_cap(budget.epsilon, budget.rest, chosen)
     if not cap_bound > 0:
         raise InvalidValue("order", chosen, "an order at which the budget leaves something")
-    return FilterRule("rdp", chosen, budget, units_down(cap_bound))
+    return FilterRule("rdp", chosen, budget, units_down(cap_bound), purse)
 
 
 def best_order(budget: Budget, orders: Sequence[float] = DEFAULT_ORDERS) -> float:
     """The order at which most Gaussian noise-free rounds fit: the largest cap / order."""
-    return max(orders, key=lambda order: rdp_cap(budget.epsilon, budget.delta, order) / order)
+    return max(orders, key=lambda order: rdp_cap(budget.epsilon, budget.rest, order) / order)
 
 
 def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
@@ -225,14 +232,14 @@ def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
         return fixed_filter("basic", budget)
     if cost.mu_squared is not None:
         return fixed_filter("gdp", budget)
-    epsilon, order = epsilon_from_rdp(cost.curve, budget.delta)
+    epsilon, order = epsilon_from_rdp(cost.curve, budget.rest)
     if epsilon > budget.epsilon and _fits_as_a_whole(cost, budget):
         return fixed_filter("basic", budget)
-    if not rdp_cap(budget.epsilon, budget.delta, order) > 0:
+    if not rdp_cap(budget.epsilon, budget.rest, order) > 0:
         usable = [o for o, bound in zip(cost.curve.orders, cost.curve.bounds, strict=True)
                   if bound < math.inf]
         order = best_order(budget, usable) if usable else order
-    if not rdp_cap(budget.epsilon, budget.delta, order) > 0:
+    if not rdp_cap(budget.epsilon, budget.rest, order) > 0:
         return fixed_filter("basic", budget)
     return fixed_filter("rdp", budget, order)
 

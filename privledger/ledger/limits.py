@@ -154,7 +154,7 @@ class Efforts:
 
         Args:
             plan: JSON values of a node; None where nothing is promised.
-            delta_units: what was charged for it under a `basic` filter.
+            delta_units: what was charged for it; under a `basic` filter by its distribution.
         """
         whole = self.kind == "basic" and delta_units != 0
         needed = effort(plan, self.kind, whole=whole)

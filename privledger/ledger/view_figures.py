@@ -88,7 +88,7 @@ class Amount:
             return Figure(0.0, "delta")
         if self.rule.kind == "basic":
             return Figure(self.rule.delta_of(self.delta_units), "delta")
-        return Figure(self.rule.budget.delta if self.units else 0.0, "delta")
+        return Figure(self.rule.budget.delta if self.units or self.delta_units else 0.0, "delta")
 
     @property
     def own(self) -> Figure:

@@ -96,7 +96,7 @@ def by_hand(view: View) -> ByHand:
 def _worked(rule: FilterRule, total: float, epsilon: float,
             delta: float) -> tuple[str, str, str]:
     """Formula, the formula with numbers, and a script, for each kind of filter."""
-    spent, eps, at = exact(total), exact(epsilon), exact(rule.budget.delta)
+    spent, eps, at = exact(total), exact(epsilon), exact(rule.budget.rest)
     if rule.kind == "gdp":
         mu = exact(up(math.sqrt(total)))
         return (

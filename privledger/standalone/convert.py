@@ -80,11 +80,21 @@ class Caps:
     def __init__(self, kind: str, order: float) -> None:
         self.kind, self.order = kind, order
 
-    def of(self, epsilon: float, delta: float) -> tuple[int, int]:
-        """Units and delta units, with a little room for another machine's rounding."""
-        units = largest(self.kind, self.order, epsilon, delta)
-        allowed = int(Fraction(delta) * DELTA_UNIT) if self.kind == "basic" else 0
+    def of(self, epsilon: float, delta: float, purse: float) -> tuple[int, int]:
+        """Units and delta units, with a little room for another machine's rounding; `purse` is the
+        part of delta for plans with one of their own, where not all of it adds up."""
+        units = largest(self.kind, self.order, epsilon, beside(delta, purse))
+        allowed = int(Fraction(delta if self.kind == "basic" else purse) * DELTA_UNIT)
         return units + units // SLACK, allowed
+
+
+def beside(delta: float, purse: float) -> float:
+    """What is left of delta beside the purse, rounded down."""
+    exact = Fraction(delta) - Fraction(purse)
+    if purse and exact <= 0:
+        raise Bad("a purse that is not below delta")
+    found = float(exact)
+    return math.nextafter(found, 0.0) if Fraction(found) > exact else found
 
 
 @lru_cache(maxsize=256)

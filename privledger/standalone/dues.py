@@ -51,13 +51,12 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
     """
     found = price(plan, relation)
     if kind != "basic":
-        if found.failure:
-            raise Bad(f"a plan with a delta of its own under a {kind} filter")
+        failed = -((-Fraction(found.failure) * DELTA_UNIT) // 1)
         value = {"gdp": found.gdp, "zcdp": found.zcdp}.get(kind)
         value = found.renyi(order) if value is None else value
         if not value < math.inf:
             raise Bad(f"a plan that has no price under a {kind} filter")
-        return Due(Fraction(value) * UNIT, 0, 1e-9, from_below(plan) if kind == "rdp" else "")
+        return Due(Fraction(value) * UNIT, failed, 1e-9, from_below(plan) if kind == "rdp" else "")
     if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
                                or (found.pure <= budget[0] and not shared)):
         return Due(Fraction(found.pure) * UNIT)

@@ -133,8 +133,10 @@ def kept_answer(value: object) -> object:
 ARRAY = {"kind": (among("float", "int"), True), "shape": (some(whole), True),
          "values": (some(number), True)}
 ANSWER = {"asked": (text, True), "values": (some(kept_array), True)}
-BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True)})
+BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
+                 "failure": (chance(zero=True), False)})
 CAP = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
+              "failure": (chance(zero=True), False),
               "data": (maybe(name), True), "labels": (labels, True),
               "window": (maybe(period), False), "per_window": (flag, False)})
 PLACE = record({"grant": (name, True), "data": (name, True), "labels": (labels, True),

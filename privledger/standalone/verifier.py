@@ -19,7 +19,7 @@ from typing import Any
 
 from .book import Book
 from .checkpoints import Checkpoint
-from .convert import UNIT, epsilon_of
+from .convert import UNIT, beside, epsilon_of
 from .places import Database, is_database, lines_of, open_file
 from .reading import MALFORMED, Bad, NoPrice, inert, parse, whole
 
@@ -127,7 +127,7 @@ def spent(book: Book) -> str:
     """Epsilon that is spent, in twelve digits, rounded up; words where it has no formula here."""
     try:
         value = epsilon_of(book.filter or "basic", Fraction(book.units, UNIT), book.order,
-                           book.delta)
+                           beside(book.delta, book.purse))
     except (NoPrice, Bad, *MALFORMED):
         return "not recomputed"
     # Never below what it is.

@@ -777,8 +777,10 @@ def kept_answer(value: object) -> object:
 ARRAY = {"kind": (among("float", "int"), True), "shape": (some(whole), True),
          "values": (some(number), True)}
 ANSWER = {"asked": (text, True), "values": (some(kept_array), True)}
-BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True)})
+BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
+                 "failure": (chance(zero=True), False)})
 CAP = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
+              "failure": (chance(zero=True), False),
               "data": (maybe(name), True), "labels": (labels, True),
               "window": (maybe(period), False), "per_window": (flag, False)})
 PLACE = record({"grant": (name, True), "data": (name, True), "labels": (labels, True),
@@ -1580,11 +1582,21 @@ class Caps:
     def __init__(self, kind: str, order: float) -> None:
         self.kind, self.order = kind, order
 
-    def of(self, epsilon: float, delta: float) -> tuple[int, int]:
-        """Units and delta units, with a little room for another machine's rounding."""
-        units = largest(self.kind, self.order, epsilon, delta)
-        allowed = int(Fraction(delta) * DELTA_UNIT) if self.kind == "basic" else 0
+    def of(self, epsilon: float, delta: float, purse: float) -> tuple[int, int]:
+        """Units and delta units, with a little room for another machine's rounding; `purse` is the
+        part of delta for plans with one of their own, where not all of it adds up."""
+        units = largest(self.kind, self.order, epsilon, beside(delta, purse))
+        allowed = int(Fraction(delta if self.kind == "basic" else purse) * DELTA_UNIT)
         return units + units // SLACK, allowed
+
+
+def beside(delta: float, purse: float) -> float:
+    """What is left of delta beside the purse, rounded down."""
+    exact = Fraction(delta) - Fraction(purse)
+    if purse and exact <= 0:
+        raise Bad("a purse that is not below delta")
+    found = float(exact)
+    return math.nextafter(found, 0.0) if Fraction(found) > exact else found
 
 
 @lru_cache(maxsize=256)
@@ -1986,13 +1998,12 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
     """
     found = price(plan, relation)
     if kind != "basic":
-        if found.failure:
-            raise Bad(f"a plan with a delta of its own under a {kind} filter")
+        failed = -((-Fraction(found.failure) * DELTA_UNIT) // 1)
         value = {"gdp": found.gdp, "zcdp": found.zcdp}.get(kind)
         value = found.renyi(order) if value is None else value
         if not value < math.inf:
             raise Bad(f"a plan that has no price under a {kind} filter")
-        return Due(Fraction(value) * UNIT, 0, 1e-9, from_below(plan) if kind == "rdp" else "")
+        return Due(Fraction(value) * UNIT, failed, 1e-9, from_below(plan) if kind == "rdp" else "")
     if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
                                or (found.pure <= budget[0] and not shared)):
         return Due(Fraction(found.pure) * UNIT)
@@ -2542,6 +2553,7 @@ class Cap:
 
     def __init__(self, body: Any) -> None:
         self.epsilon, self.delta = float(body["epsilon"]), float(body["delta"])
+        self.purse = float(body.get("failure", 0.0))
         self.data, self.labels = body["data"], body["labels"]
         self.window, self.each = body.get("window"), bool(body.get("per_window"))
         self.totals: dict[str | None, Total] = {}
@@ -2922,7 +2934,7 @@ class Book:
         self.hashes: list[str] = []
         self.created: Any = {}
         self.uuid = self.mode = self.relation = self.unit = self.filter = ""
-        self.epsilon = self.delta = self.order = 0.0
+        self.epsilon = self.delta = self.purse = self.order = 0.0
         self.format = 0
         self.filter_body: Any = None
         self.allowed: Caps | None = None
@@ -3043,8 +3055,8 @@ class Book:
         self.created, self.format = body, body["format"]
         self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
         self.unit = body.get("unit", "row")
-        self.epsilon = float(body["budget"]["epsilon"])
-        self.delta = float(body["budget"]["delta"])
+        self.epsilon, self.delta, self.purse = (float(body["budget"].get(name, 0)) for name in (
+            "epsilon", "delta", "failure"))
         self.caps = [Cap(cap) for cap in body.get("caps") or []]
         if body.get("policy") is not None:
             self.policy = Policy(body["policy"])
@@ -3059,7 +3071,7 @@ class Book:
             self.fault("another filter than the one that was asked for")
         self.cap, self.delta_cap = body["cap_units"], body["delta_cap_units"]
         self.allowed = Caps(self.filter, self.order)
-        units, delta_units = self.allowed.of(self.epsilon, self.delta)
+        units, delta_units = self.allowed.of(self.epsilon, self.delta, self.purse)
         if self.filter != "basic" and not units:
             raise Bad("a filter that this budget leaves nothing under")
         if self.cap > units or self.delta_cap > delta_units:
@@ -3080,7 +3092,7 @@ class Book:
         """Note a fault if `total` is over `cap`, in the filter's units."""
         if self.allowed is None:
             raise Bad("counted before the filter was fixed")
-        units, delta_units = self.allowed.of(cap.epsilon, cap.delta)
+        units, delta_units = self.allowed.of(cap.epsilon, cap.delta, cap.purse)
         if total[0] > units or total[1] > delta_units or (
                 cap.each and window is None and any(total)):
             self.fault(f"over {cap} from here on")
@@ -3104,7 +3116,7 @@ class Book:
             paid = body["units"] + before[0], body["delta_units"] + before[1], float(grant["delta"])
             self.check_price(plan, *paid)
             for line in told(plan, *paid, (self.relation, self.filter, self.order,
-                                           (self.epsilon, self.delta))):
+                                           (self.epsilon, beside(self.delta, self.purse)))):
                 self.note(line)
         return plan
 
@@ -3387,7 +3399,7 @@ def spent(book: Book) -> str:
     """Epsilon that is spent, in twelve digits, rounded up; words where it has no formula here."""
     try:
         value = epsilon_of(book.filter or "basic", Fraction(book.units, UNIT), book.order,
-                           book.delta)
+                           beside(book.delta, book.purse))
     except (NoPrice, Bad, *MALFORMED):
         return "not recomputed"
     # Never below what it is.

@@ -100,6 +100,7 @@ NUMBERS = {
     "Bins.numeric_bins": (lambda b, d, v: pl.questions.Bins(d.schema, numeric_bins=v), COUNT),
     "Budget.epsilon": (lambda b, d, v: pl.Budget(v), POSITIVE),
     "Budget.delta": (lambda b, d, v: pl.Budget(1.0, v), DELTA),
+    "Budget.failure": (lambda b, d, v: pl.Budget(1.0, 0.5, v), DELTA),
     "Cap.labels": (lambda b, d, v: pl.Cap(pl.Budget(1.0), labels={"team": v}),
                    [v for v in POSITIVE if not isinstance(v, str)]),
     "Column.lower": (lambda b, d, v: column(lower=v), FINITE),

@@ -158,6 +158,20 @@ def fixed():
     return lines_of(ledger), {}
 
 
+def purse():
+    """(lines, vectors): plans with a delta of their own, charged to a purse beside a filter."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-5, failure=3e-6), filter="gdp", caps=[
+        pl.Cap(pl.Budget(2.0, 5e-6, failure=2e-6), labels={"team": "a"}),
+        pl.Cap(pl.Budget(2.0, 5e-6), labels={"team": "b"})])
+    data = ledger.protect(ROWS, schema=SCHEMA, name="t")
+    said = pl.Asserted(0.1, "so it was said", 1e-6)
+    for node, team in ((said, "a"), (pl.PoissonSample(0.5, said), "a"), (G, "b")):
+        with ledger.request(node, data, labels={"team": team}) as session:
+            if node is G:
+                session.release(G, data.count())
+    return lines_of(ledger), {}
+
+
 def lines_of(ledger):
     assert ledger.verify() == []
     return [{"position": entry.position, "kind": entry.event.kind, "body": body_of(entry),

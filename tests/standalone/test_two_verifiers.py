@@ -44,8 +44,9 @@ from privledger.storage import MemoryStore
 from tests.doctored import entries_of
 from tests.standalone import histories
 
-WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled", "people")
-OTHERS = {"sampled": histories.sampled, "people": histories.of_people, "fixed": histories.fixed}
+WORLDS = ("gdp", "zcdp", "rdp", "basic", "sampled", "people", "purse")
+OTHERS = {"purse": histories.purse, "sampled": histories.sampled, "people": histories.of_people,
+          "fixed": histories.fixed}
 
 
 def ours(lines, kept):
@@ -245,7 +246,7 @@ def test_every_other_name_of_the_format_is_known_to_every_reader():
     assert set(meter.STEP) == {field.name for field in fields(Context)}
     assert set(convert.FILTERS) == set(FILTERS) == set(shapes.FILTER_NAMES)
     assert (reading.FORMAT, checkpoints.CHECKPOINT_VERSION) == (FORMAT, VERSION)
-    cap = pl.Cap(pl.Budget(1.0), data="t").as_dict()
+    cap = pl.Cap(pl.Budget(1.0, 0.5, failure=0.1), data="t").as_dict()
     assert set(cap) == set(inspect.getclosurevars(shapes.CAP).nonlocals["shape"])
 
 

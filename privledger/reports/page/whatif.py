@@ -81,7 +81,8 @@ def what_if(view: View, whole: Node, distinct: int,
 
 
 def _curve(rule: FilterRule, budget: Budget, units: int) -> tuple[tuple[float, float], ...]:
-    """The same total in the filter's unit, read at other deltas."""
+    """The same total in the filter's unit, read at other deltas, the purse beside it."""
     deltas = sorted({*DELTAS, budget.delta})
-    return tuple((delta, evolve(rule, budget=Budget(budget.epsilon, delta)).epsilon_of(units))
-                 for delta in deltas)
+    return tuple((delta, evolve(rule, budget=Budget(budget.epsilon, delta, budget.failure)
+                                ).epsilon_of(units))
+                 for delta in deltas if delta > budget.failure)
