@@ -17,7 +17,8 @@ from privledger.rounding import count, positive, probability
 
 
 def full_probability(rate: float, most: int, out_of: int) -> float:
-    """At least the chance that `most` or more of `out_of` - 1 records enter: Chernoff's bound.
+    """At least the chance that `most` or more of `out_of` - 1 records enter: Chernoff's bound,
+    times how much of it the first number has, and how fast the chances of larger ones fall.
 
     Args:
         rate: with which each enters. most: the limit. out_of: records at most, this one among
@@ -35,7 +36,25 @@ def full_probability(rate: float, most: int, out_of: int) -> float:
         terms.append((1 - share) * (math.log1p(-share) - math.log1p(-rate)))
     lost = 1e-15 * sum(map(abs, terms)) + 1e-15 * share
     exponent = others * (sum(terms) - 4 * lost)
-    return 1.0 if exponent <= 0 else max(math.exp(-min(exponent, 690.0)) * (1 + 1e-9), 1e-300)
+    if exponent <= 0:
+        return 1.0
+    part = _first_and_others(rate, limit, others)
+    return max(math.exp(-min(exponent, 690.0)) * part * (1 + 1e-9), 1e-300)
+
+
+def _first_and_others(rate: float, limit: int, others: int) -> float:
+    """Pr(X >= limit) over exp(-others d), X binomial, at most; 1 where nothing better is known.
+
+    By Stirling's formula with Robbins's bounds Pr(X = k) is at most sqrt(n/(2 pi k (n - k))) times
+    Chernoff's bound, and beyond k every number is at most r times as likely as the one before.
+    """
+    if not limit < others:
+        return 1.0
+    falls = (others - limit) * rate / ((limit + 1) * (1 - rate)) * (1 + 1e-12)
+    if not falls < 1:
+        return 1.0
+    first = math.sqrt(others / (2 * math.pi * limit)) / math.sqrt(others - limit)
+    return min(1.0, first / (1 - falls) * (1 + 1e-9))
 
 
 def truncated_gaussian_rdp(

@@ -106,7 +106,16 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
 
 
 def trusted(found: FederatedFile) -> list[tuple[str, str]]:
-    """Whom an owner trusts, and both prices."""
+    """Whom an owner trusts, both prices, and that of somebody with rows at several owners."""
+    several, of_person = found.run.owners_per_person, found.of_person
+    if of_person is None:
+        return _both(found)
+    return [*_both(found), ("of a person", (
+        f"epsilon {charge(of_person)} for somebody with rows at {many(several or 1, 'owner')}, "
+        "the most by everybody's declaration"))]
+
+
+def _both(found: FederatedFile) -> list[tuple[str, str]]:
     declared = found.prepared.price.epsilon
     if found.run.noise == "local":
         return [("noise", "whole: each owner's promise holds whatever all others do"),
@@ -126,7 +135,9 @@ def described(found: FederatedFile) -> Json:
             "owners": [{"name": card.owner.name, "key": card.owner.key.hex()}
                        for card in found.cards], "noise": found.run.noise,
             "colluding": found.run.colluding, "least_honest": found.run.least_honest,
-            "declared": found.prepared.price.epsilon, "alone": found.alone}
+            "owners_per_person": found.run.owners_per_person,
+            "declared": found.prepared.price.epsilon, "alone": found.alone,
+            "of_person": found.of_person}
 
 
 @federate.command(cls=Guarded)

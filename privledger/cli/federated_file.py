@@ -19,7 +19,7 @@ from privledger.rounding import positive
 from privledger.runs import RunFile
 
 KEYS = ("name", "address", "coordinator", "owners", "patience", "attempts", "noise", "colluding",
-        "least_honest")
+        "least_honest", "owners_per_person")
 LABEL = "federated"
 """Label of an owner's grant; its value is the run's digest."""
 
@@ -53,6 +53,19 @@ class FederatedFile:
             return price.epsilon
         return certify(alone(self.run.reserved), price.delta,
                        check_relation(price.relation)).epsilon
+
+    @property
+    def of_person(self) -> float | None:
+        """Epsilon, at the price's delta, of somebody with rows at as many owners as are declared;
+        None where nobody declares it.
+
+        Raises:
+            UnsupportedNode: the plan has no price for that.
+        """
+        if self.run.owners_per_person is None:
+            return None
+        price = self.prepared.price
+        return certify(self.run.of_person, price.delta, check_relation(price.relation)).epsilon
 
     def card_of(self, own: Identity) -> Card:
         """The card of the roster that a secret is of.
@@ -91,7 +104,9 @@ def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> F
                  prepared.node, delta=base.params["delta"], learner=base.learner,
                  relation=base.relation, noise=_text(told.get("noise", "local"), "noise"),
                  colluding=_whole(told, "colluding", 0),
-                 least_honest=_whole(told, "least_honest", 1))
+                 least_honest=_whole(told, "least_honest", 1),
+                 owners_per_person=_whole(told, "owners_per_person", 1)
+                 if "owners_per_person" in told else None)
     _ = run.reserved  # what cannot be shared is refused here, not by the owners
     return FederatedFile(prepared, run, _text(told["address"], "address"),
                          read_card(place.parent / _text(told["coordinator"], "coordinator")),

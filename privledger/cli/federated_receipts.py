@@ -8,7 +8,7 @@ from pathlib import Path
 
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json, table
-from privledger.federation import Owner, Run
+from privledger.federation import Run
 from privledger.reading import load_json
 
 KIND = "privledger federation receipts 1"
@@ -36,7 +36,7 @@ def read_all(paths: Sequence[str]) -> tuple[Run, list[Json]]:
         try:
             if set(value) != _KEYS or value["kind"] != KIND:
                 raise ValueError
-            run = _run(table(value["run"]))
+            run = Run.from_agreed(table(value["run"]))
             statements = [table(one) for one in value["statements"]]
         except Exception:
             raise InvalidPlan("receipt", Path(path).name,
@@ -46,13 +46,3 @@ def read_all(paths: Sequence[str]) -> tuple[Run, list[Json]]:
     if len(runs) > 1:
         raise InvalidPlan("receipts", f"{len(runs)} runs", "all of one run")
     return next(iter(runs.values())), found
-
-
-def _run(agreed: Json) -> Run:
-    owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in agreed["owners"])
-    made = Run(agreed["name"], owners, agreed["schema"], agreed["plan"],
-               float.fromhex(agreed["delta"]), agreed["learner"], agreed["relation"],
-               agreed["noise"])
-    if made.agreed != agreed:
-        raise ValueError
-    return made

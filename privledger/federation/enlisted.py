@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from attrs import frozen
+from attrs import fields, frozen
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
@@ -20,7 +20,7 @@ from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan, InvalidValue, NotGranted
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json, bytes_in, bytes_out, text
-from privledger.graph import Federated, Node, canonical, from_json, to_json
+from privledger.graph import Federated, Group, Node, Repeat, canonical, from_json, to_json
 from privledger.rounding import count, probability
 
 MOST_OWNERS = 1000
@@ -83,6 +83,8 @@ class Run:
         colluding: how many owners may give away what they know, of noise that is shared; at least
             1, as an owner that sees the model knows its own share. 0 for `local`.
         least_honest: with fewer owners that do not, no run begins.
+        owners_per_person: how many owners may have rows of one person, at most, as all of them
+            declare; None where nobody says, which ledgers of people do not join.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Run:
     noise: str = "local"
     colluding: int = 0
     least_honest: int = 1
+    owners_per_person: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= len(self.owners) <= MOST_OWNERS:
@@ -117,6 +120,8 @@ class Run:
         if self.noise == "shared" and not 1 <= self.colluding < len(self.owners):
             raise InvalidPlan("colluding", self.colluding, "from 1, as an owner that sees the "
                               "model knows its own share of the noise, to one less than the owners")
+        if self.owners_per_person is not None:
+            count("owners_per_person", self.owners_per_person, most=len(self.owners))
         if self.honest < self.least_honest:
             raise NotGranted(f"{self.honest} of {len(self.owners)} owners are assumed to be "
                              f"honest, and {self.least_honest} are asked for; nothing was read")
@@ -124,10 +129,29 @@ class Run:
     @staticmethod
     def of(name: str, owners: tuple[Owner, ...], schema: Schema, plan: Node, *, delta: float,
            learner: str, relation: str = "add_remove", noise: str = "local",
-           colluding: int = 0, least_honest: int = 1) -> Run:
+           colluding: int = 0, least_honest: int = 1,
+           owners_per_person: int | None = None) -> Run:
         """A run from the records that it is about."""
         return Run(name, owners, schema_digest(schema), canonical(to_json(plan)), float(delta),
-                   learner, relation, noise, colluding, least_honest)
+                   learner, relation, noise, colluding, least_honest, owners_per_person)
+
+    @staticmethod
+    def from_agreed(value: Json) -> Run:
+        """The run of which `agreed` is `value`.
+
+        Raises:
+            InvalidPlan: of none.
+        """
+        try:
+            owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in value["owners"])
+            found = Run(owners=owners, delta=float.fromhex(value["delta"]), **{
+                one.name: value[one.name] for one in fields(Run)
+                if one.name in value and one.name not in ("owners", "delta")})
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InvalidPlan("run", "what was agreed", "a run's own words") from None
+        if found.agreed != value:
+            raise InvalidPlan("run", "what was agreed", "a run's own words")
+        return found
 
     @property
     def honest(self) -> int:
@@ -147,10 +171,29 @@ class Run:
         return Federated(plan, parties, self.colluding, self.least_honest, noise="shared")
 
     @property
+    def of_person(self) -> Node:
+        """What a run costs somebody with rows at as many owners as are declared.
+
+        Whole noises are independent, so it is that many plans, one after another. Of a sum whose
+        noise is shared they move one release all together.
+
+        Raises:
+            InvalidPlan: nobody declared how many.
+        """
+        if self.owners_per_person is None:
+            raise InvalidPlan("owners_per_person", "not declared", "given")
+        plan, several = from_json(json.loads(self.plan)), self.owners_per_person
+        if several == 1:
+            return plan
+        return Repeat(plan, several) if self.noise == "local" else Group(several, plan)
+
+    @property
     def agreed(self) -> Json:
         """Everything above, as JSON values."""
         trusted: Json = {} if self.noise == "local" else {
             "colluding": self.colluding, "least_honest": self.least_honest}
+        if self.owners_per_person is not None:
+            trusted["owners_per_person"] = self.owners_per_person
         return trusted | {"name": self.name, "schema": self.schema, "plan": self.plan,
                 "owners": [[owner.name, owner.key.hex()] for owner in self.owners],
                 "delta": float(self.delta).hex(), "learner": self.learner,

@@ -108,10 +108,7 @@ class Party:
         if ledger.mode != "private":
             raise NotGranted("a simulation's noise can be repeated: it joins no run; nothing was "
                              "read")
-        if _ledger(ledger).unit != "row":
-            raise UnsupportedNode("people may have rows with several owners, and no ledger would "
-                                  "count that: only ledgers of unit row join a run. Nothing was "
-                                  "read")
+        self._check_people(_ledger(ledger).unit)
         if _vault_of(self.data._vault).public is not None:
             raise UnsupportedNode("features declared public stay with their owner; such a table "
                                   "joins no run. Nothing was read")
@@ -124,6 +121,18 @@ class Party:
         self._server = _Answers(self.data, self.run.learner, isolation="guarded", shares=shared,
                                 honest=self.run.honest if shared else 1)
         hello(self.run, self.name, self._secret, bytes(32))  # the secret is of the roster's key
+
+    def _check_people(self, unit: str) -> None:
+        """A ledger of people promises something about all of a person's rows: of its own tables."""
+        several = self.run.owners_per_person
+        if unit == "person" and several is None:
+            raise UnsupportedNode("people may have rows with several owners, and no ledger counts "
+                                  "that: a ledger of people joins a run that declares with how "
+                                  "many (owners_per_person). Nothing was read")
+        if unit == "person" and several != 1 and self.run.noise == "shared":
+            raise UnsupportedNode("somebody with rows at several owners moves a sum of shared "
+                                  "noise several times, which no ledger books: a ledger of people "
+                                  "joins such a run if owners_per_person is 1. Nothing was read")
 
     def answer(self, message: Json) -> Json:
         """One message, one reply. What is refused becomes a reply that names why."""

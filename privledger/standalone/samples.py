@@ -108,7 +108,8 @@ def product_of(one: list[float], other: list[float]) -> list[float]:
 
 
 def full_chance(rate: float, most: int, out_of: int) -> float:
-    """Chernoff's bound on the chance that as many of the other records are in a sample."""
+    """A bound on the chance that as many of the other records are in a sample: Chernoff's, times
+    what Stirling's formula leaves of it, over one less how fast the chances fall."""
     others = out_of - 1
     if most > others:
         return 0.0
@@ -118,4 +119,7 @@ def full_chance(rate: float, most: int, out_of: int) -> float:
     distance = share * math.log(share / rate)
     if share < 1:
         distance += (1 - share) * math.log((1 - share) / (1 - rate))
-    return max(math.exp(-min(690.0, others * max(0.0, distance))), 1e-300)
+    part, falls = 1.0, (others - most) * rate / ((most + 1) * (1 - rate))
+    if most < others and falls < 1:
+        part = min(1.0, math.sqrt(others / (2 * math.pi * most * (others - most))) / (1 - falls))
+    return max(math.exp(-min(690.0, others * max(0.0, distance))) * part, 1e-300)

@@ -1205,7 +1205,8 @@ def product_of(one: list[float], other: list[float]) -> list[float]:
 
 
 def full_chance(rate: float, most: int, out_of: int) -> float:
-    """Chernoff's bound on the chance that as many of the other records are in a sample."""
+    """A bound on the chance that as many of the other records are in a sample: Chernoff's, times
+    what Stirling's formula leaves of it, over one less how fast the chances fall."""
     others = out_of - 1
     if most > others:
         return 0.0
@@ -1215,7 +1216,10 @@ def full_chance(rate: float, most: int, out_of: int) -> float:
     distance = share * math.log(share / rate)
     if share < 1:
         distance += (1 - share) * math.log((1 - share) / (1 - rate))
-    return max(math.exp(-min(690.0, others * max(0.0, distance))), 1e-300)
+    part, falls = 1.0, (others - most) * rate / ((most + 1) * (1 - rate))
+    if most < others and falls < 1:
+        part = min(1.0, math.sqrt(others / (2 * math.pi * most * (others - most))) / (1 - falls))
+    return max(math.exp(-min(690.0, others * max(0.0, distance))) * part, 1e-300)
 
 
 # -----------------------------------------------------------------------------------------------
@@ -1271,10 +1275,16 @@ def sampled_pair(rate: float, squared: float) -> Pair:
     return Pair(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 600))), (), cdf)
 
 
-def truncated_pair(node: Node) -> Pair:
-    """A record that is removed from a sample that is cut off; in a full one it moves twice."""
+def truncated_pair(node: Node, exchanged: bool) -> Pair:
+    """A record that is removed from a sample that is cut off, or exchanged for another; in a full
+    one it moves twice."""
     squared, rate = node.inner["noise_multiplier"] ** -2, node["rate"]
     full = full_chance(rate, node["most"], node["out_of"])
+    if exchanged:
+        parts = [(1 - full, rows_pair(rate, squared, 1, True)),
+                 (full, rows_pair(rate, 4 * squared, 1, True))]
+        return Pair(parts[1][1].low, parts[1][1].high, tuple(
+            (loss, share * mass) for share, pair in parts for loss, mass in pair.atoms))
     usual, rare = sampled_pair(rate, squared), sampled_pair(rate, 4 * squared)
     one, two = usual.cdf, rare.cdf
     if one is None or two is None:
@@ -1376,9 +1386,9 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))
         elif node.name == "TruncatedPoissonSample" and node.inner.name == "Gaussian":
-            if unit.rows > 1 or unit.exchanged or node["rate"] == 1:
+            if unit.rows > 1 or node["rate"] == 1:
                 raise NoPrice(node.name)
-            found.append((truncated_pair(node), times))
+            found.append((truncated_pair(node, unit.exchanged), times))
         elif node.name == "Correlated" and unit.relation in node.prices:
             squared += times * steps**2 * node.prices[unit.relation].exact
         elif node.name == "Gaussian":

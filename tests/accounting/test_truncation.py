@@ -46,6 +46,52 @@ def test_never_below_the_exact_law(rate, most, out_of, noise, count):
         assert truth * (1 - 1e-8) <= pl.epsilon(node, delta, accountant="rdp")
 
 
+def exchanged(rate, most, out_of, noise, other, here, there):
+    """All others send `other`, the record `here` in one table and `there` in the other one."""
+    laws = {}, {}
+    for size in range(out_of):
+        mass = binom.pmf(size, out_of - 1, rate)
+        kept = min(size, most)
+        enters = rate if size < most else rate * most / (size + 1)
+        without = kept if size < most else most - 1
+        for law, own in zip(laws, (here, there), strict=True):
+            for centre, weight in ((kept * other, mass * (1 - enters)),
+                                   (without * other + own, mass * enters)):
+                if weight > 1e-30:
+                    law[centre / noise] = law.get(centre / noise, 0.0) + weight
+    return contour.normals(*laws, 3000)
+
+
+@pytest.mark.parametrize(("rate", "most", "out_of", "noise", "count"), [
+    (0.2, 3, 12, 1.0, 1), (0.2, 3, 12, 2.0, 20), (0.5, 5, 8, 1.5, 4), (0.05, 1, 30, 1.0, 10),
+    (0.1, 8, 20, 0.8, 10),
+])
+def test_an_exchange_is_never_below_the_exact_law(rate, most, out_of, noise, count):
+    """In small tables with large and small others; and far below what two steps would cost."""
+    node = pl.Sequential([pl.Repeat(pl.nodes.AsReplaceOne(
+        Cut(rate, most, out_of, pl.Gaussian(noise))), count), pl.nodes.AsReplaceOne(
+            pl.Gaussian(40.0))])
+    for delta in (1e-3, 1e-6):
+        ours = pl.epsilon(node, delta, "replace_one")
+        for other, here, there in ((0, 1, -1), (-1, 1, -1), (-1, 1, 0), (1, 1, -1)):
+            law = exchanged(rate, most, out_of, noise, other, here, there)
+            for one in (law, law.turned()):
+                truth = contour.epsilon([(one, count), (contour.Normal(1 / 20), 1)], delta)
+                assert truth * (1 - 1e-8) <= ours
+
+
+@pytest.mark.parametrize(("full", "count"), [(0.0, 100), (1e-3, 100), (1.0, 20)])
+def test_the_ends_of_an_exchange_are_those_of_samples(full, count, monkeypatch):
+    monkeypatch.setattr("privledger.graph.fold_sampling.full_probability", lambda *_: full)
+    def of(sample):
+        return pl.epsilon(pl.Repeat(pl.nodes.AsReplaceOne(sample), count), 1e-6, "replace_one")
+    ours = of(Cut(0.02, 7, 31 + count, pl.Gaussian(1.0)))
+    usual, rare = (of(pl.PoissonSample(0.02, pl.Gaussian(noise))) for noise in (1.0, 0.5))
+    assert usual * (1 - 1e-4) <= ours <= rare * (1 + 1e-4)
+    assert full or ours == pytest.approx(usual, rel=1e-4)
+    assert full < 1 or ours == pytest.approx(rare, rel=1e-3)
+
+
 @pytest.mark.parametrize(("rate", "full", "noise", "count"), [(0.01, 0.3, 1.0, 100),
                                                               (0.1, 1e-3, 2.0, 20)])
 def test_the_coin_pair_is_priced_closely(rate, full, noise, count, monkeypatch):
@@ -71,6 +117,14 @@ def test_chance_of_a_full_sample(rate, out_of):
         found, truth = full_probability(rate, most, out_of), binom.sf(most - 1, out_of - 1, rate)
         assert truth * (1 - 1e-9) <= found <= 1
     assert full_probability(rate, out_of, out_of) == 0
+
+
+@pytest.mark.parametrize(("rate", "most", "out_of"), [(0.01, 150, 10_000), (0.1, 140, 1000),
+                                                      (0.5, 600, 1001), (1e-4, 300, 10**6)])
+def test_the_chance_is_close_where_it_is_small(rate, most, out_of):
+    """Chernoff's bound alone is up to fifty times too large here."""
+    found, truth = full_probability(rate, most, out_of), binom.sf(most - 1, out_of - 1, rate)
+    assert truth <= found <= 1.15 * truth
 
 
 def test_ends():

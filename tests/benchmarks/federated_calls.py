@@ -19,7 +19,7 @@ from measure import table
 
 import privledger as pl
 from learners import load
-from privledger.federation import Federation, Owner, Party, Run, calls
+from privledger.federation import Federation, Party, Run, calls
 from privledger.federation.calls import Callers, answer_calls
 from privledger.federation.cards import new_identity, read_card, read_identity, write_identity
 
@@ -48,10 +48,7 @@ def owner(config: Any) -> None:
     schema, X, y = load(Path(config["data"]), "abalone")
     rows = slice(*config["rows"])
     agreed = config["agreed"]
-    run = Run(agreed["name"], tuple(Owner(name, bytes.fromhex(key))
-                                    for name, key in agreed["owners"]),
-              agreed["schema"], agreed["plan"], float.fromhex(agreed["delta"]),
-              agreed["learner"], agreed["relation"])
+    run = Run.from_agreed(agreed)
     own = read_identity(config["secret"])
     with pl.Ledger.create(config["ledger"], budget=BUDGET) as ledger:
         data = ledger.protect(X.iloc[rows], y.iloc[rows], schema)

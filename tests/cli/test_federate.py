@@ -202,3 +202,18 @@ def test_shared_noise_is_planned_with_both_prices(prepared):
     assert "SHARED: each adds a part; 2 of 3 owners" in shown and "alone epsilon" in shown
     whole = json.loads(run(prepared, "federate", "plan", "run.toml", "--format", "json").output)
     assert whole["alone"] == whole["declared"]
+
+
+def test_the_price_of_somebody_at_several_owners_is_planned(prepared):
+    text = (prepared / "run.toml").read_text()
+    (prepared / "people.toml").write_text(text + "owners_per_person = 2\n")
+    value = json.loads(run(prepared, "federate", "plan", "people.toml", "--format", "json").output)
+    assert value["of_person"] > 1.4 * value["declared"] and value["owners_per_person"] == 2
+    shown = " ".join(run(prepared, "federate", "plan", "people.toml").output.split())
+    assert "for somebody with rows at 2 owners" in shown
+    whole = json.loads(run(prepared, "federate", "plan", "run.toml", "--format", "json").output)
+    assert whole["of_person"] is None and whole["owners_per_person"] is None
+    assert whole["digest"] != value["digest"]
+    for bad in ("0", "3", "true", '"1"', "1.0"):
+        (prepared / "people.toml").write_text(text + f"owners_per_person = {bad}\n")
+        assert run(prepared, "federate", "plan", "people.toml").exit_code > 0

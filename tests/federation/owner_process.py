@@ -15,7 +15,7 @@ import numpy as np
 
 import privledger as pl
 from privledger.facts.values import array_in, array_out
-from privledger.federation import Owner, Party, Run
+from privledger.federation import Party, Run
 from privledger.federation.calls import answer_calls
 from privledger.federation.cards import read_card, read_identity
 from privledger.noise.source import SystemSource
@@ -78,9 +78,7 @@ class Told:
 
 def run_of(agreed):
     """The run that a config names."""
-    owners = tuple(Owner(name, bytes.fromhex(key)) for name, key in agreed["owners"])
-    return Run(agreed["name"], owners, agreed["schema"], agreed["plan"],
-               float.fromhex(agreed["delta"]), agreed["learner"], agreed["relation"])
+    return Run.from_agreed(agreed)
 
 
 def take_part(config, *, own_process=False):

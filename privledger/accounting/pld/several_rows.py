@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from attrs import evolve
 
+from privledger.accounting.pld.coins import CoinPair
 from privledger.accounting.pld.losses import (
     Lane,
     Losses,
@@ -17,7 +18,7 @@ from privledger.accounting.pld.losses import (
     Together,
     both_ways,
 )
-from privledger.accounting.pld.mixtures import held
+from privledger.accounting.pld.mixtures import MixturePair, binomial, held
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -25,6 +26,7 @@ from privledger.accounting.pld.pairs import (
     LaplacePair,
     pure_pair,
 )
+from privledger.accounting.pld.sampled_pairs import RemovePair
 from privledger.rounding import multiply_up
 
 _HIGHEST_PURE = 600.0
@@ -62,9 +64,23 @@ def _each(lane: Lane, change: Callable[[Lane], Lane | None]) -> Lane | None:
 
 def _exchange(lane: Lane) -> Lane | None:
     """A sample drawn row by row meets the row that goes and the one that comes alike."""
+    if isinstance(lane, CoinPair):
+        return _exchanged(lane)
     if not isinstance(lane, Sampled):
         return _rows(lane, 2)
     return evolve(lane, kind="replace") if _listed(lane, lane.rows) else None
+
+
+def _exchanged(lane: CoinPair) -> CoinPair | None:
+    """A sample that is cut off is full as often with either of the two rows: truncated.md."""
+    pairs = []
+    for pair in (lane.usual, lane.rare):
+        if not (isinstance(pair, RemovePair) and isinstance(pair.inner, GaussianPair)
+                and held(pair.rate, 1)):
+            return None
+        drawn = binomial(pair.rate, 1)
+        pairs.append(MixturePair(drawn, drawn, pair.inner.mu))
+    return CoinPair(lane.share, *pairs)
 
 
 def _rows(lane: Lane, rows: int) -> Lane | None:
