@@ -14,7 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,6 +22,10 @@ import privledger as pl
 # Spawned workers import `tests...` by name, and the `pytest` script does not put the root on the
 # path. At the end, so that an installed privledger still goes first.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+# Threads of a library, for tables of 200 rows, take a quarter more processor time, and the cores
+# have other tests to run. Read when numpy is loaded: nothing that is imported above loads it.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 # What is printed is as wide as the product makes it, not as the terminal that runs the tests.
 os.environ.pop("COLUMNS", None)
 # What a process keeps about its ledgers outside of them is not kept in a real home.
@@ -100,6 +103,8 @@ def schema():
 @pytest.fixture(scope="session")
 def table():
     """200 records: features as a dict of columns, and a numeric target."""
+    import numpy as np
+
     rng = np.random.default_rng(3)
     weight = rng.uniform(-5, 5, 200)
     weight[::13] = np.nan

@@ -152,7 +152,7 @@ def test_grants_come_a_hundred_at_a_time(tmp_path):
 def test_the_command_says_where_and_ends_by_itself(book):
     code = "from privledger.cli import main; main()"
     done = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", str(book), "--idle", "0.05", "--format", "json"],
+        [sys.executable, "-c", code, "serve", str(book), "--idle", "0.01", "--format", "json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     out, err = done.communicate(timeout=60)
     found = json.loads(out)
