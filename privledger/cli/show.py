@@ -91,6 +91,7 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
                    f"{promise(report.relation, report.about)}"),
         ("spent", f"epsilon {charge(report.spent)}, delta {charge(report.spent_delta)} "
                   "(reservations included)"),
+        *_purse(report),
         *([("alone", f"epsilon {charge(report.alone)}, if all other parties of its federations "
                      "give their noise away")] if report.alone is not None else []),
         ("left", f"a plan of epsilon {remainder(report.left)} would still be granted "
@@ -115,6 +116,16 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
         render_refusals(out, report)
     if report.findings:
         out.print(findings_table(report.findings))
+
+
+def _purse(report: LedgerReport) -> list[tuple[str, str]]:
+    """What plans with a delta of their own took of the part of delta that is theirs."""
+    view = report.view
+    if not view.budget.failure:
+        return []
+    taken = 0.0 if view.rule is None else view.rule.delta_of(view.total.delta_units)
+    return [("purse", f"delta {charge(taken)} of {exact(view.budget.failure)} charged by plans with "
+                      "a delta of their own")]
 
 
 def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False) -> Tree:

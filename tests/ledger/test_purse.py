@@ -8,11 +8,13 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.accounting import delta_from_mu, failing, gaussian_tradeoff, pure_tradeoff
+from privledger.cli import main
 from privledger.ledger.filters import fixed_filter
 from privledger.runs import RunFile
 from privledger.standalone import verify_history
@@ -132,3 +134,14 @@ def test_a_run_file_may_have_one(tmp_path):
     import tomllib
     assert RunFile.from_dict(tomllib.loads(text), tmp_path / "r.toml").budget == pl.Budget(
         1.0, 1e-5, 1e-6)
+
+
+def test_it_is_shown(tmp_path):
+    for failure, shown in ((2e-6, True), (0.0, False)):
+        ledger, data = ledger_of(failure=failure, where=tmp_path / f"{failure}.ledger")
+        if shown:
+            ledger.request(SAID, data)
+        ledger.close()
+        said = " ".join(CliRunner().invoke(main, ["show", str(tmp_path / f"{failure}.ledger")]
+                                           ).output.split())
+        assert ("delta 1e-06 of 2e-06 charged by plans" in said) == shown
