@@ -124,8 +124,8 @@ def _purse(report: LedgerReport) -> list[tuple[str, str]]:
     if not view.budget.failure:
         return []
     taken = 0.0 if view.rule is None else view.rule.delta_of(view.total.delta_units)
-    return [("purse", f"delta {charge(taken)} of {exact(view.budget.failure)} charged by plans with "
-                      "a delta of their own")]
+    return [("purse", f"delta {charge(taken)} of {exact(view.budget.failure)} charged by plans "
+                      "with a delta of their own")]
 
 
 def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False) -> Tree:
