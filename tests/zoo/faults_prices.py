@@ -108,8 +108,8 @@ FAULTS: tuple[Fault, ...] = (
         "The ledger books half of the epsilon that a plan costs."),
     Fault(
         "mu-at-half-price", "charge", RULES,
-        "            return units_up(cost.gdp_squared), 0\n",
-        "            return units_up(cost.gdp_squared / 2), 0\n",
+        "            return units_up(cost.gdp_squared), failed\n",
+        "            return units_up(cost.gdp_squared / 2), failed\n",
         "sgbdt", (LOCK,),
         "The ledger books half of the mu squared that a plan costs."),
     Fault(
