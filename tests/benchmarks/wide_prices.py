@@ -28,7 +28,8 @@ PLANS: dict[str, tuple[str, float]] = {
     "s": ("exponential", 1e-6), "t": ("fixed size", 1e-6), "u": ("sampled laplace", 1e-6),
     "v": ("sgd", 1e-15), "w": ("sgd", 1e-30), "x": ("tuning", 1e-6),
     "y": ("parallel", 1e-6), "z": ("parallel, exchanged", 1e-6),
-    "aa": (MANY, 1e-6),
+    "aa": (MANY, 1e-6), "ab": ("cut off", 1e-6), "ac": ("cut off, exchanged", 1e-6),
+    "ad": ("allocation", 1e-6),
 }
 
 
@@ -46,6 +47,8 @@ def ours(what: str, delta: float) -> tuple[float, float, float]:
         return pl.Parallel((pl.Repeat(pl.Laplace(5.0), 20), pl.Repeat(pl.Gaussian(3.0), 10)),
                            certificate="public_predicate")
 
+    cut_off = pl.Repeat(
+        pl.nodes.TruncatedPoissonSample(0.01, 150, 10_000, pl.Gaussian(1.0)), 1000)
     node, relation = {
         "exchange": lambda: (pl.nodes.AsReplaceOne(sgd(0.01, 1.0, 1000)), "replace_one"),
         "laplace group": lambda: (
@@ -75,6 +78,10 @@ def ours(what: str, delta: float) -> tuple[float, float, float]:
                            "add_remove"),
         "parallel": lambda: (parts(), "add_remove"),
         "parallel, exchanged": lambda: (parts(), "replace_one"),
+        "cut off": lambda: (cut_off, "add_remove"),
+        "cut off, exchanged": lambda: (pl.nodes.AsReplaceOne(cut_off), "replace_one"),
+        "allocation": lambda: (pl.Repeat(
+            pl.nodes.RandomAllocation(100, pl.Gaussian(1.0)), 10), "add_remove"),
     }[what]()
     cost = cost_of(node, relation, DEFAULT_ORDERS)
     upper = epsilon_at(cost, delta).epsilon
@@ -143,12 +150,16 @@ def peer(what: str, delta: float) -> tuple[float, float, float]:
     from dp_accounting.pld import pld_privacy_accountant as pld
 
     relation = dp.NeighboringRelation.ADD_OR_REMOVE_ONE
-    if what == "exchange":
+    if what in ("exchange", "cut off, exchanged"):
         relation = dp.NeighboringRelation.REPLACE_ONE
 
     def sgd(rate: float, noise: float, count: int) -> dp.DpEvent:
         return dp.SelfComposedDpEvent(
             dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), count)
+
+    def cut_off() -> dp.DpEvent:
+        return dp.SelfComposedDpEvent(dp.dp_event.TruncatedSubsampledGaussianDpEvent(
+            10_000, 0.01, 150, 1.0), 1000)
 
     def binomial(rows: int, rate: float) -> list[float]:
         return [math.comb(rows, j) * rate**j * (1 - rate) ** (rows - j)
@@ -157,7 +168,7 @@ def peer(what: str, delta: float) -> tuple[float, float, float]:
     event = {
         "exchange": lambda: sgd(0.01, 1.0, 1000),
         "laplace group": lambda: dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0 / 3), 100),
-        "group": lambda: dp.SelfComposedDpEvent(dp.MixtureOfGaussiansDpEvent(
+        "group": lambda: dp.SelfComposedDpEvent(dp.dp_event.MixtureOfGaussiansDpEvent(
             1.0, [0, 1, 2, 3, 4, 5], binomial(5, 0.01)), 1000),
         "rare": lambda: sgd(1e-4, 1.0, 10**6),
         "rare and few": lambda: sgd(1.417e-4, 1.6, 400),
@@ -167,6 +178,7 @@ def peer(what: str, delta: float) -> tuple[float, float, float]:
             dp.DiscreteGaussianDpEvent(10.0), 50),
         "sampled laplace": lambda: dp.SelfComposedDpEvent(
             dp.PoissonSampledDpEvent(0.01, dp.LaplaceDpEvent(1.0)), 1000),
+        "cut off": lambda: cut_off(), "cut off, exchanged": lambda: cut_off(),
         "sgd": lambda: sgd(0.01, 1.0, 1000),
         "few steep rounds": lambda: sgd(1e-3, 0.5, 50),
         "large samples": lambda: sgd(0.5, 2.0, 20),
