@@ -62,12 +62,12 @@ def start(code, place, config):
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
-def prepared(folder, k=2):
+def prepared(folder, noise, k=2):
     own = [new_identity(f"owner-{i}") for i in range(k)]
     for one in (*own, new_identity("boss")):
         write_identity(one, folder)
     run = Run.of("a run", tuple(one.card.owner for one in own), SCHEMA, PLAN, delta=0.0,
-                 learner="somebody")
+                 learner="somebody", noise=noise, colluding=int(noise == "shared"))
     return run, [{"rows": 200, "part": [100 * i, 100 * i + 100], "kind": "", "silent": False,
                   "secret": str(folder / f"owner-{i}.secret"), "other": str(folder / "boss.card"),
                   "ledger": str(folder / f"{i}.ledger"), "agreed": run.agreed} for i in range(k)]
@@ -82,9 +82,9 @@ def charged(place):
         return ledger.spent
 
 
-def an_owner_is_killed(folder, place, delay):
+def an_owner_is_killed(folder, place, delay, noise):
     """While round `place` is answered."""
-    run, configs = prepared(folder)
+    run, configs = prepared(folder, noise)
     cards = tuple(read_card(folder / f"owner-{i}.card") for i in range(2))
     with Callers(run, cards, read_identity(folder / "boss.secret"), "127.0.0.1:0", 20) as calls:
         for config in configs:
@@ -111,9 +111,9 @@ def an_owner_is_killed(folder, place, delay):
     return len(known)
 
 
-def the_trainer_is_killed(folder, place, delay):
+def the_trainer_is_killed(folder, place, delay, noise):
     """While round `place` is asked."""
-    run, configs = prepared(folder)
+    run, configs = prepared(folder, noise)
     doomed = start(["-c", TRAINER], folder / "boss.config", {
         "agreed": run.agreed, "boss": str(folder / "boss.secret"),
         "cards": [str(folder / f"owner-{i}.card") for i in range(2)]})
@@ -149,19 +149,21 @@ KILLS = [an_owner_is_killed, the_trainer_is_killed]
 
 
 @pytest.mark.parametrize("kill", KILLS)
-@pytest.mark.parametrize("place", [0, 1, 30, LAST])
-def test_killed_some_times(tmp_path, kill, place):
-    kill(tmp_path, place, 0.001)
+@pytest.mark.parametrize(("place", "noise"), [(0, "local"), (1, "local"), (30, "local"),
+                                              (LAST, "local"), (30, "shared")])
+def test_killed_some_times(tmp_path, kill, place, noise):
+    kill(tmp_path, place, 0.001, noise)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kill", KILLS)
-def test_no_charge_is_lost_in_two_hundred_kills(tmp_path, kill, seed):
+@pytest.mark.parametrize("noise", ["local", "shared"])
+def test_no_charge_is_lost_in_two_hundred_kills(tmp_path, kill, seed, noise):
     draw = random.Random(seed)
     found = []
     for number in range(10):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found.append(kill(folder, draw.randint(0, LAST), draw.uniform(0, 0.02)))
+        found.append(kill(folder, draw.randint(0, LAST), draw.uniform(0, 0.02), noise))
     assert any(found)  # not all of them before anything was answered
