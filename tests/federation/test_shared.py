@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.errors import InvalidPlan, NotGranted, PolicyViolation
+from privledger.errors import InvalidPlan, NotGranted, PolicyViolation, UnsupportedNode
+from privledger.facts.values import array_out
 from privledger.federation import Federation, InProcess, Owner, Party, Run, new_key, public_key
 from privledger.graph import alone, from_json, share_of
 from privledger.noise.source import SystemSource
@@ -186,3 +187,21 @@ def test_noise_too_small_for_the_proof_is_refused():
     with pytest.raises(pl.errors.PrivledgerError):
         federation.data.ledger.request(small, federation.data).__enter__()
     assert all(ledger.spent == 0 for ledger in ledgers)
+
+
+@pytest.mark.parametrize("noise", ["local", "shared"])
+def test_a_share_is_never_refused_for_its_size(noise):
+    """A refusal is not masked: it said whether one owner's sum, with its own share, passed 2^52."""
+    key = new_key()
+    own = (Owner("a", public_key(key)), Owner("b", b"1" * 32))
+    run = Run.of("a run", own, SCHEMA, LEAF, delta=0.0, learner="somebody", noise=noise,
+                 colluding=int(noise == "shared"))
+    ledger = pl.Ledger.create(None, budget=BUDGET)
+    party = Party(run, "a", ledger.protect(*table(3), SCHEMA, name="t"), key)
+    reply = {"answers": [array_out(np.array([2.0**60, -1.0]))], "grids": [1.0]}
+    if noise == "local":
+        with pytest.raises(UnsupportedNode):
+            party._in_steps(reply)
+        return
+    party._in_steps(reply)
+    assert party._vector.tolist() == [2**60, 2**64 - 1]
