@@ -145,6 +145,10 @@ NUMBERS = {
     "ThresholdRun.depth": (lambda b, d, v: pl.questions.ThresholdRun(v), WHOLE),
     "Dataset.fixed_size.size": (lambda b, d, v: d.fixed_size(v, 10), COUNT),
     "Dataset.fixed_size.out_of": (lambda b, d, v: d.fixed_size(2, v), COUNT),
+    "Dataset.truncated_poisson.rate": (lambda b, d, v: d.truncated_poisson(v, 5, 10), RATE),
+    "Dataset.truncated_poisson.most": (lambda b, d, v: d.truncated_poisson(0.5, v, 10), COUNT),
+    "Dataset.truncated_poisson.out_of": (lambda b, d, v: d.truncated_poisson(0.5, 5, v), COUNT),
+    "Dataset.random_allocation.steps": (lambda b, d, v: d.random_allocation(v), [*COUNT, 1]),
     "Dataset.poisson.rate": (lambda b, d, v: d.poisson(v), RATE),
     "Dataset.score.start": (lambda b, d, v: d.score("squared", [v]), FINITE),
     "Dataset.score.center": (lambda b, d, v: d.score("squared", [0.0], center=v), FINITE),
@@ -210,6 +214,8 @@ NUMBERS = {
                            unless_none(COUNT)),
     "Schema.public_people": (lambda b, d, v: pl.Schema.from_dict(schema_of(public_people=v)),
                            unless_none(COUNT)),
+    "Schema.most_records": (lambda b, d, v: pl.Schema.from_dict(schema_of(
+        most_records=v, most_records_provenance="public")), unless_none(COUNT)),
     "Schema.expected_rows": (lambda b, d, v: pl.Schema.from_dict(schema_of(
         expected_rows=v, expected_rows_provenance="public")), unless_none(COUNT)),
     "Session.best_of.candidates": (lambda b, d, v: tuned(b, d, v), COUNT),
@@ -313,7 +319,7 @@ NO_NUMBERS = {
         "Receipt.delta",
         "RecordSpend.row", "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
-        "Query.sensitivity.norm",
+        "Query.sensitivity.norm", "Schema.check_size.records",
         "Dataset.ledger", "Dataset.vault", "Query.data", "Choice.data", "FeatureChoice.data",
         "LabelChoice.data", "LabelQuery.data",
         "Session.release.mechanism", "Session.release.query", "Ledger.answer.query",
