@@ -23,7 +23,6 @@ from privledger.graph.nodes import (
     Group,
     Node,
     OneOf,
-    Parallel,
     PoissonSample,
     RandomAllocation,
     Repeat,

@@ -6,5 +6,5 @@ from privledger.guard.ledger import Ledger
 from privledger.guard.spends import Scope
 from privledger.ledger.view_records import DataSpend, RecordSpend, data_spend
 
-__all__ = ["Allocation", "DataSpend", "Dataset", "Ledger", "LedgerHandle", "Partition", "RecordSpend", "Scope",
-           "Session", "data_spend"]
+__all__ = ["Allocation", "DataSpend", "Dataset", "Ledger", "LedgerHandle", "Partition",
+           "RecordSpend", "Scope", "Session", "data_spend"]

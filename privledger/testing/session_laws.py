@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.facts.schema import Column, Schema

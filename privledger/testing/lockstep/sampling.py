@@ -11,7 +11,6 @@ from attrs import define, field
 from privledger.graph import Context
 from privledger.testing.lockstep.kept import Broken, Coins, Release, Run, Words
 
-
 _BY_WORDS = ("fixed", "allocation")
 
 
