@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 
 
 def many(count: int, one: str, more: str = "") -> str:
@@ -39,7 +40,7 @@ def upward(value: float, digits: int = 6) -> str:
     >>> upward(0.1234567), upward(2.0), upward(1e-9 + 1e-17), upward(math.inf)
     ('0.123457', '2', '1.00001e-09', 'infinite')
     """
-    return _numeral(value, Context(prec=digits, rounding=ROUND_CEILING))
+    return _numeral(value, _context(digits, ROUND_CEILING))
 
 
 def downward(value: float, digits: int = 6) -> str:
@@ -50,7 +51,7 @@ def downward(value: float, digits: int = 6) -> str:
     >>> downward(0.1234567), downward(2.0), downward(1.9999999), downward(0.0)
     ('0.123456', '2', '1.99999', '0')
     """
-    return _numeral(value, Context(prec=digits, rounding=ROUND_FLOOR))
+    return _numeral(value, _context(digits, ROUND_FLOOR))
 
 
 def in_100(share: float, digits: int = 2) -> str:
@@ -97,12 +98,19 @@ def downward_percent(share: float) -> str:
 
 def _shortest(value: float) -> Decimal | None:
     """The float's own numeral; None for an infinite one."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    # What nearly every figure is comes first: the look at abstract classes takes longer.
+    if type(value) is not float and (
+            isinstance(value, bool) or not isinstance(value, numbers.Real)):
         raise ValueError("a figure must be a number")
     plain = float(value)
     if math.isnan(plain):
         raise ValueError("a figure must be a number, got NaN")
     return Decimal(repr(plain)) if math.isfinite(plain) else None
+
+
+@lru_cache(maxsize=64)
+def _context(digits: int, rounding: str) -> Context:
+    return Context(prec=digits, rounding=rounding)
 
 
 def _numeral(value: float, context: Context) -> str:

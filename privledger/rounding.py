@@ -213,13 +213,13 @@ def units_down(value: float) -> int:
 
 def from_units(units: int) -> float:
     """A float no less than a scaled integer: a charge, or a cap as it is promised."""
-    exact_value = Fraction(units, UNIT)
-    value = float(exact_value)
-    return up(value) if Fraction(value) < exact_value else value
+    value = units / UNIT  # to the nearest float, however many digits there are
+    above, below = value.as_integer_ratio()
+    return up(value) if above * UNIT < units * below else value
 
 
 def from_units_down(units: int) -> float:
     """The largest float that is no more than a scaled integer: what is left."""
-    exact_value = Fraction(units, UNIT)
-    value = float(exact_value)
-    return down(value) if Fraction(value) > exact_value else value
+    value = units / UNIT
+    above, below = value.as_integer_ratio()
+    return down(value) if above * UNIT > units * below else value

@@ -15,28 +15,30 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
+_NAMES = {kind: tuple(str(one.name) for one in fields(kind)) for kind in NODE_TYPES}
 MOST_SHOWN = 8  # numbers of a list
 
 
 def label(node: Node) -> str:
     """One line: the type and its own parameters."""
     parts = []
-    for attribute in fields(type(node)):
-        value = getattr(node, attribute.name)
+    for name in _NAMES[type(node)]:
+        value = getattr(node, name)
+        if isinstance(value, float):
+            parts.append(f"{name}={value:.6g}")
+            continue
         if isinstance(value, NODE_TYPES) or value is None:
             continue
         if isinstance(value, tuple) and value and isinstance(value[0], NODE_TYPES):
             continue
-        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        shown = str(value)
         if isinstance(value, tuple):
             first = value if len(value) <= MOST_SHOWN else value[:3]
             more = f", and {len(value) - 3} more" if len(first) < len(value) else ""
             shown = "(" + ", ".join(f"{item:.3g}" for item in first) + more + ")"
         if value == () or value == "":
             continue
-        parts.append(f"{attribute.name}={shown}")
+        parts.append(f"{name}={shown}")
     if isinstance(node, Sequential | Parallel | OneOf):
         parts.append(many(len(node.nodes), "member"))
     return f"{type(node).__name__}({', '.join(parts)})"

@@ -356,20 +356,21 @@ COMPOSITE_TYPES = (
     Federated,
 )
 NODE_TYPES: tuple[type[Node], ...] = LEAF_TYPES + COMPOSITE_TYPES
+_LISTS = Sequential, Parallel, OneOf
+_AROUND = (Repeat, PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample,
+           Correlated, Group, AsReplaceOne, LabelOnly, Tuning, Federated)
 SHARED_TYPES = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
-    if isinstance(node, Sequential | Parallel | OneOf):
+    if isinstance(node, LEAF_TYPES):  # what most nodes are
+        return ()
+    if isinstance(node, _LISTS):
         return node.nodes
-    if isinstance(node, Repeat | PoissonSample | FixedSizeSample | RandomAllocation
-                  | TruncatedPoissonSample | Correlated | Group | AsReplaceOne
-                  | LabelOnly | Tuning | Federated):
+    if isinstance(node, _AROUND):
         return (node.node,)
-    if isinstance(node, IndividualFilter) and node.node is not None:
-        return (node.node,)
-    return ()
+    return () if not isinstance(node, IndividualFilter) or node.node is None else (node.node,)
 
 
 def below(node: Node) -> Iterator[Node]:

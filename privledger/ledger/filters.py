@@ -178,7 +178,8 @@ def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
 
 def delta_units_up(delta: float) -> int:
     """A delta in units, never below it."""
-    return -((-Fraction(delta) * DELTA_UNIT) // 1)
+    above, below = delta.as_integer_ratio()
+    return -(-above * DELTA_UNIT // below)
 
 
 def fixed_filter(kind: str, budget: Budget, order: float | None = None) -> FilterRule:

@@ -26,6 +26,7 @@ from privledger.graph import (
 )
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
+from privledger.graph.remember import unshared
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
 from privledger.ledger.events import (
     Corrected,
@@ -120,7 +121,8 @@ def _price(event: Granted | ScopeOpened, state: State) -> tuple[int, int]:
     plan = from_json(event.plan)
     if isinstance(event, Granted) and event.scope:
         return 0, 0
-    cost = cost_of(plan, check_relation(state.relation), _orders(plan, state.rule))
+    with unshared():
+        cost = cost_of(plan, check_relation(state.relation), _orders(plan, state.rule))
     if state.rule.kind == "basic" and cost.pure > state.rule.budget.epsilon and (
             event.delta_units == 0):
         # Over the budget without a delta, so it was not granted at this price: no need to

@@ -202,6 +202,16 @@ def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
     return result
 
 
+def dearest(spent: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """Rows of the `most` largest, dearest first; of equal ones the first rows."""
+    rows = np.arange(len(spent))
+    if 0 < most < len(spent):  # to sort all of them takes long
+        least = np.partition(spent, -most)[-most]
+        above = np.flatnonzero(spent > least)
+        rows = np.sort(np.append(above, np.flatnonzero(spent == least)[: most - len(above)]))
+    return rows[np.argsort(-spent[rows], kind="stable")][:most]
+
+
 def note_of(grant: GrantState) -> VectorNote | None:
     """Which vector says what a grant took from each record; None if it left none.
 

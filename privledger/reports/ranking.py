@@ -11,7 +11,7 @@ from privledger.ledger.view import View
 from privledger.ledger.view_charges import Part
 from privledger.ledger.view_figures import Figure
 from privledger.ledger.view_people import each_taken, people_known
-from privledger.ledger.view_records import ROUND, data_names, data_spend
+from privledger.ledger.view_records import ROUND, data_names, data_spend, dearest
 from privledger.rounding import add_up
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
@@ -68,7 +68,7 @@ def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
     for grant, found in each_taken(store, state):
         total = (total + found.amounts) * ROUND
         caps[grant.event.scope or grant.grant] = found.cap
-    top = np.argsort(-total, kind="stable")[:most]
+    top = dearest(total, most)
     return [PersonRank(int(place), float(total[place]), add_up(caps.values()))
             for place in top if total[place] > 0]
 
@@ -93,6 +93,6 @@ def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
             spend = None
         if spend is None:
             continue
-        top = np.argsort(-spend.spent, kind="stable")[:most]
+        top = dearest(spend.spent, most)
         found += [RecordRank(name, int(row), float(spend.spent[row]), spend.cap) for row in top]
     return sorted(found, key=lambda one: -one.spent)[:most]

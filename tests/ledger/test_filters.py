@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger import ScopeSpend, choose_filter, costs_to_units, fixed_filter
+from privledger.ledger.filters import DELTA_UNIT, delta_units_up
 from privledger.ledger.individual import RECORD_UNITS, admit, worst_units
-from privledger.rounding import UNIT, from_units, units_down, units_up
+from privledger.ledger.view_records import dearest
+from privledger.rounding import UNIT, from_units, from_units_down, units_down, units_up
 
 QUICK = settings(max_examples=40, deadline=None)
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -91,6 +93,33 @@ def test_costs_round_up_and_caps_round_down(value):
     assert units_up(value) - 1 < exact <= units_up(value)
     assert units_down(value) <= exact < units_down(value) + 1
     assert math.isclose(from_units(units_up(value)), value, rel_tol=1e-9, abs_tol=2**-60)
+
+
+@given(st.integers(0, 1 << 260) | st.floats(1e-50, 1e20).map(units_up))
+@example(0)
+@example(UNIT)
+@example(UNIT + 1)
+@example(UNIT * 2**53 + UNIT)  # half way between two floats
+@example(3)  # far below the smallest units of a plan
+def test_units_are_read_back_as_the_nearest_safe_float(units):
+    """Not lower than they are and less than two floats higher, and the other way round."""
+    exact, above, below = Fraction(units, UNIT), from_units(units), from_units_down(units)
+    assert Fraction(below) <= exact <= Fraction(above)
+    assert above <= math.nextafter(below, math.inf)
+    assert (above == below) == (Fraction(float(exact)) == exact)
+
+
+@given(st.just(0.0) | st.floats(0, 1))
+def test_a_delta_is_never_charged_below_itself(delta):
+    exact = Fraction(delta) * DELTA_UNIT
+    assert delta_units_up(delta) - 1 < exact <= delta_units_up(delta)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]) | st.floats(0, 9), max_size=60),
+       st.integers(0, 25))
+def test_the_dearest_are_those_of_a_whole_sort(spent, most):
+    values = np.array(spent)
+    assert dearest(values, most).tolist() == np.argsort(-values, kind="stable")[:most].tolist()
 
 
 @pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "basic"])

@@ -277,6 +277,19 @@ def test_many_nodes_are_never_priced_too_low(kind):
         assert amount > 0 and alone <= epsilon <= alone * 1.02
 
 
+def test_the_pages_prices_are_those_of_its_own_copies():
+    """2.0**61 and 1.0 have one hash: a cache that keeps somebody's node would mistake them."""
+    ledger, table, bait = lived(), NodeTable(), pl.Gaussian(2.0**61)
+    table.add(bait)
+    table.rows(fixed_filter("gdp", pl.Budget(3.0, 1e-6)), "add_remove")
+    audited(ledger._history.store)
+    later = pl.Gaussian(2.0**61)
+    for node in (bait, later):  # priced by the page, and after it was made
+        assert pl.epsilon(node, delta=1e-6) < 1e-6
+        object.__setattr__(node, "noise_multiplier", 1.0)
+        assert pl.epsilon(pl.Gaussian(1.0), delta=1e-6) > 1
+
+
 @given(st.floats(1e-12, 1e12))
 def test_shown_numbers_are_never_too_low(value):
     assert value <= short(value) <= value * 1.0011

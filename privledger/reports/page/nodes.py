@@ -20,6 +20,7 @@ from privledger.graph import (
     label,
     replaced_cost,
 )
+from privledger.graph.remember import own_copy, unshared
 from privledger.ledger import FilterRule
 from privledger.reports.safe_text import clean
 from privledger.reports.steps import Steps, silent
@@ -69,13 +70,16 @@ class NodeTable:
     costs: dict[int, Cost] = field(factory=dict)
 
     def add(self, node: Node) -> int:
-        """The row of `node`, whatever is below it added first."""
+        """The row of a copy of `node`, whatever is below it added first."""
+        return self._add(own_copy(node))
+
+    def _add(self, node: Node) -> int:
         place = self._places.get(node)
         if place is not None:
             return place
         counts: dict[int, int] = {}
         for child in children(node):
-            row = self.add(child)
+            row = self._add(child)
             counts[row] = counts.get(row, 0) + 1
         place = self._places[node] = len(self._below)
         self._below.append(tuple(counts.items()))
@@ -94,9 +98,10 @@ class NodeTable:
         other = list(own)
         if rule is not None:
             swapped = set(range(len(nodes)) if len(nodes) <= MOST_OTHER else plans)
-            own, other = prices(nodes, rule, relation,
-                                swapped if relation == "add_remove" else set(), steps,
-                                keep=plans, costs=self.costs)
+            with unshared():
+                own, other = prices(nodes, rule, relation,
+                                    swapped if relation == "add_remove" else set(), steps,
+                                    keep=plans, costs=self.costs)
         return tuple(
             NodeRow(type(node).__name__, parameters(node), below,
                     node.count if isinstance(node, Repeat) else 1, amount, epsilon, replaced, size)

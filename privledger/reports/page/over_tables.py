@@ -11,7 +11,7 @@ from attrs import evolve
 from privledger.ledger import Entry, State, Store
 from privledger.ledger.roster import everybody
 from privledger.ledger.view_people import ALL, Taken, each_taken, people_known
-from privledger.ledger.view_records import ROUND, note_of
+from privledger.ledger.view_records import ROUND, dearest, note_of
 from privledger.people.digests import to_bytes
 from privledger.reports.page.people import (
     COARSE,
@@ -49,7 +49,7 @@ def over_tables(store: Store, state: State, entries: Sequence[Entry],
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = size * len(sources)
     few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
-    top = np.argsort(-total, kind="stable")[:MOST_TOP]
+    top = dearest(total, MOST_TOP)
     lines: list[list[tuple[float, int]]] = [[] for _ in top]
     for at, (_, found) in enumerate(each_taken(store, state)):  # again: all would fill the memory
         for person, place in enumerate(top):

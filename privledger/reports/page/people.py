@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import evolve, frozen
@@ -18,6 +19,7 @@ from privledger.ledger.view_records import (
     ROUND,
     Counted,
     charged_alike,
+    dearest,
     each_counted,
     grants_for,
     longer,
@@ -29,6 +31,7 @@ MOST_TOP = 20
 MOST_VALUES = 1_200_000
 FINE, COARSE = 65535, 4095
 MOST_FINE = 300_000
+_Each: TypeAlias = Callable[[], Iterator[tuple[GrantState, Counted]]]
 
 
 @frozen
@@ -131,8 +134,8 @@ def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
 def _people(store: Store, state: State, data: str, filtered: dict[str, int],
             shown: Shown) -> People:
     grants = grants_for(state, data)
-    counting = [grant for grant in grants if note_of(grant)]
-    total, missed, sources = _added(store, state, counting, filtered)
+    each = _reader(store, state, [grant for grant in grants if note_of(grant)])
+    total, missed, sources = _added(each, filtered)
     caps = {source.scope or source.grant: source.cap for source in sources}
     same, rest = 0.0, [grant for grant in grants if not note_of(grant)]
     for grant in rest:
@@ -143,10 +146,9 @@ def _people(store: Store, state: State, data: str, filtered: dict[str, int],
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = len(total) * len(sources)
     few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
-    top = np.argsort(-total, kind="stable")[:MOST_TOP]
+    top = dearest(total, MOST_TOP)
     lines: list[list[tuple[float, int]]] = [[] for _ in top]
-    again = _each(store, state, counting)  # all at once would fill the memory
-    for place, (_, found) in enumerate(again):
+    for place, (_, found) in enumerate(each()):
         for record, row in enumerate(top):
             lines[record].append(_part(found, int(row)))
         if shown.vectors and few:
@@ -163,12 +165,20 @@ def _people(store: Store, state: State, data: str, filtered: dict[str, int],
         total=packed(total, cap, levels) if shown.vectors and not few else "")
 
 
-def _added(store: Store, state: State, counting: Sequence[GrantState], filtered: dict[str, int],
+def _reader(store: Store, state: State, counting: Sequence[GrantState]) -> _Each:
+    """Reads what grants counted, as often as it is called: all at once would fill the memory."""
+    if len(counting) > 1:
+        return partial(_each, store, state, counting)
+    only = tuple(_each(store, state, counting))
+    return lambda: iter(only)
+
+
+def _added(each: _Each, filtered: dict[str, int],
            ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[Source]]:
     """Spend of every record, whether it missed a round, and what each grant is."""
     total, missed = np.zeros(0), np.zeros(0, dtype=bool)
     sources = []
-    for grant, found in _each(store, state, counting):
+    for grant, found in each():
         number = len(found.taken)
         # A release that failed after its round was paid for is in no entry.
         rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
