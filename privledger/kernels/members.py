@@ -129,6 +129,7 @@ def _drawn(source: Coins, sample: Context, rows: Rows) -> Array:
     somebody of many rows is hardly ever out."""
     by_person = rows.people is not None and rows.n_people is not None
     members = int(rows.n_people or 0) if by_person else rows.n
+    drawn: Array
     if sample.kind == "fixed":
         if members != sample.out_of:
             raise NotGranted("a sample of fixed size is out of as many as there are")

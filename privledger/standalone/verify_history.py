@@ -2293,11 +2293,11 @@ class Meter:
                     and below(meters, unit, step).take(rest, leaf, really))
         for unit, times in self.left.items():
             if times and step.opens(unit):
-                meters: dict[int, Meter] = {}
-                if below(meters, unit, step).take(rest, leaf, really):
+                fresh: dict[int, Meter] = {}
+                if below(fresh, unit, step).take(rest, leaf, really):
                     if really:
                         self.left[unit] = times - 1
-                        self.opened[step.token] = step.meaning, unit, meters
+                        self.opened[step.token] = step.meaning, unit, fresh
                     return True
         return self.take_of_one(chain, leaf, really)
 
