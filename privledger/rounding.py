@@ -121,6 +121,8 @@ def moderate(name: str, value: object) -> float:
 
 def non_negative(name: str, value: object) -> float:
     """A finite float, zero or a normal number above it."""
+    if type(value) is float and _SMALLEST <= value < math.inf:
+        return value
     result = number(name, value)
     if not (result == 0 or result >= _SMALLEST):
         raise InvalidValue(name, value, "zero or a number above it (and not subnormal)")
