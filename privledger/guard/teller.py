@@ -131,6 +131,7 @@ class Teller:
 
     @wait.setter
     def wait(self, seconds: float) -> None:
+        """Raises `InvalidValue` for anything but seconds."""
         self._wait = patience(seconds)
 
     @property
