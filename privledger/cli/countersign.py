@@ -1,4 +1,4 @@
-"""`privledger countersign`: keep the heads of other people's ledgers, and countersign receipts."""
+"""`privledger witness`: keep the heads of other people's ledgers, and countersign receipts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(dir_okay=False), required=True,
               help="Where to write the countersigned receipt; must not exist.")
 @format_option
-def countersign(book: str, receipt: str, proof: str | None, sign_key: str | None,
+def witness(book: str, receipt: str, proof: str | None, sign_key: str | None,
                 key_file: str | None, public_key: str | None, new_book: bool, output: str,
                 format_: str) -> None:
     """Countersign a receipt, if its ledger still begins as the last one that was witnessed.
