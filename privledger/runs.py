@@ -15,6 +15,7 @@ from privledger.broker.allowance import DEFAULTS, Limits
 from privledger.engines.engine_choice import KEYS, EngineChoice
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
+from privledger.guard.alone import patience
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
 from privledger.reading import load_toml
@@ -29,7 +30,7 @@ _KEYS = {
     "params": None,  # the learner's own names; it refuses what it does not know
     "data": ("schema", "table", "name"),
     "budget": ("epsilon", "delta", "failure"),
-    "ledger": ("path", "relation", "filter", "unit", "people_key"),
+    "ledger": ("path", "relation", "filter", "unit", "people_key", "wait"),
     "labels": None,  # the owner's own; caps match them
     "isolation": None,  # limits of the learner's process; `Limits` knows their names
     "engine": KEYS,
@@ -67,6 +68,7 @@ class RunFile:
         labels: what the run's grants carry, so that caps match them. The learner has no say.
         limits: what the learner's process may use up, where it is isolated.
         engine: who answers chunks of the table; None for this process, from memory.
+        wait: seconds that each of its grants waits for budget, in line; at most an hour.
     """
 
     path: Path
@@ -85,6 +87,7 @@ class RunFile:
     unit: str | None = None
     people_key: str | None = None
     engine: EngineChoice | None = None
+    wait: float = 0.0
 
     @staticmethod
     def load(path: str | Path) -> RunFile:
@@ -121,6 +124,7 @@ class RunFile:
             unit=check_unit(ledger["unit"]) if "unit" in ledger else None,
             people_key=_text(ledger, "ledger", "people_key") if "people_key" in ledger else None,
             engine=(EngineChoice.of(tables["engine"], path.parent) if "engine" in value else None),
+            wait=patience(ledger.get("wait", 0.0)),
         )
 
     @property

@@ -28,7 +28,8 @@ class Limits:
 
     Attributes:
         silence_seconds: without a word from it, while it is asked for one.
-        total_seconds: from its start to its end, by the clock on the wall.
+        total_seconds: from its start to its end, by the clock on the wall; what it waits for
+            budget, as its owner allowed, is not counted.
         cpu_seconds: processor time of all its threads.
         memory_mb: address space in MiB (`RLIMIT_AS`), what it maps and does not use included.
             At least 256.
@@ -146,6 +147,10 @@ class Watch:
             raise IsolationLimit("cpu_seconds", self.limits.cpu_seconds)
         if int(words[17]) > self.limits.threads:
             raise IsolationLimit("threads", self.limits.threads)
+
+    def excuse(self, seconds: float) -> None:
+        """Let so many seconds not count: its owner took them."""
+        self.started += seconds
 
     def killed(self, code: int | None) -> IsolationLimit | None:
         """What the kernel's own limit on processor time did, told by an exit code."""

@@ -96,10 +96,10 @@ class BrokeredLedger:
     def request(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
                 scope: Scope | None = None, labels: Mapping[str, str] | None = None,
                 lease: float | None = None, claimed: float | None = None,
-                wait: float = 0.0) -> BrokeredSession:
+                wait: float | None = None) -> BrokeredSession:
         """As `Ledger.request`; the other process decides, its own word names the learner and sets
-        its labels, and there is no lease. It never waits: a scope that is in use is refused at
-        once, whatever `wait` says."""
+        its labels, and there is no lease. It waits as long as the ledger's owner said, whatever
+        `wait` says."""
         reply = self._ask("request", plan=to_json(plan), data=self._describer.handle(data),
                           delta=float(delta), scope=None if scope is None else scope.name,
                           labels=dict(labels or {}), lease=lease, claimed=claimed)

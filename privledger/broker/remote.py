@@ -240,7 +240,7 @@ class RemoteLearner:
         while True:
             message = self._receive()
             if "ask" in message:
-                self._send(_ONLY_FIT if server is None else server.answer(message))
+                self._send(_ONLY_FIT if server is None else self._answered(server, message))
             elif message.get("done") == order["do"]:
                 return message
             elif "failed" in message:
@@ -251,6 +251,15 @@ class RemoteLearner:
                                            "Nothing was read")
             else:
                 raise IsolationError("the learner's process broke the protocol")
+
+    def _answered(self, server: Server, message: Json) -> Json:
+        """A reply; what it waited for budget is taken off the learner's time."""
+        before = server.waited
+        try:
+            return server.answer(message)
+        finally:
+            if self._channel.watch is not None:
+                self._channel.watch.excuse(server.waited - before)
 
     def _send(self, message: Json) -> None:
         try:

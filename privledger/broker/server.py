@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,7 @@ class Server:
         isolation: how it is kept from the rows, by the owner's word.
         shares: as `Request.shares`, by the owner's word.
         last: the error that was answered last.
+        waited: seconds that requests took, where the ledger's owner lets them wait for budget.
     """
 
     data: Dataset
@@ -78,6 +81,7 @@ class Server:
     isolation: str = ISOLATION
     shares: bool = False
     last: PrivledgerError | None = field(default=None, init=False)
+    waited: float = field(default=0.0, init=False)
     _reader: Reader = field(init=False)
     _sessions: list[Session] = field(factory=list, init=False)
     _scopes: dict[str, Scope] = field(factory=dict, init=False)
@@ -137,14 +141,25 @@ class Server:
         if scope is not None and scope not in self._scopes:
             raise NotGranted("a scope that this learner did not open; nothing was read")
         plan, delta = self._priced(message.get("plan"), message)
-        with self.purse.pricing():
-            session = _request(self.data.ledger, Request(
-                plan, self._reader.object(message.get("data"), Dataset), self.learner, delta,
-                None if scope is None else self._scopes[scope], self.labels,
-                claimed=None if claimed is None else number("claimed", claimed),
-                isolation=self.isolation, shares=self.shares))
+        asked = Request(
+            plan, self._reader.object(message.get("data"), Dataset), self.learner, delta,
+            None if scope is None else self._scopes[scope], self.labels,
+            claimed=None if claimed is None else number("claimed", claimed),
+            isolation=self.isolation, shares=self.shares)
+        with self.purse.pricing(), self._waiting():
+            session = _request(self.data.ledger, asked)
         self._sessions.append(session)
         return {"grant": session.grant, "session": len(self._sessions) - 1}
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Waiting for budget is not the learner's time."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._ledger.wait:
+                self.waited += time.monotonic() - begun
 
     @staticmethod
     def _refuse_chosen(message: Json) -> None:

@@ -15,12 +15,12 @@ from attrs import define, field
 from privledger.errors import NotGranted, PrivledgerError, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json, array_in, array_out, table, text, whole
-from privledger.guard.dataset import Dataset, Partition
+from privledger.guard.dataset import Allocation, Dataset, Partition
 from privledger.guard.vault import _vault_of
 from privledger.questions import closed_set
 from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.score import Score
-from privledger.rounding import count, number
+from privledger.rounding import MOST_COUNT, count, number
 
 T = TypeVar("T")
 MOST_OBJECTS = 1_000_000
@@ -114,18 +114,31 @@ class Describer:
         elif context.kind == "fixed":
             wire = {"is": "subset", "of": of, "size": int(context.size),
                     "out_of": int(context.out_of)}
+        elif context.kind == "truncated":
+            wire = {"is": "cut", "of": of, "rate": float(context.rate), "size": int(context.size),
+                    "out_of": int(context.out_of)}
+        elif context.kind == "allocation":
+            parts = self._divided(context.token, lambda: {
+                "is": "allocation", "of": of, "steps": int(context.parts)})
+            wire = {"is": "round", "parts": parts, "part": int(context.part)}
         elif context.kind == "part" and step.cells is not None:
-            if context.token not in self._parts:
-                cells = self.object(step.cells)
-                self._parts[context.token] = self.fresh(context.token)
-                self._new.append({"id": self._parts[context.token], "is": "parts", "of": of,
-                                  "cells": cells})
-            wire = {"is": "part", "parts": self._parts[context.token], "part": int(context.part)}
+            parts = self._divided(context.token, lambda: {
+                "is": "parts", "of": of, "cells": self.object(step.cells)})
+            wire = {"is": "part", "parts": parts, "part": int(context.part)}
         else:
             raise NotGranted("the handle is behind another grant's filter; nothing was read")
         place = self.fresh(step)
         self._new.append({"id": place} | wire)
         return place
+
+    def _divided(self, token: str, wire: Callable[[], Json]) -> int:
+        """The number of a partition or an allocation, which is written down once."""
+        known = self._parts.get(token)
+        if known is None:
+            said = wire()
+            known = self._parts[token] = self.fresh(token)
+            self._new.append({"id": known} | said)
+        return known
 
     def query(self, query: Any) -> Json:
         """A question as JSON values; whatever it speaks about is written down first."""
@@ -219,20 +232,30 @@ class Reader:
         return kind.from_wire(wire, self)
 
 
-def _part(wire: Json, reader: Reader) -> Dataset:
-    parts = reader.object(wire.get("parts"), Partition)
-    part = whole(wire, "part")
+def _part(wire: Json, reader: Reader, kind: type[Partition] | type[Allocation]) -> Dataset:
+    parts: Partition | Allocation = reader.object(wire.get("parts"), kind)
+    part = whole(wire, "part", most=MOST_COUNT)
     if part >= len(parts):
         raise NotGranted("there is no such part; nothing was read")
     return parts[part]
+
+
+def _sizes(wire: Json) -> tuple[int, int]:
+    return whole(wire, "size", most=MOST_COUNT), whole(wire, "out_of", most=MOST_COUNT)
 
 
 _DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
     "sample": lambda wire, reader: reader.object(wire.get("of"), Dataset).poisson(
         number("rate", wire.get("rate"))),
     "subset": lambda wire, reader: reader.object(wire.get("of"), Dataset).fixed_size(
-        whole(wire, "size"), whole(wire, "out_of")),
+        *_sizes(wire)),
     "parts": lambda wire, reader: Partition(reader.object(wire.get("of"), Dataset),
                                             reader.cells(wire.get("cells"))),
-    "part": _part,
+    "part": lambda wire, reader: _part(wire, reader, Partition),
+    "cut": lambda wire, reader: reader.object(wire.get("of"), Dataset).truncated_poisson(
+        number("rate", wire.get("rate")), *_sizes(wire)),
+    "allocation": lambda wire, reader: reader.object(
+        wire.get("of"), Dataset).random_allocation(
+            whole(wire, "steps", most=MOST_COUNT)),
+    "round": lambda wire, reader: _part(wire, reader, Allocation),
 }

@@ -36,7 +36,7 @@ COMMANDS = {
     "correct": ("correct:correct", "Append a correction; it never gives budget back."),
     "receipt": ("receipt:receipt", "Print the head of a ledger, to keep elsewhere."),
     "prove": ("prove:prove", "A short proof of what was spent, or that an entry is there."),
-    "countersign": ("countersign:countersign", "Countersign receipts of other people's ledgers."),
+    "witness": ("witness:witness", "Countersign receipts of other people's ledgers."),
     "verify": ("verify:verify", "Read and price everything again, trust no total."),
     "export": ("export:export", "Write the whole history as JSON lines."),
     "report": ("report:report", "Write one HTML page that needs nothing else."),

@@ -8,10 +8,10 @@ import click
 from attrs import evolve
 
 from privledger.cli.answers import check_format_option, find_policy, show_answer
+from privledger.cli.compared_with import key_option, public_option, witness
 from privledger.cli.ledger_gate import check_ledger
 from privledger.cli.opening import LedgerPlace, data_option
 from privledger.cli.output import Guarded
-from privledger.cli.witness import key_option, public_option, witness
 from privledger.storage import is_url, shown
 
 

@@ -34,6 +34,9 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
     """An owner's own side: its ledger open, its table behind the guard."""
     name = found.card_of(own).owner.name
     prepared = found.prepared
+    if prepared.run.wait:
+        raise InvalidPlan("[ledger] wait", prepared.run.wait,
+                          "left out: the other owners would wait, too")
     if not Path(table).exists():
         raise InvalidPlan("data", table, "a file")
     with open_ledger(prepared) as book:

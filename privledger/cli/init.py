@@ -88,7 +88,8 @@ def _again(schema: Schema, name: str | None, target: str | None, provenance: str
             raise SchemaError(f"no column is called {target!r}")
         columns = tuple(evolve(column, role=_role(column, target)) for column in columns)
     return evolve(schema, name=name or schema.name, columns=columns, public_rows=None,
-                  public_people=None, expected_rows=expected_rows,
+                  public_people=None, most_records=None, most_records_provenance=None,
+                  expected_rows=expected_rows,
                   expected_rows_provenance=None if expected_rows is None else provenance)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from attrs import evolve
 
 from privledger.cli.answers import Answer
+from privledger.cli.compared_with import Witness
 from privledger.cli.opening import reading_store
 from privledger.cli.output import note
-from privledger.cli.witness import Witness
 from privledger.errors import LedgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, WITHIN, Facts, Policy, compare

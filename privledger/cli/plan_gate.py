@@ -11,11 +11,11 @@ import click
 from attrs import evolve, frozen
 
 from privledger.cli.answers import Answer
+from privledger.cli.compared_with import Witness
 from privledger.cli.confined import usual_isolation
 from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, trusted
 from privledger.cli.prepared import Prepared, priced
 from privledger.cli.run import default_name
-from privledger.cli.witness import Witness
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.findings import Finding

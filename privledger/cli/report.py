@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from attrs import evolve
 
+from privledger.cli.compared_with import Witness, key_option, public_option, receipt_option, witness
 from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.printing import text, verdict_text
 from privledger.cli.progress import counting
-from privledger.cli.witness import Witness, key_option, public_option, receipt_option, witness
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED

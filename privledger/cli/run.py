@@ -24,6 +24,7 @@ from privledger.cli.progress import watching
 from privledger.engines import Engine
 from privledger.engines.engine_choice import EngineChoice, started
 from privledger.errors import (
+    BudgetExceeded,
     InvalidPlan,
     InvalidValue,
     LedgerCorrupt,
@@ -33,6 +34,7 @@ from privledger.errors import (
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
+from privledger.guard.alone import MOST_WAIT, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.reserve import refused
 from privledger.ledger import audit
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
               help="Write the receipt here, as JSON; keep it with the model.")
 @click.option("--new-ledger", is_flag=True,
               help="Make the ledger anew although a receipt of one lies beside its place.")
+@click.option("--wait", type=click.FloatRange(min=0, max=MOST_WAIT), metavar="SECONDS",
+              help="Wait for budget so long, in line [default: the run file's, else not at all].")
 @isolate_option
 @click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="The same as --limit silence_seconds=SECONDS.")
@@ -68,7 +72,7 @@ if TYPE_CHECKING:
 @engine_options
 @format_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
-        receipt: str | None, new_ledger: bool, isolate: bool | None,
+        receipt: str | None, new_ledger: bool, wait: float | None, isolate: bool | None,
         isolate_timeout: float | None, limits: dict[str, Any], format_: str,
         **engine: Any) -> None:
     """Price a run, reserve its budget, train, and score it on public rows.
@@ -79,6 +83,7 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
     isolated here.
     """
     check_outputs(model, receipt)
+    seconds = None if wait is None else patience(wait)
     choice = wanted_engine(RunFile.load(run_file), engine)
     hidden = () if choice is None else choice.files
     with making(isolate, data_dir, ledger, limits, isolate_timeout, hidden) as make:
@@ -87,6 +92,7 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
         with open_ledger(prepared) as book:
+            book.wait = prepared.run.wait if seconds is None else seconds
             refuse_early(prepared, book)
             result = train(prepared, book, files, choice, progress=format_ == "text")
             if receipt:
@@ -152,9 +158,10 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
 
 
 def refuse_early(prepared: Prepared, book: Ledger) -> None:
-    """Refuse what cannot fit before the table is even read, and leave a line about it."""
+    """Refuse what cannot fit before the table is even read, and leave a line about it. What may
+    fit later is refused when it was waited for."""
     error = prepared.price.error
-    if error is not None:
+    if error is not None and not (book.wait and isinstance(error, BudgetExceeded)):
         book._history.note(refused(prepared.run.learner, error))
         raise error
 

@@ -10,6 +10,7 @@ import click
 from attrs import evolve
 
 from privledger.accounting import promise
+from privledger.cli.compared_with import key_option, public_option, receipt_option, witness
 from privledger.cli.opening import ledger_argument, reading_state, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import (
@@ -25,7 +26,6 @@ from privledger.cli.printing import (
     text,
     verdict_text,
 )
-from privledger.cli.witness import key_option, public_option, receipt_option, witness
 from privledger.gate import NOT_TRUSTED
 from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, Outline, audited, ledger_report

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.accounting import WHO
+from privledger.cli.compared_with import key_option, public_option, receipt_option, witness
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, findings_table, text, verdict_text
-from privledger.cli.witness import key_option, public_option, receipt_option, witness
 from privledger.gate import NOT_TRUSTED
 from privledger.numerals import many
 from privledger.reports.verdict import GOOD

@@ -1,98 +1,103 @@
-"""What was kept elsewhere about a ledger: a receipt, a head, keys."""
+"""`privledger witness`: keep the heads of other people's ledgers, and countersign receipts."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import click
-from attrs import frozen
+from attrs import asdict
 
-from privledger.errors import InvalidPlan
-from privledger.findings import Finding
-from privledger.ledger import Entry, Store
-from privledger.ledger.view_compared import Comparison, comparison
-from privledger.reports import Past, Survey, load_receipt, survey
-from privledger.reports.receipt import past_of
+from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.printing import GREEN, text
+from privledger.errors import InvalidPlan, LedgerCorrupt
+from privledger.graph import canonical
+from privledger.ledger.holder import now
+from privledger.numerals import many
+from privledger.reading import load_json
+from privledger.reports.countersigning import Head, check_next, read_book
+from privledger.reports.receipt import load_receipt
 from privledger.reports.signing import (
-    check_signature,
     check_signed_with,
     read_key,
+    read_private_key,
     read_public_key,
+    sign_receipt,
+    sign_with,
 )
 
-receipt_option = click.option(
-    "--receipt", type=click.Path(exists=True, dir_okay=False),
-    help="A receipt that was released with a model: finds a cut tail or an old copy.")
-key_option = click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
-                           help="The receipt must be signed with the secret in this file.")
-public_option = click.option(
-    "--public-key", type=click.Path(exists=True, dir_okay=False),
-    help="The receipt must be signed with the Ed25519 key whose public half (PEM) this is.")
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-@frozen
-class Witness:
-    """What somebody kept elsewhere about a history: a receipt, a head, or nothing."""
+@click.command(cls=Guarded)
+@click.argument("book", type=click.Path(dir_okay=False))
+@click.argument("receipt", type=click.Path(exists=True, dir_okay=False))
+@click.option("--proof", type=click.Path(exists=True, dir_okay=False),
+              help="Of `privledger prove --since`, from the receipt that was witnessed last.")
+@click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
+              help="The witness's Ed25519 private key (PEM).")
+@click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
+              help="Or a secret, for HMAC-SHA256.")
+@click.option("--public-key", type=click.Path(exists=True, dir_okay=False),
+              help="The owner's: the receipt must be signed with it.")
+@click.option("--new-book", is_flag=True,
+              help="The book does not exist yet. Without this, a missing one is refused.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), required=True,
+              help="Where to write the countersigned receipt; must not exist.")
+@format_option
+def witness(book: str, receipt: str, proof: str | None, sign_key: str | None,
+                key_file: str | None, public_key: str | None, new_book: bool, output: str,
+                format_: str) -> None:
+    """Countersign a receipt, if its ledger still begins as the last one that was witnessed.
 
-    receipt: dict[str, Any] | None = None
-    head: str | None = None
-    key_file: str | None = None
-    public_key: str | None = None
+    A witness needs neither the ledger nor data. Its book is written, durably, before it signs. Exit
+    code 3 if the ledger went back, or has a second history.
+    """
+    if (sign_key is None) == (key_file is None):
+        raise click.UsageError("sign with --sign-key or --key-file")
+    if Path(output).exists():
+        raise click.UsageError(f"{output} exists already")
+    value = load_receipt(receipt)
+    if public_key is not None:
+        check_signed_with(value, read_public_key(public_key))
+    shown = Head.of(value, "receipt")
+    steps = None if proof is None else load_json(proof, "proof")
+    if steps is not None and not isinstance(steps, dict):
+        raise InvalidPlan("proof", "another", "one of privledger prove --since")
+    private = read_private_key(sign_key) if sign_key else None
+    secret = read_key(key_file) if key_file else b""
+    with _opened(book, new=new_book) as file:
+        check_next(read_book(file.read()), shown, steps)
+        seen = now()
+        file.write(canonical(asdict(shown) | {"seen": seen}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    note = {"receipt": value, "seen": seen}
+    signed = sign_with(note, private) if private is not None else sign_receipt(note, secret)
+    with open(output, "x", encoding="utf-8") as place:
+        place.write(json.dumps(signed, indent=2) + "\n")
 
-    @property
-    def present(self) -> bool:
-        """Whether there is anything to compare the history with."""
-        return self.receipt is not None or self.head is not None
+    def render(out: Console) -> None:
+        out.print(text(f"witnessed: {many(shown.entries, 'entry', 'entries')} of {shown.uuid}, "
+                       f"seen {seen}; {output}", GREEN))
 
-    @property
-    def comparison(self) -> Comparison:
-        """What it is worth, in words."""
-        return comparison(self.receipt, self.head,
-                          signed=bool(self.key_file or self.public_key))
-
-    def survey(self, store: Store) -> Survey:
-        """Audit `store`, and take down what `compare` needs."""
-        return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
-
-    def past_of(self, entries: Sequence[Entry]) -> Past:
-        """What `compare` needs, of entries that were read already."""
-        return past_of(entries, 0 if self.receipt is None else self.receipt["entries"], self.head)
-
-    def compare(self, past: Past) -> list[Finding]:
-        """Everything about a history that the witness contradicts."""
-        found = []
-        if self.receipt is not None:
-            found += [*self._signature(self.receipt), *past.receipt_is_there(self.receipt)]
-        return [*found, *past.head_is_there()]
-
-    def with_findings(self, entries: Sequence[Entry], findings: Sequence[Finding]) -> list[Finding]:
-        """Those of an audit of `entries`, after what the witness contradicts."""
-        found = self.compare(self.past_of(entries)) if self.present and entries else []
-        return [*found, *findings]
-
-    def _signature(self, receipt: dict[str, Any]) -> list[Finding]:
-        """A receipt that should be signed, and is not, by this key."""
-        public = read_public_key(self.public_key) if self.public_key else None
-        secret = read_key(self.key_file) if self.key_file else None
-        try:
-            if public is not None:
-                check_signed_with(receipt, public)
-            if secret is not None:
-                check_signature(receipt, secret)
-        except InvalidPlan as error:
-            return [Finding("receipt-is-signed", -1, str(error))]
-        return []
-
-
-def witness(receipt: str | None, head: str | None, key_file: str | None,
-            public_key: str | None) -> Witness:
-    """Read what the options name; a key without a receipt would check nothing."""
-    if (key_file or public_key) and receipt is None:
-        raise click.UsageError("a key needs --receipt: nothing else is signed")
-    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
-        raise click.UsageError("--expect-head takes 64 hexadecimal digits")
-    return Witness(load_receipt(receipt) if receipt else None, head, key_file, public_key)
+    emit(format_, {"output": output, "seen": seen, **asdict(shown)}, render)
 
 
+@contextlib.contextmanager
+def _opened(book: str, *, new: bool) -> Iterator[TextIO]:
+    """The book, for one witness at a time."""
+    import fcntl
+
+    if Path(book).exists() == new:
+        raise LedgerCorrupt("the book is there already" if new else
+                            "there is no such book: a witness that forgot signs anything; "
+                            "--new-book begins one")
+    with open(book, "x+" if new else "r+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 from privledger.errors import (
     DataDerived,
+    DataError,
     InvalidPlan,
     InvalidValue,
     RelationMismatch,
@@ -114,22 +115,22 @@ def check_provenance(what: str, value: object) -> None:
         )
 
 
-def check_promise(rows: object, provenance: object) -> None:
-    """Refuse an expected number of rows that nobody stands for, or that was counted.
+def check_promise(name: str, rows: object, provenance: object) -> None:
+    """Refuse a number of rows that nobody stands for, or that was counted.
 
-    Nothing is compared with a table: whether it agrees is itself an answer about the table.
+    An expected number is compared with no table: whether it agrees is itself an answer about it.
     """
     if rows is None:
         if provenance is not None:
-            raise SchemaError("expected_rows_provenance is given, and no expected_rows")
+            raise SchemaError(f"{name}_provenance is given, and no {name}")
         return
     if isinstance(rows, bool) or not isinstance(rows, int):
-        raise SchemaError("expected_rows: a whole number is needed")
-    count("expected_rows", rows, most=MOST_COUNT)
+        raise SchemaError(f"{name}: a whole number is needed")
+    count(name, rows, most=MOST_COUNT)
     if not isinstance(provenance, str):
-        raise SchemaError("expected_rows needs expected_rows_provenance: where the number comes "
+        raise SchemaError(f"{name} needs {name}_provenance: where the number comes "
                           f"from, one of {', '.join(PUBLIC_WORDS)}, and after a colon any text")
-    check_provenance("expected_rows", provenance.partition(":")[0].strip())
+    check_provenance(name, provenance.partition(":")[0].strip())
 
 
 @frozen
@@ -150,6 +151,9 @@ class Schema:
         person: name of the column that says who stands behind a row.
         public_people: the true number of people, where people are protected and it is public. It
             stands in place of `public_rows`, which somebody else's rows would change.
+        most_records: no table that is meant has more rows, or people in a ledger that protects
+            them; a longer one is refused when it is protected. For samples that are cut off.
+        most_records_provenance: where that bound comes from, as `expected_rows_provenance`.
     """
 
     name: str
@@ -161,6 +165,8 @@ class Schema:
     unit: str | None = None
     person: str | None = None
     public_people: int | None = None
+    most_records: int | None = None
+    most_records_provenance: str | None = None
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.array_layout, bool):
@@ -176,7 +182,8 @@ class Schema:
             count("public_rows", self.public_rows, most=MOST_COUNT)
         if self.public_people is not None:
             count("public_people", self.public_people, most=MOST_COUNT)
-        check_promise(self.expected_rows, self.expected_rows_provenance)
+        check_promise("expected_rows", self.expected_rows, self.expected_rows_provenance)
+        check_promise("most_records", self.most_records, self.most_records_provenance)
         self._check_person()
 
     def _check_person(self) -> None:
@@ -262,6 +269,15 @@ class Schema:
                 "or use relation replace_one")
         return self.declared_rows
 
+    def check_size(self, records: int) -> None:
+        """Refuse a table of more rows, or people, than any that is meant.
+
+        Raises:
+            DataError: what `most_records` promises does not hold. No price would.
+        """
+        if self.most_records is not None and records > self.most_records:
+            raise DataError("the table is larger than most_records of its schema says")
+
     def feature_index(self, name: str) -> int:
         """Position among the features. Raises `SchemaError` for a name that is none."""
         for index, column in enumerate(self.features):
@@ -290,6 +306,9 @@ class Schema:
                       "expected_rows_provenance": self.expected_rows_provenance}
         if self.public_people is not None:
             value["public_people"] = self.public_people
+        if self.most_records is not None:
+            value |= {"most_records": self.most_records,
+                      "most_records_provenance": self.most_records_provenance}
         if self.unit is not None:
             value["unit"] = self.unit if self.person is None else {"person": self.person}
         return value
@@ -304,7 +323,9 @@ class Schema:
         rows = {"public_rows": value.get("public_rows"),
                 "expected_rows": value.get("expected_rows"),
                 "expected_rows_provenance": value.get("expected_rows_provenance"),
-                "public_people": value.get("public_people")}
+                "public_people": value.get("public_people"),
+                "most_records": value.get("most_records"),
+                "most_records_provenance": value.get("most_records_provenance")}
         rows |= _unit(value.get("unit"))
         try:
             if "columns" in value:

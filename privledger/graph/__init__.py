@@ -10,7 +10,7 @@ from privledger.graph.federated import Trust, alone, as_released, share_of, trus
 from privledger.graph.fold import cost_of
 from privledger.graph.fold_relations import replaced_cost
 from privledger.graph.free import PostProcess, Public
-from privledger.graph.meter import Context, Meter
+from privledger.graph.meter import SIZED, Context, Meter
 from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -37,6 +37,7 @@ from privledger.graph.plan_json import canonical, from_json, to_json
 from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
 
 __all__ = [
+    "SIZED",
     "AsReplaceOne",
     "Context",
     "Correlated",

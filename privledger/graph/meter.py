@@ -25,11 +25,15 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
+    RandomAllocation,
     Repeat,
     Sequential,
+    TruncatedPoissonSample,
 )
 
-SAMPLES = ("poisson", "fixed")
+SAMPLES = ("poisson", "fixed", "truncated", "allocation")
+SIZED = ("fixed", "truncated")
+"""Samples that know how many are in, and of how many."""
 
 
 @frozen(cache_hash=True)
@@ -37,15 +41,16 @@ class Context:
     """How a data handle was derived, one step.
 
     Attributes:
-        kind: `poisson`, `fixed`, `part` or `filter`.
+        kind: `poisson`, `fixed`, `truncated`, `allocation`, `part` or `filter`.
         token: identity of the sample, partition or filter scope.
-        rate: sampling rate, for `poisson`.
-        size, out_of: how many records of how many, for `fixed`.
-        part, parts, certificate: which part, of how many, and why they are disjoint.
+        rate: sampling rate, for `poisson` and `truncated`.
+        size, out_of: how many records of how many, for `fixed`; at most, for `truncated`.
+        part, parts: which part, of how many; for `allocation`, which round.
+        certificate: why parts are disjoint.
         caps: kind, cap and order of the filter, for `filter`.
     """
 
-    kind: Literal["poisson", "fixed", "part", "filter"]
+    kind: Literal["poisson", "fixed", "truncated", "allocation", "part", "filter"]
     token: str
     rate: float = 0.0
     part: int = 0
@@ -68,6 +73,9 @@ def filter_caps(node: IndividualFilter) -> str:
 
 
 Unit: TypeAlias = Node
+OPENED = (Parallel, PoissonSample, FixedSizeSample, TruncatedPoissonSample, RandomAllocation,
+          IndividualFilter)
+"""Units that releases are made within: a step of a derivation opens them."""
 PARTS_OF_PARTS = (". Parts of parts need a Parallel within a Parallel; counts per class of every "
                   "cell need one release, on CrossCells(cells, data.cells(TARGET))")
 
@@ -94,7 +102,7 @@ class Meter:
         self._open = admit_any
         self._left: dict[Unit, int] = {}
         flatten(node, 1, self._left)
-        self._opened: dict[str, tuple[Context, list[Meter]]] = {}
+        self._opened: dict[str, tuple[Context, dict[int, Meter], Unit]] = {}
         # For each `OneOf` in use, the members that would still explain every release so far.
         self._runs: list[list[Meter]] = []
         # Of each sample, what it was drawn from: two nodes of a plan are two samples.
@@ -132,20 +140,18 @@ class Meter:
             return self._take_of_one(chain, leaf, commit=commit)
         opened = self._opened.get(step.token)
         if opened is not None:
-            bound, meters = opened
+            bound, meters, unit = opened
             # A token means one sample, partition or filter, for good.
-            if _meaning(step) != bound or not 0 <= step.part < len(meters):
+            if _meaning(step) != bound or not 0 <= step.part < parts_of(unit):
                 return False
-            return self._below(meters, step)._take(rest, leaf, commit=commit)
+            return _below(meters, unit, step)._take(rest, leaf, commit=commit)
         for unit, times in self._left.items():
             if times and _matches(unit, step):
-                # A filter without a described inside admits anything: its caps do the guarding.
-                free = isinstance(unit, IndividualFilter) and unit.node is None
-                inner = [Meter(child, admit_any=free) for child in inside(unit)]
-                if self._below(inner, step)._take(rest, leaf, commit=commit):
+                inner: dict[int, Meter] = {}
+                if _below(inner, unit, step)._take(rest, leaf, commit=commit):
                     if commit:
                         self._left[unit] = times - 1
-                        self._opened[step.token] = _meaning(step), inner
+                        self._opened[step.token] = _meaning(step), inner, unit
                     return True
         return self._take_of_one(chain, leaf, commit=commit)
 
@@ -175,10 +181,6 @@ class Meter:
         """Whether a context was opened here; every member of a run saw the same releases."""
         return token in self._opened or any(run[0]._knows(token) for run in self._runs)
 
-    @staticmethod
-    def _below(meters: list[Meter], step: Context) -> Meter:
-        return meters[step.part] if step.kind == "part" else meters[0]
-
 
 def _above_samples(chain: tuple[Context, ...]) -> dict[str, tuple[Context, ...]]:
     """The steps above each sample of a derivation.
@@ -195,6 +197,17 @@ def _above_samples(chain: tuple[Context, ...]) -> dict[str, tuple[Context, ...]]
     return above
 
 
+def _below(meters: dict[int, Meter], unit: Unit, step: Context) -> Meter:
+    """The meter of a part, or of all that is under a step; made when it is first asked."""
+    found = meters.get(step.part)
+    if found is None:
+        # A filter without a described inside admits anything: its caps do the guarding.
+        free = isinstance(unit, IndividualFilter) and unit.node is None
+        inside = insides(unit)[step.part if isinstance(unit, Parallel) else 0]
+        found = meters[step.part] = Meter(inside, admit_any=free)
+    return found
+
+
 def _meaning(step: Context) -> Context:
     """What a token stands for: the step without the part it points at."""
     return evolve(step, part=0)
@@ -207,6 +220,12 @@ def _matches(unit: Unit, step: Context) -> bool:
     if step.kind == "fixed":
         return (isinstance(unit, FixedSizeSample) and unit.size == step.size
                 and unit.out_of == step.out_of)
+    if step.kind == "truncated":
+        return (isinstance(unit, TruncatedPoissonSample) and unit.rate == step.rate
+                and unit.most == step.size and unit.out_of == step.out_of)
+    if step.kind == "allocation":
+        return (isinstance(unit, RandomAllocation) and unit.steps == step.parts
+                and 0 <= step.part < step.parts)
     if step.kind == "part":
         return (isinstance(unit, Parallel) and len(unit.nodes) == step.parts
                 and 0 <= step.part < step.parts
@@ -221,16 +240,24 @@ def opens_alike(one: Unit, other: Unit) -> bool:
         return one.rate == other.rate
     if isinstance(one, FixedSizeSample) and isinstance(other, FixedSizeSample):
         return one.size == other.size and one.out_of == other.out_of
+    if isinstance(one, TruncatedPoissonSample) and isinstance(other, TruncatedPoissonSample):
+        return (one.rate, one.most, one.out_of) == (other.rate, other.most, other.out_of)
+    if isinstance(one, RandomAllocation) and isinstance(other, RandomAllocation):
+        return one.steps == other.steps
     if isinstance(one, Parallel) and isinstance(other, Parallel):
         return len(one.nodes) == len(other.nodes) and one.certificate == other.certificate
     return (isinstance(one, IndividualFilter) and isinstance(other, IndividualFilter)
             and filter_caps(one) == filter_caps(other))
 
 
-def inside(unit: Unit) -> tuple[Node | None, ...]:
-    """The nodes a unit opens one by one: parts, or the one under a sample or filter."""
+def parts_of(unit: Unit) -> int:
+    """How many parts a unit opens one by one: rounds of an allocation, too."""
+    return unit.steps if isinstance(unit, RandomAllocation) else len(insides(unit))
+
+
+def insides(unit: Unit) -> tuple[Node | None, ...]:
+    """The nodes that a unit opens: one for each part, or the one under a sample, a filter, and
+    every round of an allocation; none for what is a release itself."""
     if isinstance(unit, Parallel):
         return unit.nodes
-    if isinstance(unit, PoissonSample | FixedSizeSample | IndividualFilter):
-        return (unit.node,)
-    return ()
+    return (unit.node,) if isinstance(unit, OPENED) else ()

@@ -15,16 +15,14 @@ from privledger.accounting import Cost, Relation, maximum, sequential
 from privledger.accounting.deadline import check_time
 from privledger.errors import UnsupportedNode
 from privledger.graph.fold import cost_of, fold
-from privledger.graph.meter import Unit, flatten, inside, opens_alike
+from privledger.graph.meter import OPENED, Unit, flatten, insides, opens_alike
 from privledger.graph.nodes import (
     AsReplaceOne,
     Federated,
     FixedSizeSample,
     Group,
-    IndividualFilter,
     Node,
     OneOf,
-    Parallel,
     PoissonSample,
     RandomAllocation,
     Repeat,
@@ -36,7 +34,7 @@ from privledger.graph.nodes import (
 from privledger.graph.remember import remembered
 
 Orders = tuple[float, ...]
-_WIDE = (PoissonSample, Parallel, IndividualFilter, OneOf)
+_WIDE = (*OPENED, OneOf)
 # What these make of a curve is more than what they make of each of two curves below it.
 _BENT = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Group,
          AsReplaceOne, Tuning)
@@ -85,7 +83,7 @@ def _alike(first: Node | None, second: Node | None) -> bool:
 def _same_release(one: Unit, other: Unit) -> bool:
     """Whether some release could be made within either; a choice among members aside."""
     return opens_alike(one, other) and any(
-        _alike(left, right) for left, right in zip(inside(one), inside(other), strict=True))
+        _alike(left, right) for left, right in zip(insides(one), insides(other), strict=True))
 
 
 def _groups(members: Sequence[Node]) -> list[list[Node]]:

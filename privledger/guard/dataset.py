@@ -137,6 +137,25 @@ class Dataset:
         return self._derive(Step(Context("fixed", f"sample-{next(_tokens)}", size=checked,
                                          out_of=most)))
 
+    def truncated_poisson(self, rate: float, most: int, out_of: int) -> Dataset:
+        """A fresh Poisson sample that is cut off: of more than `most` records that entered, a
+        secret and uniformly random choice of `most` stays.
+
+        Args:
+            rate: the probability with which each enters.
+            most: how many are in the sample at most.
+            out_of: a public bound on the number of records, or people: `most_records` of the
+                schema, their number where that is public, or more; 10**15 assumes nothing.
+        """
+        checked = probability("rate", rate, one=True)
+        size, there = count("most", most, most=MOST_COUNT), count("out_of", out_of, most=MOST_COUNT)
+        return self._derive(Step(Context("truncated", f"sample-{next(_tokens)}", rate=checked,
+                                         size=size, out_of=there)))
+
+    def random_allocation(self, steps: int) -> Allocation:
+        """One pass of `steps` rounds; every record is in one of them, by a fresh private coin."""
+        return Allocation(self, count("steps", steps, least=2, most=MOST_COUNT))
+
     def select(self, columns: Sequence[str]) -> Dataset:
         """The same records with only some features."""
         return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
@@ -368,3 +387,27 @@ class Partition:
     def counts(self) -> Query:
         """How many records in each part."""
         return self.query((Ones(),), "count per part")
+
+
+@frozen(eq=False)
+class Allocation:
+    """One pass of rounds over a handle's records, for one `RandomAllocation` node of a plan.
+
+    Attributes:
+        steps: how many rounds; each record, or person, is in one, which nobody learns.
+        token: identity: another pass is another allocation, whose coins are new.
+    """
+
+    data: Dataset
+    steps: int
+    token: str = field(init=False, factory=lambda: f"allocation-{next(_tokens)}")
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __getitem__(self, step: int) -> Dataset:
+        """The handle on the records of one round, 0 to `steps` - 1."""
+        if not 0 <= step < self.steps:
+            raise IndexError(step)
+        return self.data._derive(Step(Context("allocation", self.token, part=int(step),
+                                              parts=self.steps)))

@@ -82,23 +82,25 @@ class Enrolling:
         return persons(people, column, n_rows)
 
     def enrol(self, data: str, found: Persons, lines: Callable[[], list[Event]],
-              before: Standing | None = None) -> Standing:
+              check: Callable[[int], None], before: Standing | None = None) -> Standing:
         """Give people places, durably, and say who is in the table.
 
         Args:
             data: name of the table. lines: what is to be written beside.
+            check: refuses a table of so many people.
             before: of the rows that are there already, for late arrivals.
         """
         marks = digests(self.key(), found.ids)
         with self._lock:
             while True:
                 try:
-                    return self._written(data, found, marks, lines, before)
+                    return self._written(data, found, marks, lines, check, before)
                 except _Moved:
                     continue
 
     def _written(self, data: str, found: Persons, marks: Digests,
-                 lines: Callable[[], list[Event]], before: Standing | None) -> Standing:
+                 lines: Callable[[], list[Event]], check: Callable[[int], None],
+                 before: Standing | None) -> Standing:
         history, roster = self._history, self._roster
         roster.follow(history.store, _enrolled(history))
         number, first = roster.enrolments, roster.size
@@ -106,6 +108,7 @@ class Enrolling:
         people, stored = batch_pieces(number, first, fresh)
         roster_places = roster.find_with(marks, fresh)
         standing = _standing(found, roster_places, before, number)
+        check(len(standing.places))
         members, more = member_pieces(number, standing.places, first + len(fresh))
         event = Enrolled(data, people, members, now())
 

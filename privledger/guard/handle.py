@@ -214,7 +214,7 @@ class LedgerHandle(Opaque):
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
                 labels: Mapping[str, str] | None = None, lease: float | None = None,
-                claimed: float | None = None, wait: float = 0.0) -> Session:
+                claimed: float | None = None, wait: float | None = None) -> Session:
         """As `Ledger.request`."""
         try:
             return _request(self, Request(

@@ -216,7 +216,7 @@ class Ledger(Teller):
                 delta: float = 0.0, scope: Scope | None = None,
                 labels: Mapping[str, str] | None = None,
                 lease: float | None = None, claimed: float | None = None,
-                wait: float = 0.0) -> Session:
+                wait: float | None = None) -> Session:
         """Reserve `plan`, durably, and open a session; or refuse. Nothing is read here.
 
         Args:
@@ -235,6 +235,7 @@ class Ledger(Teller):
             wait: seconds, at most an hour, to wait: for budget that a new window or an open grant
                 may bring, in line (docs/concepts.md); or while another grant draws on `scope`:
                 each of two open ones would count the other at its worst case, and release noise.
+                None for `wait` of the ledger, which its owner sets.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was spent.

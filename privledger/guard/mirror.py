@@ -71,7 +71,8 @@ def own_schema(schema: Schema) -> Schema:
         refuse(schema)
     return Schema(schema.name, columns, schema.public_rows, schema.array_layout,
                   schema.expected_rows, schema.expected_rows_provenance, schema.unit,
-                  schema.person, schema.public_people)
+                  schema.person, schema.public_people, schema.most_records,
+                  schema.most_records_provenance)
 
 
 def remember(vault: Vault, schema: Schema) -> None:

@@ -120,7 +120,8 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
         history.note(event)
         vault.version = version_of(mark, vault)
     else:
-        vault.standing = enrolling.enrol(vault.identity, found, lambda: [event])
+        vault.standing = enrolling.enrol(vault.identity, found, lambda: [event],
+                                         own.check_size)
     data = _handle(vault, schema, shown)
     identities.newest[vault.identity] = vault
     return data
@@ -200,7 +201,7 @@ def grown(late: Late, history: History, source: NoiseSource, identities: Identit
     columns, target = _encoded(late.X, table.y, old.schema, old.unlabelled)
     found = _people(history.state.unit, enrolling, late.people, late.X, old.schema, columns.n_rows)
     standing = None if found is None else enrolling.enrol(
-        old.identity, found, list, before=old.standing)
+        old.identity, found, list, old.schema.check_size, old.standing)
     vault = old.grown(columns, target, None if standing is None else standing.rows)
     vault.standing = standing
     identities.grow(vault.identity, vault)

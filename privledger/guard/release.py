@@ -78,12 +78,12 @@ def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
 
 
 def _refuse_places(data: Derivation, question: object) -> None:
-    """A sample of fixed size is asked what follows from its records, wherever they stand."""
-    if data.is_fixed_size and (
+    """A sample whose size counts is asked what follows from its records, wherever they stand."""
+    if data.is_sized and (
             getattr(question, "votes", None) is not None
             or not follows_records(getattr(question, "cells", None))):
-        raise UnsupportedNode("cells or votes by coins or positions, on a sample of fixed size: "
-                              "no price is proved; nothing was read")
+        raise UnsupportedNode("cells or votes by coins or positions, on a sample of fixed size or "
+                              "one that is cut off: no price is proved; nothing was read")
 
 
 def _round(inside: Inside, question: Any, leaf: Any, state: Any, rollover: int) -> Round | None:

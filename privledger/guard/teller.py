@@ -42,6 +42,7 @@ class Request:
     """A plan that somebody wants reserved; the fields are the arguments of `Ledger.request`.
 
     Attributes:
+        wait: seconds to wait for budget; None for what the ledger's owner said.
         isolation: how the learner is kept from the rows, by the word of whoever asks for it.
         shares: whether what is released is one owner's share of noise that several owners add,
             by the word of a party to their run, which lets out nothing but their masked sum.
@@ -55,7 +56,7 @@ class Request:
     labels: Mapping[str, str] | None = None
     lease: float | None = None
     claimed: float | None = None
-    wait: float = 0.0
+    wait: float | None = None
     isolation: str = "guarded"
     shares: bool = False
 
@@ -79,6 +80,7 @@ class Teller:
         self.on_rows: Progress | None = None
         self.on_chunks: Done | None = None
         self.owner_labels: Mapping[str, str] | None = None
+        self._wait = 0.0
         if self._history.refresh().budget is None:
             raise LedgerCorrupt(f"{store.location}: the history is empty")
         if self._history.state.mode == "private" and not source.private:
@@ -122,6 +124,17 @@ class Teller:
         return self._history.look(left_of).value
 
     @property
+    def wait(self) -> float:
+        """Seconds, at most an hour, that a request waits for budget where it does not say: of
+        learners, too, which are not asked, and of confined ones, which have no say. 0 at first."""
+        return self._wait
+
+    @wait.setter
+    def wait(self, seconds: float) -> None:
+        """Raises `InvalidValue` for anything but seconds."""
+        self._wait = patience(seconds)
+
+    @property
     def receipt(self) -> Receipt:
         """The newest entry's place and hash, to compare the ledger with later."""
         self._history.refresh()
@@ -155,7 +168,7 @@ class Teller:
                   delta: float) -> Answered:
         """Reserve, release, settle with the answer, and only then give it out."""
         given = self._grant(Request(asked.leaf, Dataset(asked.vault.schema, asked.seal), learner,
-                                    delta, labels=labels), None)
+                                    delta, labels=labels, wait=0.0), None)
         try:
             value = given.release(asked.leaf, asked.question)
             given.answer = kept_answer(asked.key, value)
@@ -175,7 +188,7 @@ class Teller:
         """
         seal, vault = _sealed_vault(asked, self._history)
         drawn = None if asked.scope is None else own_scope(asked.scope)
-        seconds = patience(asked.wait)
+        seconds = self.wait if asked.wait is None else patience(asked.wait)
         event = self._event(asked, vault)
         own = from_json(event.plan)  # the caller may change its nodes at any time
         check_filtered(own)

@@ -156,6 +156,10 @@ class Vault:
             self.facts = facts_of(rows, relation, public_features, unlabelled)
             self.public = _public_side(rows) if public_features else None
         self.schema = self.facts.schema
+        if isinstance(rows, ChunkTable) or rows.people is None:
+            self.schema.check_size(rows.n)
+        else:
+            self.schema.check_size(int(rows.n_people or 0))
         self._n_rows = rows.n
         self.__rows = rows
         self.opened = 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 from numpy.typing import NDArray
 
 from privledger.errors import NotGranted
 from privledger.graph import Context
-from privledger.noise.samplers import subset
+from privledger.noise.samplers import integers_below, subset
 from privledger.noise.source import Coins
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import Derivation, Step
@@ -26,7 +26,7 @@ class Members:
     session: str
     _asked: set[Context] = field(init=False, factory=set)
     _parts: dict[str, tuple[Cells, Array]] = field(init=False, factory=dict)
-    _samples: dict[Context, NDArray[np.bool_]] = field(init=False, factory=dict)
+    _samples: dict[Context, Array] = field(init=False, factory=dict)
     _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
 
     def of(self, data: Derivation, rows: Rows) -> Rows:
@@ -59,11 +59,13 @@ class Members:
         for step in data.steps:
             if step.context.is_sample:
                 # Kept by the session, not with the data: another grant draws its own sample.
-                drawn = self._samples.get(step.context)
+                whole = evolve(step.context, part=0)  # an allocation's rounds are of one draw
+                drawn = self._samples.get(whole)
                 if drawn is None:
-                    drawn = _drawn(rows.coins((self.session, step.context.token)),
-                                   step.context, rows)
-                    self._samples[step.context] = drawn
+                    drawn = self._samples[whole] = _drawn(
+                        rows.coins((self.session, whole.token)), whole, rows)
+                if whole.kind == "allocation":
+                    drawn = drawn == step.context.part
                 result = drawn if result is None else result & drawn
         assert result is not None
         return result
@@ -108,7 +110,8 @@ def _samples_of(data: Derivation) -> set[Context]:
 
 def is_sampled(data: Derivation) -> bool:
     """Whether somebody may be outside a sample of the handle, so that it has to be drawn."""
-    return any(step.context.kind == "fixed" for step in data.steps) or rate_of(data) < 1.0
+    return any(step.context.kind in ("fixed", "truncated", "allocation")
+               for step in data.steps) or rate_of(data) < 1.0
 
 
 def rate_of(data: Derivation) -> float:
@@ -120,16 +123,31 @@ def rate_of(data: Derivation) -> float:
     return rate
 
 
-def _drawn(source: Coins, sample: Context, rows: Rows) -> NDArray[np.bool_]:
-    """Who is in a fresh sample, shape (n_records,): a coin or a word each, and under unit person
-    one for everything that a person has. With one per row somebody of many rows is hardly ever
-    out."""
+def _drawn(source: Coins, sample: Context, rows: Rows) -> Array:
+    """Who is in a fresh sample, shape (n_records,), or in which round of an allocation: a coin or
+    a word each, and under unit person one for everything that a person has. With one per row
+    somebody of many rows is hardly ever out."""
     by_person = rows.people is not None and rows.n_people is not None
     members = int(rows.n_people or 0) if by_person else rows.n
+    drawn: Array
     if sample.kind == "fixed":
         if members != sample.out_of:
             raise NotGranted("a sample of fixed size is out of as many as there are")
         drawn = subset(sample.size, members, source.integers64)
+    elif sample.kind == "allocation":
+        drawn = integers_below(sample.parts, members, source.integers64)
     else:
         drawn = source.bernoulli(sample.rate, members)
+        if sample.kind == "truncated":
+            drawn = _cut(drawn, sample.size, source)
     return drawn[rows.people] if by_person else drawn
+
+
+def _cut(drawn: NDArray[np.bool_], most: int, source: Coins) -> NDArray[np.bool_]:
+    """At most so many of those who came, each choice of them as likely."""
+    came = np.flatnonzero(drawn)
+    if len(came) <= most:
+        return drawn
+    kept = np.zeros_like(drawn)
+    kept[came[subset(most, len(came), source.integers64)]] = True
+    return kept

@@ -173,9 +173,10 @@ _BUDGET = _record(epsilon=_must(_real(positive)), delta=_must(_delta), failure=_
 _CAP = _record(epsilon=_must(_real(positive)), delta=_must(_delta), failure=_may(_delta),
                data=_must(_maybe(_name)),
                labels=_must(_labels), window=_may(_maybe(window_name)), per_window=_may(_flag))
-_STEP = _record(kind=_must(_among("poisson", "fixed", "part", "filter")), token=_must(_text),
-                rate=_may(_real(number)), part=_may(lambda value: _int(value)),
-                parts=_may(lambda value: _int(value)), certificate=_may(_text), caps=_may(_text),
+_STEP = _record(kind=_must(_among("poisson", "fixed", "truncated", "allocation", "part",
+                                  "filter")), token=_must(_text), rate=_may(_real(number)),
+                part=_may(lambda value: _int(value)), parts=_may(lambda value: _int(value)),
+                certificate=_may(_text), caps=_may(_text),
                 size=_may(_whole), out_of=_may(_whole))
 _PLACE = _record(grant=_must(_name), data=_must(_name), labels=_must(_labels),
                  units=_must(_whole), delta_units=_must(_whole), until=_must(_text),

@@ -10,7 +10,7 @@ from attrs import asdict
 from numpy.typing import NDArray
 
 from privledger.errors import LedgerCorrupt
-from privledger.graph import Context, Node, canonical, from_json, to_json
+from privledger.graph import SIZED, Context, Node, canonical, from_json, to_json
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.limits import MOST_BODY
 
@@ -97,9 +97,9 @@ def released_node(chain: Chain, leaf: Node) -> ReleasedNode:
 
 
 def _under(step: Context) -> dict[str, object]:
-    """Fields of a context; sizes for samples of a fixed size only, which others never had."""
+    """Fields of a context; sizes for samples that have one only, which others never had."""
     fields = asdict(step)
-    if step.kind != "fixed":
+    if step.kind not in SIZED:
         del fields["size"], fields["out_of"]
     return fields
 

@@ -23,7 +23,7 @@ from privledger.noise.highprecision import (
     laplace_survival,
     rounded_magnitude,
 )
-from privledger.rounding import count, positive, probability
+from privledger.rounding import MOST_COUNT, count, positive, probability
 
 Words: TypeAlias = Callable[[int], NDArray[np.uint64]]
 """Given n, returns n fresh uniform 64-bit words."""
@@ -33,6 +33,8 @@ Scale: TypeAlias = float | NDArray[np.float64]
 
 MARGIN = 2.0**-44
 """Error allowed to a float quantile x: MARGIN * (1 + x), V's unknown bits included."""
+
+_REPEATS = "the entropy source repeats itself: no number was drawn"
 
 LARGEST_SCALE = 2.0**52
 """In grid steps. Magnitudes over 2**62 then have probability below 2**-1400."""
@@ -192,6 +194,25 @@ def subset(size: int, out_of: int, words: Words) -> NDArray[np.bool_]:
     return np.ones(most, dtype=np.bool_)
 
 
+def integers_below(bound: int, size: int, words: Words) -> NDArray[np.int64]:
+    """Exactly uniform whole numbers in [0, bound), shape (size,): words at or above the largest
+    multiple of `bound` are drawn again, each apart.
+
+    Raises:
+        InvalidValue: `bound` or `size` is not a whole number, or out of range.
+    """
+    checked = count("bound", bound, most=MOST_COUNT)
+    last = (1 << 64) // checked * checked - 1  # below 2**64, whatever the bound is
+    drawn = words(count("size", size, least=0))
+    for _ in range(4096):  # a word is drawn again with probability below 1/2
+        again = np.flatnonzero(drawn > np.uint64(last))
+        if not len(again):
+            return (drawn % np.uint64(checked)).astype(np.int64)
+        drawn = drawn.copy()
+        drawn[again] = words(len(again))
+    raise PrivledgerError(_REPEATS)
+
+
 def integer_below(bound: object, words: Words) -> int:
     """An exactly uniform whole number in [0, bound), by rejection.
 
@@ -205,4 +226,4 @@ def integer_below(bound: object, words: Words) -> int:
         value = int.from_bytes(words(n_words).tobytes(), "little") >> (64 * n_words - bits)
         if value < checked:
             return value
-    raise PrivledgerError("the entropy source repeats itself: no number was drawn")
+    raise PrivledgerError(_REPEATS)

@@ -12,7 +12,7 @@ from privledger.facts.carriers import Copier
 from privledger.facts.plain import is_plain
 from privledger.facts.schema import Schema
 from privledger.facts.table import TableFacts
-from privledger.graph import Context
+from privledger.graph import SIZED, Context
 from privledger.questions.cells import (
     Cells,
     CoinCells,
@@ -21,8 +21,9 @@ from privledger.questions.cells import (
     depends_on_label,
     follows_records,
 )
+from privledger.rounding import MOST_COUNT
 
-_KINDS = ("poisson", "fixed", "part", "filter")
+_KINDS = ("poisson", "fixed", "truncated", "allocation", "part", "filter")
 _CHANGED = "a handle whose derivation was changed; nothing was read"
 
 
@@ -37,10 +38,17 @@ class Step:
         """A derivation says what it restricts to; a part without cells would be everybody."""
         context, cells = self.context, self.cells
         if (context.kind == "part") != (cells is not None) or (
-                context.kind != "part" and context.part != 0):
+                context.kind not in ("part", "allocation") and context.part != 0):
             raise NotGranted(_CHANGED)
         if context.kind == "fixed":
             _check_fixed(context, facts)
+        elif context.kind == "truncated":
+            _check_truncated(context, facts)
+        elif context.kind == "allocation" and not (
+                type(context.parts) is type(context.part) is int
+                and 2 <= context.parts <= MOST_COUNT and 0 <= context.part < context.parts):
+            raise NotGranted("an allocation has two rounds or more, and this is none of them; "
+                             "nothing was read")
         if cells is not None:
             cells.check(facts)
             if context.parts != cells.count or (
@@ -72,6 +80,28 @@ def _check_fixed(context: Context, facts: TableFacts) -> None:
             not 1 <= context.size <= context.out_of):
         raise NotGranted("a sample of fixed size is out of as many as there are: out_of is the "
                          "table's public number of records, or of people; nothing was read")
+
+
+def _check_truncated(context: Context, facts: TableFacts) -> None:
+    """A sample that is cut off is of a table that has, publicly, no more records than its node
+    says; a node that says the most there are of anything assumes nothing."""
+    if facts.chunked:
+        raise UnsupportedNode("samples that are cut off are drawn from a table in memory; nothing "
+                              "was read")
+    sizes = (context.size, context.out_of)
+    if any(type(one) is not int or not 1 <= one <= MOST_COUNT for one in sizes) or (
+            not 0 < context.rate <= 1) or context.out_of < most_records(facts):
+        raise NotGranted("a sample that is cut off is of a table with at most out_of records, or "
+                         "people, by a public bound: most_records of its schema, or their number "
+                         "where that is public; nothing was read")
+
+
+def most_records(facts: TableFacts) -> int:
+    """At most so many records, or people, publicly."""
+    there = facts.n_people if facts.unit == "person" else facts.n_rows
+    if there is None:
+        there = facts.schema.most_records
+    return MOST_COUNT if there is None else there
 
 
 @frozen(eq=False, repr=False)
@@ -113,19 +143,25 @@ class Derivation:
                                   "was read")
 
     @property
-    def is_fixed_size(self) -> bool:
-        """Whether it is about a sample of fixed size, or parts of one."""
-        return any(step.context.kind == "fixed" for step in self.steps)
+    def is_sized(self) -> bool:
+        """Whether it is about a sample of fixed size or one that is cut off, or parts of one."""
+        return any(step.context.kind in SIZED for step in self.steps)
 
     def _check_alone(self) -> None:
-        """A sample of fixed size is of the whole table, and what is below it knows no places: who
-        is in it moves when one record does (docs/proofs/fixed-size.md)."""
-        if self.is_fixed_size and not (self.steps[0].context.kind == "fixed" and all(
+        """A sample whose size counts is of the whole table, and what is below it knows no places:
+        who is in it moves when one record does (docs/proofs/fixed-size.md, truncated.md). Nobody
+        proved anything of allocations beside samples, or behind filters."""
+        if self.is_sized and not (self.steps[0].context.kind in SIZED and all(
                 step.context.kind == "part" and follows_records(step.cells)
                 for step in self.steps[1:])):
-            raise UnsupportedNode("a sample of fixed size is drawn from the whole table, and what "
-                                  "is asked of it are parts that records decide: no other sample, "
-                                  "no filter, no coins and no positions. Nothing was read")
+            raise UnsupportedNode("a sample of fixed size, or one that is cut off, is drawn from "
+                                  "the whole table, and what is asked of it are parts that "
+                                  "records decide: no other sample, no filter, no coins and no "
+                                  "positions. Nothing was read")
+        kinds = [step.context.kind for step in self.steps]
+        if "allocation" in kinds and len(kinds) - kinds.count("part") > 1:
+            raise UnsupportedNode("a round of an allocation, with a sample, a filter or another "
+                                  "allocation: no price is proved. Nothing was read")
 
     def check_whole_people(self, facts: TableFacts, what: str) -> None:
         """Refuse parts that may divide a person's records, for what does not shrink with them."""

@@ -12,7 +12,7 @@ from .reading import Bad
 
 STEP = {"kind": "", "token": "", "rate": 0.0, "part": 0, "parts": 0, "certificate": "", "caps": "",
         "size": 0, "out_of": 0}
-SAMPLES = ("poisson", "fixed")
+SAMPLES = ("poisson", "fixed", "truncated", "allocation")
 
 
 class Step:
@@ -44,6 +44,12 @@ class Step:
         if self.kind == "fixed":
             return (unit.name == "FixedSizeSample" and unit["size"] == size
                     and unit["out_of"] == out_of)
+        if self.kind == "truncated":
+            return unit.name == "TruncatedPoissonSample" and (
+                unit["rate"], unit["most"], unit["out_of"]) == (rate, size, out_of)
+        if self.kind == "allocation":
+            return (unit.name == "RandomAllocation" and unit["steps"] == parts
+                    and 0 <= self.part < parts)
         if self.kind == "part":
             return (unit.name == "Parallel" and len(unit.inside) == parts
                     and 0 <= self.part < parts and unit["certificate"] == certificate)
@@ -69,7 +75,7 @@ class Meter:
         self.left: dict[Node, int] = {}
         if node is not None:
             units_of(node, 1, self.left)
-        self.opened: dict[str, tuple[Any, list[Meter]]] = {}
+        self.opened: dict[str, tuple[Any, Node, dict[int, Meter]]] = {}
         self.choices: list[list[Meter]] = []  # members of a `OneOf` that explain all so far
         self.places: dict[str, Any] = {}  # what a sample was drawn from
 
@@ -104,17 +110,16 @@ class Meter:
         if any(run[0].knows(step.token) for run in self.choices):
             return self.take_of_one(chain, leaf, really)
         if step.token in self.opened:
-            meaning, meters = self.opened[step.token]
-            return (step.meaning == meaning and 0 <= step.part < len(meters)
-                    and below(meters, step).take(rest, leaf, really))
+            meaning, unit, meters = self.opened[step.token]
+            return (step.meaning == meaning and 0 <= step.part < parts_of(unit)
+                    and below(meters, unit, step).take(rest, leaf, really))
         for unit, times in self.left.items():
             if times and step.opens(unit):
-                free = unit.name == "IndividualFilter" and not unit.inside
-                meters = [Meter(member) for member in unit.inside] or [Meter(None, free)]
-                if below(meters, step).take(rest, leaf, really):
+                fresh: dict[int, Meter] = {}
+                if below(fresh, unit, step).take(rest, leaf, really):
                     if really:
                         self.left[unit] = times - 1
-                        self.opened[step.token] = step.meaning, meters
+                        self.opened[step.token] = step.meaning, unit, fresh
                     return True
         return self.take_of_one(chain, leaf, really)
 
@@ -145,6 +150,18 @@ class Meter:
         return token in self.opened or any(run[0].knows(token) for run in self.choices)
 
 
-def below(meters: list[Meter], step: Step) -> Meter:
-    """The meter of what is under a step: of its own part, or the only one."""
-    return meters[step.part] if step.kind == "part" else meters[0]
+def parts_of(unit: Node) -> int:
+    """How many parts, or rounds of an allocation, a unit has."""
+    if unit.name == "Parallel":
+        return len(unit.inside)
+    return int(unit["steps"]) if unit.name == "RandomAllocation" else 1
+
+
+def below(meters: dict[int, Meter], unit: Node, step: Step) -> Meter:
+    """The meter of what is under a step: of its own part or round, or the only one."""
+    if step.part not in meters:
+        place = step.part if unit.name == "Parallel" else 0
+        # A filter without a described inside admits anything.
+        meters[step.part] = Meter(unit.inside[place] if unit.inside else None,
+                                  unit.name == "IndividualFilter" and not unit.inside)
+    return meters[step.part]

@@ -63,6 +63,8 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "session-discrete": discrete_laws.session_discrete,
     "session-sample": session_laws.session_sample,
     "session-fixed": session_laws.session_fixed,
+    "session-truncated": session_laws.session_truncated,
+    "session-allocation": session_laws.session_allocation,
     "session-coins": session_laws.session_coins,
     "session-exponential": choice_laws.session_exponential,
     "session-permute-and-flip": choice_laws.session_flips,

@@ -12,10 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.facts.schema import Column, Schema
-from privledger.graph import FixedSizeSample, PoissonSample, Repeat
+from privledger.graph import (
+    FixedSizeSample,
+    PoissonSample,
+    RandomAllocation,
+    Repeat,
+    TruncatedPoissonSample,
+)
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
@@ -245,17 +252,67 @@ def session_fixed(bench: Bench) -> list[Finding]:
         members.append(inside)
         found.append(Finding(float(abs(int(inside.sum()) - size)), 0.0, records))
         found.append(Finding(float(((inside != 0) & (inside != 1)).sum()), 0.0, records))
-        # Without replacement the counts vary less than the law that chi-square assumes.
-        found.append(chi_square(np.bincount(np.flatnonzero(inside == 1) % 16, minlength=16), [
-            len(range(place, records, 16)) / records for place in range(16)]))
-        found.append(chi_square(np.bincount(np.flatnonzero(inside == 1) * 16 // records,
-                                            minlength=16), [
-            len(range(-(-place * records // 16), -(-(place + 1) * records // 16))) / records
-            for place in range(16)]))
+        found += _spread(inside, records)
     return [*found, chi_square(np.bincount(members[0] * 2 + members[1], minlength=4),
                                [(records - size) ** 2 / records**2,
                                 size * (records - size) / records**2,
                                 size * (records - size) / records**2, size**2 / records**2])]
+
+
+LOUD = Gaussian(0.01)
+"""As `QUIET`, where Gaussian noise is priced only: above 1/2 with probability exp(-1250)."""
+
+
+def session_truncated(bench: Bench) -> list[Finding]:
+    """Samples that are cut off: at most so many, exactly so many where more came, anybody."""
+    found, made = [], grid(_side(bench, 1 << 16), every=True)
+    records = (made.side - 1) ** 2
+    source = bench.plain(5 * records + 2 * made.side**2)
+    for most, full in ((records // 4, True), (records, False)):
+        ledger = ledger_over(source, "add_remove")
+        data = ledger.protect(made.X, made.schema)
+        node = TruncatedPoissonSample(0.5, most, 10**15, LOUD)
+        with ledger.request(node, data) as session:
+            counts = session.release(LOUD, data.truncated_poisson(0.5, most, 10**15).query(
+                (Ones(),), made.cells))
+        inside = np.rint(counts[made.counts > 0]).astype(np.int64)
+        found.append(Finding(float(((inside != 0) & (inside != 1)).sum()), 0.0, records))
+        if full:
+            found.append(Finding(float(abs(int(inside.sum()) - most)), 0.0, records))
+            found += _spread(inside, records)
+        else:
+            found.append(chi_square(np.bincount(inside, minlength=2), [0.5, 0.5]))
+    return found
+
+
+def _spread(inside: NDArray[np.int64], records: int) -> list[Finding]:
+    """Those inside are as many among every sixteenth record, and in every stretch of them.
+    Without replacement the counts vary less than the law that chi-square assumes."""
+    there = np.flatnonzero(inside == 1)
+    return [chi_square(np.bincount(there % 16, minlength=16), [
+        len(range(place, records, 16)) / records for place in range(16)]),
+            chi_square(np.bincount(there * 16 // records, minlength=16), [
+                len(range(-(-place * records // 16), -(-(place + 1) * records // 16))) / records
+                for place in range(16)])]
+
+
+def session_allocation(bench: Bench) -> list[Finding]:
+    """Random allocations: every record in exactly one round, any as likely, drawn afresh."""
+    found, drawn, made, steps = [], [], grid(_side(bench, 1 << 16), every=True), 3
+    records = (made.side - 1) ** 2
+    source = bench.plain(2 * (records + steps * made.side**2))
+    for _ in range(2):
+        ledger = ledger_over(source, "add_remove")
+        data = ledger.protect(made.X, made.schema)
+        with ledger.request(RandomAllocation(steps, LOUD), data) as session:
+            rounds = data.random_allocation(steps)
+            inside = np.array([np.rint(session.release(LOUD, rounds[step].query(
+                (Ones(),), made.cells))[made.counts > 0]) for step in range(steps)])
+        found.append(Finding(float((np.sort(inside, axis=0) != [[0], [0], [1]]).sum()), 0.0,
+                             records))
+        drawn.append(np.argmax(inside, axis=0))
+    return [*found, chi_square(np.bincount(drawn[0] * steps + drawn[1], minlength=steps**2),
+                               [1 / steps**2] * steps**2)]
 
 
 def session_coins(bench: Bench) -> list[Finding]:

@@ -24,8 +24,9 @@ from tests.standalone.histories import lines_of
 from tests.standalone.test_two_verifiers import alone, ours
 
 CASES = [(relation, name) for relation, found in RELEASES.items() for name in found]
-IN_CHUNKS_REFUSED = {"response", "fixed size"}  # of a table in memory only: docs/engines.md
-COINS = {"poisson", "parts by coins", "fixed size"}  # secret ones, of every chunk its own
+IN_CHUNKS_REFUSED = {"response", "fixed size", "cut off"}  # of a table in memory: docs/engines.md
+# Secret ones, of every chunk its own.
+COINS = {"poisson", "parts by coins", "fixed size", "cut off", "allocation"}
 NOT_RELEASED = {"Asserted", "AssertedZCDP"}  # somebody's word, not a mechanism of ours
 
 

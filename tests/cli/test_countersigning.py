@@ -68,7 +68,7 @@ class Owner:
         self.made += 1
         out = self.folder / f"w{self.made}.json"
         done = CliRunner().invoke(main, [
-            "countersign", str(self.folder / book), str(receipt), "--key-file",
+            "witness", str(self.folder / book), str(receipt), "--key-file",
             str(self.folder / "key"), "-o", str(out), *more])
         assert out.exists() == (done.exit_code == 0), done.output
         return done.exit_code, out

@@ -134,11 +134,18 @@ def sampled():
     data = ledger.protect(ROWS, schema=SCHEMA, name="t")
     choice = pl.nodes.OneOf([pl.Sequential([G, pl.Repeat(pl.PoissonSample(0.5, G), 2)]),
                              pl.Repeat(pl.Gaussian(30.0), 4)])
-    with ledger.request(pl.Sequential([choice, pl.PoissonSample(0.25, G)]), data) as session:
+    cut = pl.nodes.TruncatedPoissonSample(0.5, 2, 10**15, G)
+    rounds = pl.nodes.RandomAllocation(3, pl.Repeat(G, 2))
+    whole = pl.Sequential([choice, pl.PoissonSample(0.25, G), cut, pl.Repeat(rounds, 2)])
+    with ledger.request(whole, data) as session:
         session.release(G, data.poisson(0.25).count())
         session.release(G, data.count())
         for _ in range(2):
             session.release(G, data.poisson(0.5).count())
+        session.release(G, data.truncated_poisson(0.5, 2, 10**15).count())
+        passes = [data.random_allocation(3) for _ in range(2)]
+        for number, step in ((0, 2), (1, 2), (0, 0), (0, 2)):
+            session.release(G, passes[number][step].count())
     return lines_of(ledger), {}
 
 

@@ -68,7 +68,7 @@ def shown(tmp_path_factory):
             if name == "today":
                 called("prove", path, "--since", folder / "june.json", "--until",
                        folder / "today.json", "-o", folder / "p.json")
-            called("countersign", folder / "book", folder / f"{name}.json", "--sign-key",
+            called("witness", folder / "book", folder / f"{name}.json", "--sign-key",
                    folder / "witness.key", "-o", folder / f"seen-{name}.json", *more)
     return folder
 

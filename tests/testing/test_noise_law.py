@@ -38,7 +38,7 @@ def test_right_noise_holds(law):
 
 QUICK = ("bernoulli", "uniform", "exponential", "permute-and-flip",
          "randomized-response", "session-sample", "session-coins", "session-exponential",
-         "session-responses", "session-fixed")
+         "session-responses", "session-fixed", "session-truncated", "session-allocation")
 
 
 @pytest.mark.parametrize("law", QUICK)

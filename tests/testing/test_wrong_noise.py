@@ -251,6 +251,12 @@ def one_sample(self, data, rows, kept={}):  # noqa: B006
     return kept[rate]
 
 
+def fresh_coins(self, data, rows):
+    """Other coins for every round of an allocation."""
+    self._samples.clear()
+    return REAL_SAMPLE(self, data, rows)
+
+
 def equal_parts(self, rows):
     return REAL_INDEX(evolve(self, weights=()), rows)
 
@@ -403,6 +409,16 @@ OTHERS = [
     ("coins for a size", members, "subset",
      lambda size, out_of, words: samplers.bernoulli(size / out_of, out_of, words),
      ["session-fixed"]),
+    ("the first who came", members, "subset",
+     lambda size, out_of, words: np.arange(out_of) < size, ["session-truncated"]),
+    ("nobody is cut off", members, "_cut", lambda drawn, most, source: drawn,
+     ["session-truncated"]),
+    ("rounds of position", members, "integers_below",
+     lambda bound, size, words: np.arange(size) % bound, ["session-allocation"]),
+    ("one more round", members, "integers_below",
+     lambda bound, size, words: samplers.integers_below(bound + 1, size, words),
+     ["session-allocation"]),
+    ("every round's coins anew", members.Members, "sample", fresh_coins, ["session-allocation"]),
     ("parts without weights", cells.CoinCells, "index", equal_parts, ["session-coins"]),
     ("coins of position", cells.CoinCells, "index",
      lambda self, rows: np.arange(rows.n) % self.count, ["session-coins"]),

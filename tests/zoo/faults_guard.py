@@ -21,7 +21,7 @@ FAULTS: tuple[Fault, ...] = (
         "Records enter with twice the probability that is paid for."),
     Fault(
         "one-sample-for-all-rounds", "Poisson sample", MEMBERS,
-        "                drawn = self._samples.get(step.context)\n",
+        "                drawn = self._samples.get(whole)\n",
         "                drawn = next(iter(self._samples.values()), None)\n",
         "sgbdt-sampled", (LOCK,),
         "Every round uses the first round's sample, and is priced as a fresh one."),

@@ -156,9 +156,9 @@ FAULTS: tuple[Fault, ...] = (
         "A sample of a larger rate is answered under the price of a smaller one."),
     Fault(
         "one-sample-as-two", "replayed grant", METER,
-        "        if opened is not None:\n            bound, meters = opened\n",
+        "        if opened is not None:\n            bound, meters, unit = opened\n",
         "        if opened is not None and chain[0].kind != \"poisson\":\n"
-        "            bound, meters = opened\n",
+        "            bound, meters, unit = opened\n",
         "overreaching", (LOCK,),
         "Two releases on one sample are paid for as on two."),
 )

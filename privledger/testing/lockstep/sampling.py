@@ -11,6 +11,8 @@ from attrs import define, field
 from privledger.graph import Context
 from privledger.testing.lockstep.kept import Broken, Coins, Release, Run, Words
 
+_BY_WORDS = ("fixed", "allocation")
+
 
 def samples_of(one: Release) -> list[Context]:
     """The samples above a release, outermost first."""
@@ -28,7 +30,7 @@ class Samples:
 
     run: Run
     broken: list[Broken] = field(factory=list)
-    _last: dict[tuple[int, str], bool] = field(init=False, factory=dict)
+    _last: dict[tuple[int, str], int] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         for place, one in enumerate(self.run.releases):
@@ -38,7 +40,11 @@ class Samples:
         fresh = [step for step in samples_of(one) if (one.grant, step.token) not in self._last]
         if one.failed:
             return
-        kinds = Words if any(step.kind == "fixed" for step in fresh) else Coins
+        if any(step.kind == "truncated" for step in fresh):
+            yield Broken("P5", place, "a sample that is cut off puts one record in another's "
+                                      "place: no replay shows its price")
+            return
+        kinds = Words if any(step.kind in _BY_WORDS for step in fresh) else Coins
         drawn = [draw for draw in one.draws if isinstance(draw, kinds)]
         if len(drawn) != len(fresh):
             yield Broken("P5", place, "a sample was not drawn by coins of its own")
@@ -48,15 +54,20 @@ class Samples:
                 yield Broken("P5", place, "a sample is drawn at a larger rate than its node says")
             if len(draw.result) != self.run.n_people:
                 yield Broken("P5", place, "a sample is not one coin for each record or person")
-            self._last[one.grant, step.token] = _last_is_in(step, draw)
+            self._last[one.grant, step.token] = _last_one(step, draw)
 
     def inside(self, one: Release) -> bool:
-        """Whether the last record is in every sample of a release."""
-        return all(self._last.get((one.grant, step.token), True) for step in samples_of(one))
+        """Whether the last record is in every sample of a release, and in its round."""
+        return all(self._last.get((one.grant, step.token), sought) == sought
+                   for step in samples_of(one)
+                   for sought in [step.part if step.kind == "allocation" else 1])
 
 
-def _last_is_in(sample: Context, drawn: Coins | Words) -> bool:
+def _last_one(sample: Context, drawn: Coins | Words) -> int:
+    """1 if the last record is in, else 0; of an allocation its round."""
     if isinstance(drawn, Coins):
-        return bool(drawn.result[-1:].all())
+        return int(drawn.result[-1:].all())
+    if sample.kind == "allocation":
+        return int(drawn.result[-1]) % sample.parts
     below = np.sort(drawn.result)[:sample.size]  # the samples' own definition, said once more
-    return bool(drawn.result[-1] <= below[-1])
+    return int(drawn.result[-1] <= below[-1])

@@ -62,6 +62,11 @@ ADD_REMOVE = {
     "sparse vector": _above(pl.SparseVector(4.0, 8.0, 2)),
     "poisson": _sampled(lambda node: pl.PoissonSample(0.5, node), lambda data: data.poisson(0.5),
                         G),
+    "cut off": _sampled(lambda node: pl.nodes.TruncatedPoissonSample(0.5, 50, 10**15, node),
+                        lambda data: data.truncated_poisson(0.5, 50, 10**15), G),
+    "allocation": (pl.nodes.RandomAllocation(3, G), lambda session, data: [
+        session.release(G, handle.count()) for rounds in [data.random_allocation(3)]
+        for handle in (rounds[2], rounds[0])]),
     "parts by coins": (pl.Parallel([G, L], "iid_per_record"), lambda session, data: [
         session.release(node, part.count()) for node, part in zip(
             (G, L), (lambda parts: (parts[0], parts[1]))(data.partition(2)), strict=True)]),
