@@ -28,12 +28,22 @@ _TERMS = range(14, 2, -1)
 def excess(value: Array) -> Array:
     """exp(value) - 1 - value, to a few ulp for every sign and size below 709."""
     small = np.abs(value) < _SERIES_BELOW
-    near = np.where(small, value, 0.0)
+    many = np.count_nonzero(small)
+    if not many:
+        return np.asarray(np.expm1(value) - value)
+    near = value[small]
     series = np.ones_like(near)
-    for term in _TERMS:
-        series = 1.0 + near * series / term
+    for term in _TERMS:  # in place: 1 + near * series / term
+        series *= near
+        series /= term
+        series += 1.0
+    near = np.asarray(0.5 * near * near * series)
+    if many == value.size:
+        return near.reshape(value.shape)
     far = np.where(small, 1.0, value)
-    return np.where(small, 0.5 * near * near * series, np.expm1(far) - far)
+    found = np.asarray(np.expm1(far) - far)
+    found[small] = near
+    return found
 
 
 def gain(loss: Array, beta: Array) -> Array:

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+LARGE = frozenset({"scipy.stats", "pandas"})
 NO_MEMORY = ("failed to map segment", "annot allocate memory")
 
 
@@ -53,6 +54,27 @@ class Named:
         return spec
 
 
+class Later:
+    """Lets large modules load when something in them is first asked for. scikit-learn imports
+    these for what a learner hardly needs, and they take longer than everything else it imports.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
+        """As the other finders say, to be loaded later; None for other modules."""
+        if name not in self.names:
+            return None
+        self.names -= {name}  # from here on the others are asked
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
+
+
 def refuse(output: int, text: str) -> None:
     """Tell the other side why nothing was started, in the channel's own format, and end."""
     say(output, {"unavailable": text})
@@ -82,7 +104,7 @@ def main(config: dict[str, Any]) -> None:
     if why:
         refuse(output, why)
     sys.path += config["path"]
-    sys.meta_path.insert(0, Named(config["packages"]))
+    sys.meta_path[:0] = [Later(LARGE), Named(config["packages"])]
     try:
         from privledger.broker.child import serve
     except Exception as error:

@@ -41,6 +41,18 @@ class Pair:
         peak = exponent.real.max(axis=1)
         return peak + np.log(np.exp(exponent - peak[:, None]).sum(axis=1))
 
+    def along(self, c: float, step: float, many: int) -> Complex:
+        """log M at c + i k `step` for k < `many`: real parts are alike there, and phases of one
+        block turn into those of the next by a factor for every mass."""
+        loss = self.log_p - self.log_q
+        exponent = self.log_p + c * loss
+        peak = float(exponent.max())
+        weights, block = np.exp(exponent - peak), math.isqrt(many - 1) + 1
+        phases = np.exp(1j * step * np.arange(block)[:, None] * loss)
+        found = [phases @ (weights * np.exp(1j * (step * k) * loss))
+                 for k in range(0, many, block)]
+        return peak + np.log(np.concatenate(found)[:many])
+
     def turned(self) -> Pair:
         return Pair(self.log_q, self.log_p)
 
@@ -53,6 +65,9 @@ class Normal:
 
     def log_moment(self, s: Complex) -> Complex:
         return 0.5 * s * (s + 1) * self.mu**2
+
+    def along(self, c: float, step: float, many: int) -> Complex:
+        return self.log_moment(c + 1j * step * np.arange(many))
 
     def turned(self) -> Normal:
         return self
@@ -120,8 +135,9 @@ def epsilon(world: World, delta: float) -> float:
                             method="bounded", options={"xatol": 0.02})
     c = math.exp(found.x)
     smooth = sum(count * law.mu**2 for law, count in world if isinstance(law, Normal))
-    at, height = _line(log_moment, c, delta, real, smooth)
-    values = height(at)
+    step, many = _line(log_moment, c, delta, real, smooth)
+    at = step * np.arange(many)
+    values = np.asarray(sum(count * law.along(c, step, many) for law, count in world))
 
     def rest(epsilon: float) -> float:
         s = c + 1j * at
@@ -139,8 +155,8 @@ def epsilon(world: World, delta: float) -> float:
 def _line(
     log_moment: Callable[[Complex], Complex], c: float, delta: float,
     real: Callable[[float], float], smooth: float,
-) -> tuple[Array, Callable[[Array], Complex]]:
-    """Nodes on Re s = c, up to where the moment has vanished.
+) -> tuple[float, int]:
+    """Step and number of nodes on Re s = c, up to where the moment has vanished.
 
     Of losses on a lattice it vanishes and comes back, a period later: no moment is larger than
     the one at c, so it is gone where the unsampled Gaussian's is, of squared mu `smooth`.
@@ -158,9 +174,4 @@ def _line(
     step = 2 * math.pi / window
     if top / step > 60_000:
         raise ValueError("a moment that does not vanish")
-
-    def height(t: Array) -> Complex:
-        parts = [log_moment(c + 1j * t[k:k + 256]) for k in range(0, len(t), 256)]
-        return np.concatenate(parts)
-
-    return np.arange(0.0, top + step, step), height
+    return step, math.ceil((top + step) / step)

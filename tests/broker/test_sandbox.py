@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from privledger.broker import sandbox
+from privledger.broker.boot import Later
 
 FOLDER = Path(sandbox.__file__).parent
 PROGRAM = """
@@ -122,3 +123,22 @@ def test_another_machine_is_refused(monkeypatch):
     from privledger.broker import seccomp
 
     assert "riscv64" in seccomp.install("riscv64")
+
+
+def test_a_large_module_loads_when_it_is_asked_for(tmp_path, monkeypatch):
+    """And one that is not there is missed at once, as ever: who imports it may do without."""
+    (tmp_path / "late_one.py").write_text("import late_log\nlate_log.loaded = True\nanswer = 42\n")
+    (tmp_path / "late_log.py").write_text("loaded = False\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    finder = Later(frozenset({"late_one", "late_none"}))
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    import late_log
+    import late_one
+
+    assert not late_log.loaded
+    assert late_one.answer == 42
+    assert late_log.loaded
+    with pytest.raises(ModuleNotFoundError):
+        import late_none  # noqa: F401
+    for name in ("late_one", "late_log"):
+        monkeypatch.delitem(sys.modules, name)
