@@ -6,8 +6,25 @@ import math
 from functools import singledispatch
 
 from privledger.facts.schema import Schema
-from privledger.graph import Node, PoissonSample, children
-from privledger.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, TopK
+from privledger.graph import (
+    FixedSizeSample,
+    Node,
+    PoissonSample,
+    RandomAllocation,
+    TruncatedPoissonSample,
+    children,
+)
+from privledger.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
+)
 from privledger.numerals import upward
 from privledger.rounding import exact
 
@@ -20,9 +37,16 @@ def quietest(node: Node) -> float:
     moves it by is one. Infinity where nothing is released."""
     inside = [quietest(child) for child in children(node)]
     own = noise_of(node)
-    if isinstance(node, PoissonSample):  # a sample holds fewer, with the same noise
-        return min(inside) / node.rate
-    return min([own, *inside])
+    return min([own, *inside]) / _share(node)
+
+
+def _share(node: Node) -> float:
+    """The share of all records that a sample holds, with the same noise; 1 of what is no sample."""
+    if isinstance(node, PoissonSample | TruncatedPoissonSample):
+        return node.rate
+    if isinstance(node, FixedSizeSample):
+        return node.size / node.out_of
+    return 1 / node.steps if isinstance(node, RandomAllocation) else 1.0
 
 
 @singledispatch
@@ -41,10 +65,27 @@ def _(leaf: Laplace) -> float:
     return math.sqrt(2.0) * leaf.scale / leaf.l1_sensitivity
 
 
+@noise_of.register
+def _(leaf: DiscreteGaussian) -> float:
+    return leaf.sigma / leaf.sensitivity
+
+
+@noise_of.register
+def _(leaf: DiscreteLaplace) -> float:
+    # Its square is 2 e^a/(e^a - 1)^2, a bit above what is said here.
+    return math.sqrt(2.0) / math.expm1(leaf.parameter) / leaf.sensitivity
+
+
+@noise_of.register
+def _(leaf: SparseVector) -> float:
+    return math.sqrt(2.0) * max(leaf.threshold_scale, leaf.query_scale) / leaf.sensitivity
+
+
 @noise_of.register(Exponential)
 @noise_of.register(PermuteAndFlip)
+@noise_of.register(ReportNoisyMax)
 @noise_of.register(TopK)
-def _(leaf: Exponential | PermuteAndFlip | TopK) -> float:
+def _(leaf: Exponential | PermuteAndFlip | ReportNoisyMax | TopK) -> float:
     # Differences of two scores must be about so large to be seen.
     return 2.0 / leaf.epsilon
 

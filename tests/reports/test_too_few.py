@@ -7,7 +7,8 @@ from attrs import evolve
 from privledger_learners import SGBDTRegressor
 
 import privledger as pl
-from privledger.reports.too_few import quietest, too_few
+from privledger.mechanisms.register import Mechanism
+from privledger.reports.too_few import noise_of, quietest, too_few
 
 SCHEMA = pl.Schema("t", (
     pl.Column("who", "identifier", "identifier"), pl.Column("x", "numeric", "feature", 0.0, 1.0),
@@ -22,12 +23,24 @@ def promised(people):
     (pl.Gaussian(7.0), 7.0), (pl.Gaussian(6.0, (0.25, 0.75)), 6 / 0.75**0.5),
     (pl.Laplace(3.0), 3 * 2**0.5), (pl.Laplace(3.0, l1_sensitivity=2.0), 1.5 * 2**0.5),
     (pl.Exponential(0.5), 4.0), (pl.PermuteAndFlip(0.5), 4.0), (pl.TopK(2, 0.1), 20.0),
+    (pl.ReportNoisyMax(0.5), 4.0), (pl.DiscreteGaussian(6.0, 2), 3.0),
+    (pl.DiscreteLaplace(0.01, 2), 2**0.5 / 0.010050167 / 2), (pl.SparseVector(3.0, 5.0), 5 * 2**0.5),
     (pl.PoissonSample(0.1, pl.Gaussian(5.0)), 50.0),
+    (pl.nodes.TruncatedPoissonSample(0.1, 5, 90, pl.Gaussian(5.0)), 50.0),
+    (pl.nodes.FixedSizeSample(20, 100, pl.Gaussian(5.0)), 25.0),
+    (pl.nodes.RandomAllocation(10, pl.Gaussian(5.0)), 50.0),
     (pl.Repeat(pl.Sequential([pl.Gaussian(9.0), pl.Laplace(1.0)]), 4), 2**0.5),
     (pl.graph.Public("x"), float("inf")),
 ])
 def test_the_quietest_answer(node, noise):
     assert quietest(node) == pytest.approx(noise)
+
+
+def test_every_mechanism_says_its_noise():
+    """Single answers and somebody's word have none that a number of people compares with."""
+    none = {"RandomizedResponse", "Asserted", "AssertedZCDP"}
+    assert {kind.__name__ for kind in Mechanism.__args__
+            if noise_of.dispatch(kind) is noise_of.dispatch(object)} == none
 
 
 def test_a_table_of_few_people_is_told_apart_from_one_of_many():
