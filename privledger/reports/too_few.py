@@ -73,7 +73,7 @@ def _(leaf: DiscreteGaussian) -> float:
 @noise_of.register
 def _(leaf: DiscreteLaplace) -> float:
     # Its square is 2 e^a/(e^a - 1)^2, a bit above what is said here.
-    return math.sqrt(2.0) / math.expm1(leaf.parameter) / leaf.sensitivity
+    return math.sqrt(2.0) / math.expm1(min(leaf.parameter, 700.0)) / leaf.sensitivity
 
 
 @noise_of.register
