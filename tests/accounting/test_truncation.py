@@ -85,7 +85,8 @@ def test_the_ends_of_an_exchange_are_those_of_samples(full, count, monkeypatch):
     monkeypatch.setattr("privledger.graph.fold_sampling.full_probability", lambda *_: full)
     def of(sample):
         return pl.epsilon(pl.Repeat(pl.nodes.AsReplaceOne(sample), count), 1e-6, "replace_one")
-    ours = of(Cut(0.02, 7, 31 + count, pl.Gaussian(1.0)))
+    # Another node each time: prices of equal ones are remembered.
+    ours = of(Cut(0.02, 7, 31 + count + round(1000 * full), pl.Gaussian(1.0)))
     usual, rare = (of(pl.PoissonSample(0.02, pl.Gaussian(noise))) for noise in (1.0, 0.5))
     assert usual * (1 - 1e-4) <= ours <= rare * (1 + 1e-4)
     assert full or ours == pytest.approx(usual, rel=1e-4)
@@ -139,7 +140,9 @@ def test_ends():
     assert costs == sorted(costs, reverse=True)
     curve = truncated_gaussian_rdp(0.1, 1.0, 0.5, (1.5, 8.0, 300.0))
     assert curve.at(300.0) <= pl.rdp(pl.PoissonSample(0.1, pl.Gaussian(0.5)), [300.0])[0]
-    assert pl.epsilon(Cut(0.1, 5, 100, pl.Gaussian(2.0)), 1e-6, explain=True).lower == 0
+    few = pl.epsilon(usual, 1e-6)  # as with so few others that nothing is cut off
+    assert few * (1 - 1e-3) <= pl.epsilon(Cut(0.1, 5, 100, pl.Gaussian(2.0)), 1e-6,
+                                          explain=True).lower <= few
 
 
 @pytest.mark.parametrize("node", [

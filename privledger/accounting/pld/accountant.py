@@ -31,7 +31,7 @@ TOLERANCE = 2e-6
 _PASSES = 2
 _ENOUGH = 10.0  # times the tolerance: what a mesh may add before it is chosen again
 _FINE_SIZE = HARD_SIZE
-LOWER_TOLERANCE = 3e-6  # of a lower bound, which the mesh costs half as much
+LOWER_TOLERANCE = 1e-6  # of a lower bound, which the mesh costs half as much
 _FINEST = 0.01  # share of its tolerance that another mesh may add
 _LOST = 1e-7  # share of delta that cutting off the far tail may cost
 

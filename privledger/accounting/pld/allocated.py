@@ -12,7 +12,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
@@ -24,11 +24,12 @@ MOST_STEPS = 1 << 20
 """Rounds with a distribution of losses here: with more, the unsampled Gaussian counts."""
 
 SMALLEST_MU, LARGEST_MU = 1e-2, 5.0
-_FINE = 1 / 150  # of the deviation and of the way from the mean: how far grid points are apart
+_FINE = 1 / 215  # of the deviation and of the way from the mean: how far grid points are apart
 _APART = 3.0  # the same, of the place itself: quadrature sees smooth cells only
 _REACH = 8.5  # deviations of the logarithm of one ratio that are kept
 _RARE = 1e-30  # P mass that each stage may give up at its upper end
-_ROWS = 16
+ROWS = 16
+"""Of a table of sums at a time."""
 _ONE = 5e-12  # relative error of the masses of a single ratio: tests compare them with mpmath
 
 
@@ -50,7 +51,7 @@ class Law:
     stages: int
 
 
-def _grid(mean: float, deviation: float, low: float, high: float, fine: float) -> Array:
+def grid_of(mean: float, deviation: float, low: float, high: float, fine: float) -> Array:
     """Rising places from `low` to `high` with 0 before them, dense about the mean."""
     places = [mean]
     for end, sign in ((high, 1), (low, -1)):
@@ -63,7 +64,8 @@ def _grid(mean: float, deviation: float, low: float, high: float, fine: float) -
     return np.array([0.0, *places])
 
 
-def _fine(mu: float) -> float:
+def fine_for(mu: float) -> float:
+    """How far apart grid points are, relatively: wider where one ratio is wide itself."""
     return _FINE * max(1.0, mu)
 
 
@@ -77,13 +79,18 @@ def _shared(grid: Array, at: Array, mass: Array) -> Array:
                       + np.bincount(left, np.maximum(down, 0.0), len(grid)), dtype=np.float64)
 
 
+def single_grid(mu: float) -> Array:
+    """The grid of a single ratio."""
+    low = math.exp(-_REACH * mu - 0.5 * mu * mu)
+    high = math.exp(_REACH * mu + 0.5 * mu * mu)
+    return grid_of(1.0, math.sqrt(math.expm1(mu * mu)), low, high, fine_for(mu))
+
+
 def _one(mu: float, steps: int) -> Law:
     """One ratio exp(mu z - mu^2/2), z normal: by quadrature within each cell of the grid."""
     from scipy.special import ndtr
 
-    low = math.exp(-_REACH * mu - 0.5 * mu * mu)
-    high = math.exp(_REACH * mu + 0.5 * mu * mu)
-    grid = _grid(1.0, math.sqrt(math.expm1(mu * mu)), low, high, _fine(mu))
+    grid = single_grid(mu)
     nodes, weights = np.polynomial.legendre.leggauss(10)
     left, width = grid[1:-1, None], np.diff(grid[1:])[:, None]
     share = 0.5 * (1 + nodes)
@@ -106,34 +113,51 @@ def _one(mu: float, steps: int) -> Law:
 def _sum(one: Law, other: Law, rounds: tuple[int, int], steps: int, mu: float) -> Law:
     """The law of the sum of both, which are of so many `rounds`, on a grid of its own."""
     total = sum(rounds)
-    grid = _grid(float(total), math.sqrt(total * math.expm1(mu * mu)),
+    grid = grid_of(float(total), math.sqrt(total * math.expm1(mu * mu)),
                  max(float(one.place[1] + other.place[1]), 1e-300),
-                 float(one.place[-1] + other.place[-1]), _fine(mu))
+                 float(one.place[-1] + other.place[-1]), fine_for(mu))
     mass = np.zeros(len(grid))
-    for start in range(0, len(one.place), _ROWS):
+    for start in range(0, len(one.place), ROWS):
         check_time()
         first = start if one is other else 0  # a sum with itself: each pair once, counted twice
-        at = one.place[start:start + _ROWS, None] + other.place[first:]
-        weight = one.mass[start:start + _ROWS, None] * other.mass[first:]
+        at = one.place[start:start + ROWS, None] + other.place[first:]
+        weight = one.mass[start:start + ROWS, None] * other.mass[first:]
         if one is other:
-            weight[:, _ROWS:] *= 2
+            weight[:, ROWS:] *= 2
         mass += _shared(grid, at.ravel(), weight.ravel())
     # One bin adds up at most so many products.
-    grown = one.grown + other.grown + 2 * UNIT * (_ROWS * len(other.place) + len(one.place) + 8)
+    grown = one.grown + other.grown + 2 * UNIT * (ROWS * len(other.place) + len(one.place) + 8)
     return _cut(Law(grid, mass, 0.0, 0.0, grown, max(one.stages, other.stages) + 1),
                 total, steps)
 
 
 def _cut(law: Law, rounds: int, steps: int) -> Law:
     """Without the upper end that hardly ever happens, in any block of so many rounds."""
-    p = law.place * law.mass / rounds
+    every = law.mass
+    p = law.place * every / rounds
     blocks = steps / rounds
-    cost = np.cumsum((p + blocks * law.mass)[::-1])[::-1]
+    cost = np.cumsum((p + blocks * every)[::-1])[::-1]
     kept = max(3, int(np.count_nonzero(cost > _RARE)))
+    law = _raised(law, kept)
     rare_p, rare_q = float(cost[kept]) if kept < len(cost) else 0.0, float(
-        law.mass[kept:].sum()) * blocks
-    return Law(law.place[:kept], law.mass[:kept], law.lost_p + rare_p * (1 + 1e-9),
+        every[kept:].sum()) * blocks
+    return Law(law.place, law.mass, law.lost_p + rare_p * (1 + 1e-9),
                law.lost_q + rare_q * (1 + 1e-9), law.grown, law.stages)
+
+
+def _raised(law: Law, kept: int) -> Law:
+    """The points up to `kept`, and the small ones that hardly ever happen shared between 0 and the
+    next, so that the mean stays: fewer points for every later sum."""
+    place, mass = law.place[:kept], law.mass[:kept]
+    few = min(int(np.count_nonzero(np.cumsum(mass[1:]) <= _RARE)), kept - 3)
+    if few <= 0:
+        return evolve(law, place=place, mass=mass)
+    ends = np.array([0.0, place[few + 1]])
+    moved = _shared(ends, place[1:few + 1], mass[1:few + 1])
+    rest = mass[few:].copy()
+    rest[0], rest[1] = mass[0] + moved[0], rest[1] + moved[1]
+    return evolve(law, place=np.concatenate([[0.0], place[few + 1:]]), mass=rest,
+                  grown=law.grown + 2 * UNIT * (few + 8))
 
 
 @lru_cache(maxsize=64)
@@ -164,7 +188,7 @@ class AllocatedPair:
     """A record that is in one of `steps` rounds against none, or (`add`) the reverse.
 
     P is the mean over i of N(mu e_i, I), Q is N(0, I); for `add` they are exchanged. What is
-    held dominates it and is not attained, so it gives no lower bound.
+    held dominates it and is not attained: a lower bound takes a `ContractedPair`.
     """
 
     steps: int
@@ -185,7 +209,7 @@ class AllocatedPair:
         """Sums of the grid's masses between edges; see `Pair.bands`."""
         loss, p, q = self._table()
         cut = np.searchsorted(loss, edges, side="right")
-        p_sums, q_sums = _between(p, cut), _between(q, cut)
+        p_sums, q_sums = between_cuts(p, cut), between_cuts(q, cut)
         loose = UNIT * (len(loss) + 4)
         first, last = int(cut[0]), int(cut[-1])
         finite = edges[np.isfinite(edges)]
@@ -219,7 +243,7 @@ class AllocatedPair:
         return bounded_tail(self, edge)
 
 
-def _between(mass: Array, cut: NDArray[np.int64]) -> Array:
+def between_cuts(mass: Array, cut: NDArray[np.int64]) -> Array:
     """Sums of `mass` from each cut to the next, each of positive numbers only."""
     sums = np.zeros(len(cut) - 1)
     full = np.flatnonzero(cut[1:] > cut[:-1])

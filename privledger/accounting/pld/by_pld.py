@@ -16,6 +16,7 @@ from privledger.accounting.pld.accountant import (
     epsilon_lower,
     epsilon_upper,
 )
+from privledger.accounting.pld.attained import attained_items
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
 from privledger.accounting.pld.pairs import GaussianPair
@@ -139,8 +140,9 @@ def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
 
 def _highest_lane(lanes: list[tuple[str, Items]], delta: float) -> float:
     best = 0.0
-    for _, items in lanes:
-        if not all(pair.tight for pair, _ in items):
+    for _, lane in lanes:
+        items = attained_items(lane)
+        if not items:
             continue
         pair, count = items[0]
         if len(items) == 1 and isinstance(pair, GaussianPair):
