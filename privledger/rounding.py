@@ -113,6 +113,8 @@ def positive(name: str, value: object) -> float:
 
 def moderate(name: str, value: object) -> float:
     """A float from 1e-140 to 1e140: squares, quotients and grid steps of it stay normal."""
+    if type(value) is float and 1e-140 <= value <= 1e140:
+        return value
     result = number(name, value)
     if not 1e-140 <= result <= 1e140:
         raise InvalidValue(name, value, "a number from 1e-140 to 1e140")

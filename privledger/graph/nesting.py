@@ -84,6 +84,8 @@ def _levels(value: object, name: str) -> Iterator[list[int]]:
 def _members(value: object, name: str) -> Iterator[object]:
     if isinstance(value, dict):
         for item in value.values():
+            if type(item) is float or type(item) is str:  # what most of them are
+                continue
             if isinstance(item, dict):
                 yield item
             elif isinstance(item, list | tuple):
@@ -94,6 +96,8 @@ def _members(value: object, name: str) -> Iterator[object]:
 
 def _listed(items: list[Any] | tuple[Any, ...], name: str) -> Iterator[object]:
     for item in items:
+        if type(item) is float:
+            continue
         if isinstance(item, dict):
             yield item
         elif isinstance(item, list | tuple):

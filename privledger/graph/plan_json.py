@@ -75,14 +75,14 @@ def _node(value: Any) -> Node:
             continue
         if key not in known:
             raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
-        arguments[known[key]] = _value(item)
+        arguments[known[key]] = item if type(item) is float else _value(item)
     try:
         node = kind(**arguments)
     except TypeError:
         raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
     for key, item in value.items():
         # A text or an object would turn into a tuple of its characters or keys.
-        if key != "node" and not isinstance(item, list) and isinstance(
+        if type(item) is not float and key != "node" and not isinstance(item, list) and isinstance(
                 getattr(node, known[key]), tuple):
             raise InvalidPlan(f"{value['node']} {key}", _short(item), "a list")
     return node

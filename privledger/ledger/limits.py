@@ -107,10 +107,13 @@ def _walk(node: Any, within: float, count: _Count, depth: int) -> Any:
     """Add up one node and what is below it; a key that equal subtrees share."""
     if depth > MOST_DEPTH:
         raise InvalidPlan("plan", "this one", f"nested at most {MOST_DEPTH} deep")
+    kind = type(node)
+    if kind is float or kind is str:  # what most of them are
+        return kind.__name__, node
     if isinstance(node, list | tuple):
         return tuple([_walk(item, within, count, depth + 1) for item in node])
-    if not isinstance(node, Mapping):
-        return type(node).__name__, node
+    if kind is not dict and not isinstance(node, Mapping):
+        return kind.__name__, node
     name = str(node.get("node"))
     convolved = count.curves and name in _SAMPLES and not _is_exact(node.get("inner"))
     inside = within + (_WITHIN if convolved else 0.0)

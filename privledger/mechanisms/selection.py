@@ -22,7 +22,7 @@ from privledger.rounding import (
 def _pair_of_floats(value: object) -> tuple[float, ...]:
     if not isinstance(value, Iterable):
         raise InvalidMechanism("score_change", type(value).__name__, "two numbers")
-    return tuple(plain_float(item) for item in value)
+    return tuple([plain_float(item) for item in value])
 
 
 @frozen(cache_hash=True)

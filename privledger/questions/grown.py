@@ -27,7 +27,7 @@ Codes = NDArray[Any]
 
 def _ints(value: Any) -> Ints:
     held = whole_numbers("tests of a level", value, least=NO_TEST)
-    return fixed(np.clip(held, NO_TEST, 1 << 30).astype(np.int32))
+    return fixed(np.minimum(held, 1 << 30).astype(np.int32))
 
 
 def _nothing() -> Ints:
