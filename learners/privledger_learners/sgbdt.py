@@ -371,9 +371,9 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
 
     Args:
         class_weight: None, or how much a record of each class counts in labels and probabilities:
-            public numbers in the schema's order, or "balanced", one over the class's size as the
-            initial score buys it. Free: released scores move, no price does. Two classes without
-            a `gradient_clip` of one's own then have .95.
+            public numbers in the schema's order, or a dict by class, or "balanced", one over the
+            class's size as the initial score buys it. Free: released scores move, no price does.
+            Two classes without a `gradient_clip` of one's own then have .95.
 
     Attributes:
         class_weight_: of each class in the schema's order, the largest 1; where it was asked for.
