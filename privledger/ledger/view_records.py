@@ -242,7 +242,7 @@ def currency_of(state: State, grant: GrantState) -> Currency:
 
 
 def _scope_of(state: State, grant: GrantState) -> ScopeState:
-    found = state.scopes.get(grant.event.scope)
+    found = state.scopes.get(grant.event.scope or "")
     if found is None:
         raise LedgerCorrupt("a grant draws on a scope that nobody opened")
     return found
