@@ -1323,8 +1323,20 @@ def rows_pair(rate: float, squared: float, rows: int, exchanged: bool) -> Pair:
     return Pair(atoms[0][0], atoms[-1][0], tuple(atoms))
 
 
-def pair_of(node: Node, relation: str, rows: int = 1) -> Pair:
-    """The pair of distributions that dominates a leaf, for so many rows.
+def ranged(node: Node) -> bool:
+    """Whether a leaf's losses are of a range that is known, and move with what it picks among."""
+    return node.name == "Exponential" or node.fields.get("noise") == "gumbel"
+
+
+def two_losses(epsilon: float) -> Pair:
+    """A coin that tells the truth as often as epsilon lets it."""
+    likely = 1 / (1 + math.exp(-epsilon))
+    return Pair(-epsilon, epsilon, ((-epsilon, 1 - likely), (epsilon, likely)))
+
+
+def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) -> Pair:
+    """The pair of distributions that dominates a leaf, for so many rows; if `attained`, one that
+    two candidates have, each ahead by half of the range.
 
     Raises:
         NoPrice: none is known here.
@@ -1339,13 +1351,14 @@ def pair_of(node: Node, relation: str, rows: int = 1) -> Pair:
         return Pair(-epsilon, epsilon, ((-epsilon, math.exp(-epsilon) / 2), (epsilon, 0.5)),
                     lambda loss: (math.exp((min(loss, epsilon) - epsilon) / 2)
                                   - math.exp(-epsilon)) / 2 if loss > -epsilon else 0.0)
-    if node.name == "Exponential" or node.fields.get("noise") == "gumbel":
+    if attained and ranged(node):
+        return two_losses(epsilon / 2)
+    if ranged(node):
         return Pair(-epsilon, epsilon, (), lambda loss: (
             math.exp((min(loss, epsilon) - epsilon) / 2) - math.exp(-epsilon))
             / -math.expm1(-epsilon) if loss > -epsilon else 0.0)
     if node.name in ("PermuteAndFlip", "ReportNoisyMax", "TopK", "Asserted"):
-        likely = 1 / (1 + math.exp(-epsilon))
-        return Pair(-epsilon, epsilon, ((-epsilon, 1 - likely), (epsilon, likely)))
+        return two_losses(epsilon)
     raise NoPrice(node.name)
 
 
@@ -1374,7 +1387,7 @@ def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
         found[unit] = found.get(unit, 0) + times
 
 
-def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
+def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]]:
     """Distinct pairs, with Gaussians merged into one."""
     units: dict[Unit, int] = {}
     collect(Unit(plan, relation, 1, False), 1, units)
@@ -1398,7 +1411,7 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
         elif node.inside or node.name == "IndividualFilter":
             raise NoPrice(node.name)
         else:
-            found.append((pair_of(node, unit.relation, steps), times))
+            found.append((pair_of(node, unit.relation, steps, attained), times))
     if squared:
         found.append((gaussian_pair(squared), 1))
     if not found or len(found) > MOST_PAIRS:
@@ -1429,11 +1442,12 @@ def moments(pair: Pair) -> tuple[float, float]:
     return mean, math.fsum((loss - mean) ** 2 * mass for loss, mass in masses)
 
 
-def epsilon_of_losses(plan: Node, relation: str, delta: float) -> float:
-    """The epsilon at `delta` of a plan, to about a percent."""
+def epsilon_of_losses(plan: Node, relation: str, delta: float, attained: bool = False) -> float:
+    """The epsilon at `delta` of a plan, to about a percent; if `attained`, what its choices can
+    lose one apart from the other, below what they lose together."""
     if delta < LEAST_DELTA:
         raise NoPrice("a composition at so small a delta")
-    pairs = pairs_of(plan, relation)
+    pairs = pairs_of(plan, relation, attained)
     seen = [moments(pair) for pair, _ in pairs]
     mean = math.fsum(times * one[0] for (_, times), one in zip(pairs, seen, strict=True))
     variance = math.fsum(times * one[1] for (_, times), one in zip(pairs, seen, strict=True))
@@ -2035,6 +2049,17 @@ def renyi_only(plan: Node, relation: str) -> bool:
     return False
 
 
+def leaves_of(plan: Node) -> list[Node]:
+    """The nodes of a plan that hold no others, each once."""
+    waiting, seen = [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += node.inside
+    return [node for node in seen if not node.inside]
+
+
 def by_renyi(plan: Node, found: Price, delta: float) -> float:
     """The best of many orders, those of filters among them: beyond its own one bounds nothing."""
     orders = [1 + 10 ** (place / 60 - 2) for place in range(400)]
@@ -2080,6 +2105,9 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
     if not plan.kinds <= ATTAINED:
         # A distribution that only dominates may say more than Renyi bounds, which count then.
         least = min(least, by_renyi(plan, found, share))
+    if any(map(ranged, leaves_of(plan))):
+        # The best bound of choices that are made one after the other lies between this and those.
+        least = min(least, epsilon_of_losses(plan, relation, share, attained=True))
     return Due(Fraction(least) * UNIT, shared, 0.02, "a composition, to a percent")
 
 
