@@ -53,6 +53,7 @@ class Price:
         added: estimate of what the mesh added to epsilon.
         tight: whether every pair inside is attained by some neighbours.
         renyi: estimate of what Renyi DP would say where one is not.
+        chosen: whether it is of equal choices alone, each made after the last was seen.
     """
 
     value: float
@@ -63,6 +64,7 @@ class Price:
     added: float = 0.0
     tight: bool = True
     renyi: float = math.inf
+    chosen: bool = False
 
 
 def _lanes(losses: Losses, tail: float) -> list[tuple[str, Items]]:
@@ -154,7 +156,7 @@ def _delta(items: Items, epsilon: float, tolerance: float) -> Price:
 def _ranged(value: float, eta: float, count: int) -> Price:
     """No other accountant says less of the same choices, but by what the mesh adds."""
     step, points, added = mesh_of(eta, count)
-    return Price(value, step, points, added=added * value, tight=False)
+    return Price(value, step, points, added=added * value, tight=False, chosen=True)
 
 
 def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
