@@ -22,6 +22,7 @@ MOST_PAIRS = 12
 MOST_ROWS = 64
 CELLS = 4000
 PIECES = 4
+WIDE = 200.0
 Cdf = Callable[[float], float]
 
 
@@ -58,6 +59,21 @@ def sampled_pair(rate: float, squared: float) -> Pair:
         return (1 - rate) * normal(x) + rate * normal(x - mu)
     top = mu * (mu + 9) - squared / 2
     return Pair(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 600))), (), cdf)
+
+
+def fixed_pair(rate: float, squared: float) -> Pair:
+    """A record that is exchanged, in a sample of fixed size: gains as of one that is removed,
+    losses as of one that is added, and nothing else."""
+    mu = math.sqrt(squared)
+    removed = sampled_pair(rate, squared).cdf
+    top = sampled_pair(rate, squared).high
+
+    def cdf(loss: float) -> float:
+        if loss >= 0:
+            return removed(loss) if removed else 0.0
+        x = (math.log1p(math.expm1(min(-loss, 600)) / rate) + squared / 2) / mu
+        return normal(-x)
+    return Pair(-top, top, (), cdf)
 
 
 def truncated_pair(node: Node, exchanged: bool) -> Pair:
@@ -106,6 +122,33 @@ def rows_pair(rate: float, squared: float, rows: int, exchanged: bool) -> Pair:
     return Pair(atoms[0][0], atoms[-1][0], tuple(atoms))
 
 
+def whole_steps_pair(node: Node) -> Pair:
+    """Noise of whole steps under the largest shift; a wide one is as good as continuous."""
+    shift = node["sensitivity"]
+    if node.name == "DiscreteGaussian":
+        share = 1 / node["sigma"] ** 2
+        reach = math.ceil(9.6 * node["sigma"])
+
+        def height(step: int) -> float:
+            return -step * step * share / 2
+        if node["sigma"] > WIDE:
+            return gaussian_pair(shift * shift * share)
+    else:
+        reach = math.ceil(40 / node["parameter"]) + shift
+
+        def height(step: int) -> float:
+            return -node["parameter"] * abs(step)
+        if node["parameter"] < 1 / WIDE:
+            raise NoPrice("noise of very many whole steps")
+    steps = range(-reach, reach + 1)
+    whole = math.fsum(math.exp(height(step)) for step in steps)
+    masses: dict[float, float] = {}
+    for step in steps:
+        loss = round(height(step) - height(step + shift), 12)
+        masses[loss] = masses.get(loss, 0.0) + math.exp(height(step)) / whole
+    return Pair(min(masses), max(masses), tuple(masses.items()))
+
+
 def ranged(node: Node) -> bool:
     """Whether a leaf's losses are of a range that is known, and move with what it picks among."""
     return node.name == "Exponential" or node.fields.get("noise") == "gumbel"
@@ -128,6 +171,8 @@ def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) ->
     epsilon = found.pure * rows
     if found.exact is not None:
         return gaussian_pair(found.exact * rows * rows)
+    if node.name in ("DiscreteGaussian", "DiscreteLaplace") and rows == 1:
+        return whole_steps_pair(node)
     if not 1e-9 < epsilon < 100 or found.failure:
         raise NoPrice(node.name)
     if node.name == "Laplace":
@@ -183,6 +228,11 @@ def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]
             if unit.relation != "add_remove" or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))
+        elif node.name == "FixedSizeSample" and node.inner.name == "Gaussian":
+            if unit.rows > 1 or unit.exchanged or node["size"] >= node["out_of"]:
+                raise NoPrice(node.name)
+            rate, squares = node["size"] / node["out_of"], node.inner["noise_multiplier"] ** -2
+            found.append((fixed_pair(rate, squares), times))
         elif node.name == "TruncatedPoissonSample" and node.inner.name == "Gaussian":
             if unit.rows > 1 or node["rate"] == 1:
                 raise NoPrice(node.name)
