@@ -124,22 +124,23 @@ def rows_pair(rate: float, squared: float, rows: int, exchanged: bool) -> Pair:
 
 def whole_steps_pair(node: Node) -> Pair:
     """Noise of whole steps under the largest shift; a wide one is as good as continuous."""
-    shift = node["sensitivity"]
+    shift: int = node["sensitivity"]
     if node.name == "DiscreteGaussian":
-        share = 1 / node["sigma"] ** 2
-        reach = math.ceil(9.6 * node["sigma"])
+        sigma: float = node["sigma"]
+        if sigma > WIDE:
+            return gaussian_pair((shift / sigma) ** 2)
+        reach = math.ceil(9.6 * sigma)
 
         def height(step: int) -> float:
-            return -step * step * share / 2
-        if node["sigma"] > WIDE:
-            return gaussian_pair(shift * shift * share)
+            return -step * step / (2 * sigma * sigma)
     else:
-        reach = math.ceil(40 / node["parameter"]) + shift
+        parameter: float = node["parameter"]
+        if parameter < 1 / WIDE:
+            raise NoPrice("noise of very many whole steps")
+        reach = math.ceil(40 / parameter) + shift
 
         def height(step: int) -> float:
-            return -node["parameter"] * abs(step)
-        if node["parameter"] < 1 / WIDE:
-            raise NoPrice("noise of very many whole steps")
+            return -parameter * abs(step)
     steps = range(-reach, reach + 1)
     whole = math.fsum(math.exp(height(step)) for step in steps)
     masses: dict[float, float] = {}
