@@ -9,6 +9,7 @@ import click
 
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
+from privledger.guard import Ledger
 from privledger.ledger.holder import now
 from privledger.ledger.merkle import leaf, root
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
@@ -34,14 +35,19 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: st
         raise click.UsageError("one signature: give --key-file or --sign-key")
     key = read_private_key(sign_key) if sign_key else None
     with reading(ledger) as opened:
-        value: dict[str, Any] = opened.receipt.as_dict() | {"time": now()}
-        leaves = [leaf(row[4]) for row in opened._history.store.rows()][:value["entries"]]
-    value["tree"] = root(leaves).hex()
+        value = dated(opened)
     if key_file:
         value = sign_receipt(value, read_key(key_file))
     elif key is not None:
         value = sign_with(value, key)
     emit(format_, value, lambda out: _render(out, value))
+
+
+def dated(ledger: Ledger) -> dict[str, Any]:
+    """The receipt of a ledger as it is kept: with its time, and the root that proofs lead to."""
+    value: dict[str, Any] = ledger.receipt.as_dict() | {"time": now()}
+    leaves = [leaf(row[4]) for row in ledger._history.store.rows()][:value["entries"]]
+    return value | {"tree": root(leaves).hex()}
 
 
 def _render(out: Console, value: dict[str, Any]) -> None:
