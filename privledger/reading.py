@@ -1,7 +1,8 @@
 """TOML and JSON files that people write: read strictly, and told where they are wrong.
 
-UTF-8 only (a byte order mark at the beginning is none of the text), no key twice (two readers could see two values), no NaN, no endless nesting. Whatever
-is wrong is an error of usage, and names line and column where there are any.
+UTF-8 only (a byte order mark at the beginning is none of the text), no key twice (two readers could
+see two values), no NaN, no endless nesting. Whatever is wrong is an error of usage, and names line
+and column where there are any.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
     continue cannot be trusted, or is gone although a receipt of it is there; 4 if the model
-    or the receipt could not be written after the fit, or an isolated learner failed; 2 if it cannot be
-    isolated here.
+    or the receipt could not be written after the fit, or an isolated learner failed; 2 if it
+    cannot be isolated here.
     """
     check_outputs(model, receipt)
     seconds = None if wait is None else patience(wait)
@@ -257,7 +257,7 @@ def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     return True
 
 
-def written(told: dict[str, Any], path: str) -> bool:
+def written(told: object, path: str) -> bool:
     """Keep a receipt as JSON. The budget is spent by now, so a failure is said, and exits 4."""
     try:
         Path(path).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
