@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,9 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 # How long an example takes says nothing of the code where others use the machine, too.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""In the name of a test: the slow run was refused by its workers for one."""
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
 
@@ -78,6 +82,10 @@ def pytest_collection(session: pytest.Session):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from tests.thinning import thin
 
+    moving = [item.nodeid for item in items if ADDRESS.search(item.nodeid)]
+    if moving:
+        raise pytest.UsageError("another name in every process, so that workers do not agree on "
+                                f"what they have: {moving[0]!r}")
     thin(items)
 
 

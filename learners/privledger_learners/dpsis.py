@@ -9,7 +9,6 @@ docs/proofs/feature-scores.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
-from privledger_learners.estimator import PrivateLearner, Relation, check_number
+from privledger_learners.class_numbers import Weights, class_numbers
+from privledger_learners.estimator import PrivateLearner, Relation
 from privledger_learners.guarding import note_features
 from privledger_learners.trees.grow import laplace
 
@@ -180,7 +180,7 @@ class DPSIS(_Selector):
         class_weight: None: in `agreement` each record counts one, so that a large class may
             outvote what tells a small one. "balanced": in inverse proportion to the class's
             size, which a tenth of epsilon buys. Or public numbers, one for each class in the
-            schema's order; the largest counts one.
+            schema's order, or a dict by class; the largest counts one.
         relation: "add_remove" or "replace_one".
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of a simulation; never of private noise.
@@ -205,7 +205,7 @@ class DPSIS(_Selector):
         k: int = 5,
         scores: str | pl.questions.CustomScores = "auto",
         method: str = "auto",
-        class_weight: str | Sequence[float] | None = None,
+        class_weight: Weights = None,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -263,16 +263,9 @@ class DPSIS(_Selector):
         if self._score(schema) != "agreement":
             raise pl.InvalidValue("class_weight", given, "None, unless features are scored by "
                                   "agreement")
-        if isinstance(given, str):
-            if given != "balanced":
-                raise pl.InvalidValue("class_weight", given, "None, balanced, or a number for "
-                                      "each class")
+        if isinstance(given, str) and given == "balanced":
             return None
-        for one in given:
-            check_number("class_weight", one, 0.0, 1e9)
-        if len(given) != len(schema.target.categories):
-            raise pl.InvalidValue("class_weight", len(given), "one number for each class")
-        return np.array([float(one) for one in given])
+        return class_numbers(given, schema)
 
     def _weights(self, schema: pl.Schema, counts: np.ndarray | None) -> tuple[int, ...]:
         weights = self._public_weights(schema)

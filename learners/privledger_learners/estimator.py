@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.accounted import Accounted
@@ -265,6 +266,7 @@ class LabelClassifier(ClassifierMixin):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities, shape (n, classes), columns as in `classes_`. Costs nothing."""
+        check_is_fitted(self, "classes_")
         shares = self._shares(X)
         return np.asarray(shares[:, self._order])
 
@@ -292,12 +294,13 @@ def as_labels(y: Any, classes: np.ndarray) -> np.ndarray:
     given = np.asarray(y)
     if given.dtype.kind == classes.dtype.kind or given.ndim != 1:
         return given
-    known = {_spelling(label): label for label in classes.tolist()}
-    matched = [known.get(_spelling(label)) for label in given.tolist()]
+    known = {spelling(label): label for label in classes.tolist()}
+    matched = [known.get(spelling(label)) for label in given.tolist()]
     return given if any(label is None for label in matched) else np.array(matched)
 
 
-def _spelling(label: Any) -> str:
+def spelling(label: Any) -> str:
+    """One text for 1, 1.0 and "1": a schema's categories may be written in each way."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
     return str(label)

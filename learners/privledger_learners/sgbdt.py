@@ -17,12 +17,7 @@ from sklearn.base import RegressorMixin
 import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.bought_ranges import RANGE_SHARE, bought_bins, wide_features
-from privledger_learners.boosting.class_weights import (
-    Weights,
-    check_weights,
-    default_clip,
-    weights_of,
-)
+from privledger_learners.boosting.class_weights import check_weights, default_clip, weights_of
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
 from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
@@ -33,6 +28,7 @@ from privledger_learners.boosting.sum_of_trees import (
     class_scores,
     tree_depth,
 )
+from privledger_learners.class_numbers import Weights
 from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.floor import Floor
 from privledger_learners.guarding import guard, made_for
@@ -371,9 +367,9 @@ class SGBDTClassifier(ScoreClassifier, _SGBDT):
 
     Args:
         class_weight: None, or how much a record of each class counts in labels and probabilities:
-            public numbers in the schema's order, or "balanced", one over the class's size as the
-            initial score buys it. Free: released scores move, no price does. Two classes without
-            a `gradient_clip` of one's own then have .95.
+            public numbers in the schema's order, or a dict by class, or "balanced", one over the
+            class's size as the initial score buys it. Free: released scores move, no price does.
+            Two classes without a `gradient_clip` of one's own then have .95.
 
     Attributes:
         class_weight_: of each class in the schema's order, the largest 1; where it was asked for.

@@ -31,6 +31,8 @@ ZCDP = ("zero-concentrated DP at its best order (Bun, Steinke 2016, Definition 1
         "Kamath, Steinke 2020, Proposition 12)")
 PLD = ("privacy-loss distributions, connect-the-dots (Zhu, Dong, Wang 2022, Theorem 10; "
        "Doroshenko et al. 2022); docs/proofs/privacy-loss.md")
+CHOICES = ("adaptive choices of one bounded range (the recursion of Dong, Durfee, Rogers 2020); "
+           "docs/proofs/bounded-range.md, \"Many choices\"")
 
 _SETTLED = 1e-3  # if the mesh adds less than this, no other accountant can do much better
 
@@ -138,14 +140,20 @@ def _pld_epsilon(cost: Cost, delta: float) -> Certificate | None:
     if cost.losses is None or delta == 0:
         return None
     price = epsilon_by_pld(cost.losses, delta)
-    return None if price is None else Certificate(price.value, delta, PLD, "pld", pld=price)
+    return None if price is None else Certificate(price.value, delta, _theorem(price), "pld",
+                                                  pld=price)
 
 
 def _pld_delta(cost: Cost, epsilon: float) -> Certificate | None:
     if cost.losses is None:
         return None
     price = delta_by_pld(cost.losses, epsilon)
-    return None if price is None else Certificate(epsilon, price.value, PLD, "pld", pld=price)
+    return None if price is None else Certificate(epsilon, price.value, _theorem(price), "pld",
+                                                  pld=price)
+
+
+def _theorem(price: Price) -> str:
+    return CHOICES if price.chosen else PLD
 
 
 _Price = Callable[[Cost, float], Certificate | None]

@@ -18,7 +18,7 @@ from privledger.cli.opening import LedgerPlace, reading_store
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.printing import text, verdict_text
 from privledger.cli.progress import counting
-from privledger.errors import LedgerCorrupt
+from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History, folded
@@ -117,16 +117,18 @@ def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = sil
                 _refuse(faults)
             # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
             state = History(store, writable=False).full() if faults else folded(entries)
-        except LedgerCorrupt:
+            found = ledger_report(store, state, (entries, findings), known.comparison)
+            return page_of(store, state, found, entries, shown=records, publishable=publishable,
+                           steps=steps)
+        except Exception as error:
             rows = list(store.rows())
-            if not rows or not faults:
+            # An edited entry may hold anything: what is wrong with it is found already.
+            if not rows or not faults or (isinstance(error, PrivledgerError)
+                                          and not isinstance(error, LedgerCorrupt)):
                 raise
             verdict = Survey(tuple(findings), known.past_of(entries)).verdict(
                 findings, known.comparison)
             return distrusted(rows, store.location, verdict, findings, publishable=publishable)
-        found = ledger_report(store, state, (entries, findings), known.comparison)
-        return page_of(store, state, found, entries, shown=records, publishable=publishable,
-                       steps=steps)
 
 
 @contextmanager

@@ -116,6 +116,8 @@ def _where(found: Certificate) -> str:
         return ""
     if not price.points:
         return ", in closed form"
+    if price.chosen:
+        return f", {price.points} places in one range, {price.mesh:.3g} apart"
     lane = "" if price.direction == "both" else f", the lane where a record is {price.direction}d"
     lane = lane.replace("addd", "added")
     return f", mesh {price.mesh:.3g}, {price.points} points, tilt {price.tilt:.3g}{lane}"

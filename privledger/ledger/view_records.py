@@ -10,13 +10,14 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import DataError
+from privledger.errors import DataError, LedgerCorrupt
 from privledger.graph import from_json, label
+from privledger.graph.nodes import IndividualFilter
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import worst_units
 from privledger.ledger.people_spent import spent_by_all
 from privledger.ledger.pieces import read_index
-from privledger.ledger.state import GrantState, State
+from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
 from privledger.ledger.view_currency import Currency, currency
@@ -235,10 +236,16 @@ def counted(store: Store, state: State, grant: GrantState) -> Counted | None:
 
 def currency_of(state: State, grant: GrantState) -> Currency:
     """By the plan that was paid for: the grant's, or that of the scope it drew on."""
-    scope = grant.event.scope
-    paid = state.scopes[scope].event if scope else grant.event
+    paid = _scope_of(state, grant).event if grant.event.scope else grant.event
     assert state.rule is not None
     return currency(from_json(paid.plan), state.rule, state.relation, paid.units, paid.delta)
+
+
+def _scope_of(state: State, grant: GrantState) -> ScopeState:
+    found = state.scopes.get(grant.event.scope or "")
+    if found is None:
+        raise LedgerCorrupt("a grant draws on a scope that nobody opened")
+    return found
 
 
 def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
@@ -258,7 +265,10 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
     """Amount, cap and basis of a grant without a vector: the same for every record."""
     scope = grant.event.scope
     if scope:
-        cap = float(from_json(state.scopes[scope].event.plan).cap)  # type: ignore[union-attr]
+        plan = from_json(_scope_of(state, grant).event.plan)
+        if not isinstance(plan, IndividualFilter):
+            raise LedgerCorrupt("a scope is opened for something else than a filter")
+        cap = plan.cap
         found = currency_of(state, grant)
         if len(found.prices) > 2:  # what it added to earlier grants' is not known
             return found.cap, found.cap, "unfinished, worst case"

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from .convert import DELTA_UNIT, UNIT, epsilon_of_mu, epsilon_of_renyi, epsilon_of_rho
-from .distributions import epsilon_of_losses
+from .distributions import epsilon_of_losses, ranged
 from .leaves import Price
 from .nodes import Node
 from .prices import price
@@ -88,6 +88,17 @@ def renyi_only(plan: Node, relation: str) -> bool:
     return False
 
 
+def leaves_of(plan: Node) -> list[Node]:
+    """The nodes of a plan that hold no others, each once."""
+    waiting, seen = [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += node.inside
+    return [node for node in seen if not node.inside]
+
+
 def by_renyi(plan: Node, found: Price, delta: float) -> float:
     """The best of many orders, those of filters among them: beyond its own one bounds nothing."""
     orders = [1 + 10 ** (place / 60 - 2) for place in range(400)]
@@ -133,4 +144,7 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
     if not plan.kinds <= ATTAINED:
         # A distribution that only dominates may say more than Renyi bounds, which count then.
         least = min(least, by_renyi(plan, found, share))
+    if any(map(ranged, leaves_of(plan))):
+        # The best bound of choices that are made one after the other lies between this and those.
+        least = min(least, epsilon_of_losses(plan, relation, share, attained=True))
     return Due(Fraction(least) * UNIT, shared, 0.02, "a composition, to a percent")

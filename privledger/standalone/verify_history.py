@@ -1239,6 +1239,7 @@ MOST_PAIRS = 12
 MOST_ROWS = 64
 CELLS = 4000
 PIECES = 4
+WIDE = 200.0
 Cdf = Callable[[float], float]
 
 
@@ -1275,6 +1276,21 @@ def sampled_pair(rate: float, squared: float) -> Pair:
         return (1 - rate) * normal(x) + rate * normal(x - mu)
     top = mu * (mu + 9) - squared / 2
     return Pair(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 600))), (), cdf)
+
+
+def fixed_pair(rate: float, squared: float) -> Pair:
+    """A record that is exchanged, in a sample of fixed size: gains as of one that is removed,
+    losses as of one that is added, and nothing else."""
+    mu = math.sqrt(squared)
+    removed = sampled_pair(rate, squared).cdf
+    top = sampled_pair(rate, squared).high
+
+    def cdf(loss: float) -> float:
+        if loss >= 0:
+            return removed(loss) if removed else 0.0
+        x = (math.log1p(math.expm1(min(-loss, 600)) / rate) + squared / 2) / mu
+        return normal(-x)
+    return Pair(-top, top, (), cdf)
 
 
 def truncated_pair(node: Node, exchanged: bool) -> Pair:
@@ -1323,8 +1339,48 @@ def rows_pair(rate: float, squared: float, rows: int, exchanged: bool) -> Pair:
     return Pair(atoms[0][0], atoms[-1][0], tuple(atoms))
 
 
-def pair_of(node: Node, relation: str, rows: int = 1) -> Pair:
-    """The pair of distributions that dominates a leaf, for so many rows.
+def whole_steps_pair(node: Node) -> Pair:
+    """Noise of whole steps under the largest shift; a wide one is as good as continuous."""
+    shift: int = node["sensitivity"]
+    if node.name == "DiscreteGaussian":
+        sigma: float = node["sigma"]
+        if sigma > WIDE:
+            return gaussian_pair((shift / sigma) ** 2)
+        reach = math.ceil(9.6 * sigma)
+
+        def height(step: int) -> float:
+            return -step * step / (2 * sigma * sigma)
+    else:
+        parameter: float = node["parameter"]
+        if parameter < 1 / WIDE:
+            raise NoPrice("noise of very many whole steps")
+        reach = math.ceil(40 / parameter) + shift
+
+        def height(step: int) -> float:
+            return -parameter * abs(step)
+    steps = range(-reach, reach + 1)
+    whole = math.fsum(math.exp(height(step)) for step in steps)
+    masses: dict[float, float] = {}
+    for step in steps:
+        loss = round(height(step) - height(step + shift), 12)
+        masses[loss] = masses.get(loss, 0.0) + math.exp(height(step)) / whole
+    return Pair(min(masses), max(masses), tuple(masses.items()))
+
+
+def ranged(node: Node) -> bool:
+    """Whether a leaf's losses are of a range that is known, and move with what it picks among."""
+    return node.name == "Exponential" or node.fields.get("noise") == "gumbel"
+
+
+def two_losses(epsilon: float) -> Pair:
+    """A coin that tells the truth as often as epsilon lets it."""
+    likely = 1 / (1 + math.exp(-epsilon))
+    return Pair(-epsilon, epsilon, ((-epsilon, 1 - likely), (epsilon, likely)))
+
+
+def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) -> Pair:
+    """The pair of distributions that dominates a leaf, for so many rows; if `attained`, one that
+    two candidates have, each ahead by half of the range.
 
     Raises:
         NoPrice: none is known here.
@@ -1333,19 +1389,22 @@ def pair_of(node: Node, relation: str, rows: int = 1) -> Pair:
     epsilon = found.pure * rows
     if found.exact is not None:
         return gaussian_pair(found.exact * rows * rows)
+    if node.name in ("DiscreteGaussian", "DiscreteLaplace") and rows == 1:
+        return whole_steps_pair(node)
     if not 1e-9 < epsilon < 100 or found.failure:
         raise NoPrice(node.name)
     if node.name == "Laplace":
         return Pair(-epsilon, epsilon, ((-epsilon, math.exp(-epsilon) / 2), (epsilon, 0.5)),
                     lambda loss: (math.exp((min(loss, epsilon) - epsilon) / 2)
                                   - math.exp(-epsilon)) / 2 if loss > -epsilon else 0.0)
-    if node.name == "Exponential" or node.fields.get("noise") == "gumbel":
+    if attained and ranged(node):
+        return two_losses(epsilon / 2)
+    if ranged(node):
         return Pair(-epsilon, epsilon, (), lambda loss: (
             math.exp((min(loss, epsilon) - epsilon) / 2) - math.exp(-epsilon))
             / -math.expm1(-epsilon) if loss > -epsilon else 0.0)
     if node.name in ("PermuteAndFlip", "ReportNoisyMax", "TopK", "Asserted"):
-        likely = 1 / (1 + math.exp(-epsilon))
-        return Pair(-epsilon, epsilon, ((-epsilon, 1 - likely), (epsilon, likely)))
+        return two_losses(epsilon)
     raise NoPrice(node.name)
 
 
@@ -1374,7 +1433,7 @@ def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
         found[unit] = found.get(unit, 0) + times
 
 
-def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
+def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]]:
     """Distinct pairs, with Gaussians merged into one."""
     units: dict[Unit, int] = {}
     collect(Unit(plan, relation, 1, False), 1, units)
@@ -1387,6 +1446,11 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
             if unit.relation != "add_remove" or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))
+        elif node.name == "FixedSizeSample" and node.inner.name == "Gaussian":
+            if unit.rows > 1 or unit.exchanged or node["size"] >= node["out_of"]:
+                raise NoPrice(node.name)
+            rate, squares = node["size"] / node["out_of"], node.inner["noise_multiplier"] ** -2
+            found.append((fixed_pair(rate, squares), times))
         elif node.name == "TruncatedPoissonSample" and node.inner.name == "Gaussian":
             if unit.rows > 1 or node["rate"] == 1:
                 raise NoPrice(node.name)
@@ -1398,7 +1462,7 @@ def pairs_of(plan: Node, relation: str) -> list[tuple[Pair, int]]:
         elif node.inside or node.name == "IndividualFilter":
             raise NoPrice(node.name)
         else:
-            found.append((pair_of(node, unit.relation, steps), times))
+            found.append((pair_of(node, unit.relation, steps, attained), times))
     if squared:
         found.append((gaussian_pair(squared), 1))
     if not found or len(found) > MOST_PAIRS:
@@ -1429,11 +1493,12 @@ def moments(pair: Pair) -> tuple[float, float]:
     return mean, math.fsum((loss - mean) ** 2 * mass for loss, mass in masses)
 
 
-def epsilon_of_losses(plan: Node, relation: str, delta: float) -> float:
-    """The epsilon at `delta` of a plan, to about a percent."""
+def epsilon_of_losses(plan: Node, relation: str, delta: float, attained: bool = False) -> float:
+    """The epsilon at `delta` of a plan, to about a percent; if `attained`, what its choices can
+    lose one apart from the other, below what they lose together."""
     if delta < LEAST_DELTA:
         raise NoPrice("a composition at so small a delta")
-    pairs = pairs_of(plan, relation)
+    pairs = pairs_of(plan, relation, attained)
     seen = [moments(pair) for pair, _ in pairs]
     mean = math.fsum(times * one[0] for (_, times), one in zip(pairs, seen, strict=True))
     variance = math.fsum(times * one[1] for (_, times), one in zip(pairs, seen, strict=True))
@@ -2035,6 +2100,17 @@ def renyi_only(plan: Node, relation: str) -> bool:
     return False
 
 
+def leaves_of(plan: Node) -> list[Node]:
+    """The nodes of a plan that hold no others, each once."""
+    waiting, seen = [plan], set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += node.inside
+    return [node for node in seen if not node.inside]
+
+
 def by_renyi(plan: Node, found: Price, delta: float) -> float:
     """The best of many orders, those of filters among them: beyond its own one bounds nothing."""
     orders = [1 + 10 ** (place / 60 - 2) for place in range(400)]
@@ -2080,6 +2156,9 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
     if not plan.kinds <= ATTAINED:
         # A distribution that only dominates may say more than Renyi bounds, which count then.
         least = min(least, by_renyi(plan, found, share))
+    if any(map(ranged, leaves_of(plan))):
+        # The best bound of choices that are made one after the other lies between this and those.
+        least = min(least, epsilon_of_losses(plan, relation, share, attained=True))
     return Due(Fraction(least) * UNIT, shared, 0.02, "a composition, to a percent")
 
 

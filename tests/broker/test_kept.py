@@ -27,14 +27,19 @@ VARIANTS = [
     *(pytest.param("private-ensemble-classifier", {"setting": setting}, marks=pytest.mark.slow)
       for setting in ("sspe1", "sspe2", "pte")),
 ]
-RELATIONS = {"label-private-classifier": "replace_label"}
+
+
+def relation_of(name, more):
+    relations = pl.load_learner(name).info.relations
+    if more.get("setting") in ("sspe2", "pte"):
+        return "replace_label"
+    return "add_remove" if "add_remove" in relations else relations[0]
 
 
 def remote(name, more, **options):
     schema, params = LEARNERS[name]
     delta = 1e-6 if "sgbdt" in name else 0.0
-    relation = "replace_label" if more.get("setting") in ("sspe2", "pte") else RELATIONS.get(
-        name, "add_remove")
+    relation = relation_of(name, more)
     try:
         return RemoteLearner.start(
             find_learner(name), {"epsilon": 5.0, "delta": delta} | params | more, schema,

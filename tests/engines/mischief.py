@@ -7,6 +7,7 @@ import random
 from attrs import define, field
 
 from privledger.engines.chunks import Bench
+from privledger.engines.driver import ATTEMPTS
 from privledger.spool.folder import Folder, key_in
 from privledger.spool.layout import CHUNK_ROWS
 
@@ -23,6 +24,8 @@ class Mischief:
         seed: of all mischief; None for an engine that behaves.
         workers: how many benches there are, each of which has seen other messages.
         old: messages of earlier releases, some of which are run again at any time.
+
+    The last time that a driver asks it is answered: who never is, is another test's subject.
     """
 
     seed: int | None = None
@@ -30,6 +33,7 @@ class Mischief:
     chunk_rows: int = CHUNK_ROWS
     old: list[tuple[str, bytes]] = field(factory=list)
     _benches: dict[tuple[str, int], Bench] = field(factory=dict)
+    _in_vain: int = field(init=False, default=0)
     _random: random.Random = field(init=False)
 
     def __attrs_post_init__(self):
@@ -59,22 +63,25 @@ class Mischief:
         if self.seed is None:
             yield from (self.answered(message) for message in messages)
             return
-        queue = list(messages)
+        queue, missed = list(messages), False
         self._random.shuffle(queue)
         for message in queue:
             chance = self._random.random()
             if self.old and chance < 0.3:
                 yield self.answered(self._random.choice(self.old))  # late, of another release
-            if chance < 0.2:
-                continue  # lost before it was run
+            lost = chance < 0.35 and self._in_vain < ATTEMPTS - 1
+            missed |= lost
+            if lost and chance < 0.2:
+                continue  # before it was run
             reply = self.answered(message)
-            if chance < 0.35:
+            if lost:
                 continue  # run, and then lost
             yield reply
             if chance > 0.8:
                 yield self.answered(message)  # twice, by whoever
             if chance > 0.95:
                 yield reply[: len(reply) // 2]
+        self._in_vain = self._in_vain + 1 if missed else 0
         self.old = [*self.old[-20:], *messages]
 
     def close(self):

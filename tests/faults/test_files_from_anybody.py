@@ -113,6 +113,21 @@ COMMANDS = (
 )
 
 
+@pytest.mark.parametrize("words", [("record", "0"), ("report", "-o", "OUT", "--force"),
+                                   ("explain",), ("diff", "SELF")], ids=" ".join)
+def test_small_files_have_an_answer_that_is_not_a_fault_of_ours(world, tmp_path, words):
+    """`record` knew no word for a scope that nobody opened, `report` none for a delta that is a
+    list: the commands that price or show what others only verify."""
+    for name in world[1]:
+        if name in anybody.LARGE:
+            continue
+        path = str(tampered(world, name, tmp_path))
+        places = {"OUT": str(tmp_path / "out"), "SELF": path}
+        done = CliRunner().invoke(main, [words[0], path, *(
+            places.get(word, word) for word in words[1:])])
+        assert done.exit_code in (0, 1, 2, 3), (name, done.output[-200:])
+
+
 def limited():
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS + 1, SECONDS + 1))
 

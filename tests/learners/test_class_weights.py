@@ -7,6 +7,7 @@ import pytest
 from attrs import evolve
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 from privledger_learners.boosting.class_weights import default_clip
+from privledger_learners.class_numbers import class_numbers
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score
 
@@ -16,7 +17,8 @@ N = 4000
 COLUMNS = (pl.Column("size", "numeric", "feature", 0, 1),
            pl.Column("noise", "numeric", "feature", 0, 1))
 WRONG = ["even", [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("nan")], [1.0, float("inf")],
-         [1.0, True], 1.0, {"well": 1.0, "ill": 2.0}, [1.0, 2.0, 3.0]]
+         [1.0, True], 1.0, [1.0, 2.0, 3.0], {"well": 1.0}, {"well": 1.0, "ill": 0.0},
+         {"well": 1.0, "worse": 2.0}, {"well": 1.0, "ill": 2.0, "worse": 1.0}, {}]
 
 
 def schema(*names):
@@ -82,6 +84,18 @@ def test_even_shares_of_more_classes_count_the_same():
 def test_what_cannot_weigh_is_refused_before_anything_is_read(wrong):
     with pytest.raises(pl.InvalidValue, match="class_weight"):
         SGBDTClassifier(1.0, 1e-6, TWO, class_weight=wrong).plan()
+
+
+def test_a_dict_by_class_is_the_numbers_in_the_schemas_order():
+    for names, given in (("well", "ill"), [3.0, 1.0]), (("1", "0"), [3.0, 1.0]):
+        facts = schema(*names)
+        by_name = dict(zip(names, given, strict=True))
+        if names[0] == "1":
+            by_name = {1.0: 3.0, 0: 1.0}  # other spellings of the same classes
+        assert np.array_equal(class_numbers(by_name, facts), given)
+        assert np.array_equal(class_numbers(given, facts), given)
+    with pytest.raises(pl.InvalidValue, match="class_weight"):
+        class_numbers({1: 3.0, 1.5: 1.0, "1": 3.0}, schema("1", "0"))
 
 
 def test_sizes_that_nobody_buys_are_not_used():

@@ -54,7 +54,8 @@ def test_learner_conforms_with_other_parameters(learner, check):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("learner", OTHERS, ids=str)
+@pytest.mark.parametrize("learner", OTHERS, ids=[
+    f"{place}-{type(learner).__name__}" for place, learner in enumerate(OTHERS)])
 def test_epsilon_holds_with_other_parameters(learner):
     CHECKS["epsilon-holds"](learner)
 

@@ -19,6 +19,7 @@ from privledger_learners import (
     SGBDTRegressor,
 )
 from privledger_learners.estimator import NoiseFloorWarning
+from sklearn.exceptions import NotFittedError
 
 import privledger as pl
 
@@ -116,3 +117,20 @@ class Unreadable:
 
     def __getattribute__(self, name):
         raise AssertionError("something was read")
+
+
+ASKED = ("predict", "predict_proba", "decision_function", "transform", "get_support",
+         "get_feature_names_out")
+
+
+@pytest.mark.parametrize("name", pl.plugins.learner_names())
+def test_what_was_not_fitted_says_so(name):
+    """`predict_proba` of some had no attribute of a name that nobody knows."""
+    kind, X = pl.load_learner(name), np.zeros((2, 3))
+    for method in ASKED:
+        if hasattr(kind, method):
+            with pytest.raises(NotFittedError):
+                getattr(kind(), method)(*([] if method.startswith("get") else [X]))
+    if hasattr(kind, "feature_importances_"):
+        with pytest.raises((NotFittedError, AttributeError)):
+            _ = kind().feature_importances_

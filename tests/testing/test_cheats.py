@@ -32,7 +32,7 @@ CHEATS = {
     breaking.HandsBack: ("crash-keeps-the-charge",),
     breaking.ForksItsLedger: ("copies-never-fork-the-budget",),
     breaking.PicklesRows: ("copies-never-fork-the-budget",),
-    breaking.LearnsItsClasses: ("structure-is-public",),
+    breaking.LearnsItsClasses: ("structure-is-public", ANSWERS),
     breaking.StumblesOnTables: ("bad-input-is-refused",),
     OwnNoise: ("no-sampler-of-its-own",),
     UsesInsides: ("public-names-only",),
@@ -127,7 +127,7 @@ def test_the_learner_they_are_made_from_is_honest(relation):
 def test_two_thousand_fits_tell_half_of_the_noise_from_all_of_it():
     """Of the honest one, an accusation has probability at most 1e-6."""
     CHECKS["epsilon-holds"](breaking.LessNoise(epsilon=1.0), fits=2000)
-    with pytest.raises(LearnerCheckFailed, match="is proved at delta 0"):
+    with pytest.raises(LearnerCheckFailed, match="or the plan is not kept"):
         CHECKS["epsilon-holds"](breaking.HalfTheNoise(epsilon=1.0), fits=2000)
 
 

@@ -5,15 +5,11 @@ Clip bounds are public and noise is as without, so weights cost nothing; docs/pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 import privledger as pl
 from privledger_learners.boosting.sum_of_trees import Model
-from privledger_learners.estimator import check_number
-
-Weights = str | Sequence[float] | None
+from privledger_learners.class_numbers import Weights, class_numbers
 
 WEIGHED_CLIP = 0.95
 """On |y - p|: a rare class has large residuals; with a lower bound its share comes out too low."""
@@ -43,11 +39,7 @@ def check_weights(given: Weights, schema: pl.Schema, *, bought: bool) -> None:
             raise pl.InvalidValue("class_weight", given, "public numbers where start_share is 0: "
                                   "the sizes of the classes are not bought")
         return
-    if not isinstance(given, (list, tuple, np.ndarray)) or len(given) != len(
-            schema.target.categories):
-        raise pl.InvalidValue("class_weight", given, "None, balanced, or a number for each class")
-    for one in given:
-        check_number("class_weight", one, 0.0, 1e9)
+    class_numbers(given, schema)
 
 
 def weights_of(given: Weights, model: Model) -> np.ndarray | None:
@@ -62,5 +54,5 @@ def weights_of(given: Weights, model: Model) -> np.ndarray | None:
             model.loss, model.start.score if model.loss == "logistic" else model.start.score[None])
         found = 1 / (np.append(1 - shares, shares) if model.loss == "logistic" else shares[0])
     else:
-        found = np.array([float(one) for one in given])
+        found = class_numbers(given, model.bins.schema)
     return np.asarray(found / found.max())

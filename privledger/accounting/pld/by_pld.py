@@ -20,6 +20,15 @@ from privledger.accounting.pld.attained import attained_items
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
 from privledger.accounting.pld.pairs import GaussianPair
+from privledger.accounting.pld.range_forms import forms, only_ranges, with_ranges
+from privledger.accounting.pld.ranges import (
+    RARE,
+    delta_above,
+    epsilon_above,
+    epsilon_below,
+    mesh_of,
+    wide_for,
+)
 from privledger.accounting.pld.single import (
     MOST_COINS,
     coin,
@@ -44,6 +53,7 @@ class Price:
         added: estimate of what the mesh added to epsilon.
         tight: whether every pair inside is attained by some neighbours.
         renyi: estimate of what Renyi DP would say where one is not.
+        chosen: whether it is of equal choices alone, each made after the last was seen.
     """
 
     value: float
@@ -54,6 +64,7 @@ class Price:
     added: float = 0.0
     tight: bool = True
     renyi: float = math.inf
+    chosen: bool = False
 
 
 def _lanes(losses: Losses, tail: float) -> list[tuple[str, Items]]:
@@ -119,15 +130,33 @@ def _dearest_lane(
 
 
 def _epsilon(items: Items, delta: float, tolerance: float) -> Price:
-    if _alone(items):
-        return _single_epsilon(items, delta)
-    return _price(epsilon_upper(items, delta, tolerance))
+    def price(form: Items) -> Price:
+        if _alone(form):
+            return _single_epsilon(form, delta)
+        ranges = only_ranges(form)
+        if ranges is not None:
+            return _ranged(epsilon_above(*ranges, delta), *ranges)
+        return _price(epsilon_upper(with_ranges(form, wide_for(delta)), delta, tolerance))
+
+    return min(map(price, forms(items)), key=lambda one: one.value)
 
 
 def _delta(items: Items, epsilon: float, tolerance: float) -> Price:
-    if _alone(items):
-        return _single_delta(items, epsilon)
-    return _price(delta_upper(items, epsilon, tolerance))
+    def price(form: Items) -> Price:
+        if _alone(form):
+            return _single_delta(form, epsilon)
+        ranges = only_ranges(form)
+        if ranges is not None:
+            return _ranged(delta_above(*ranges, epsilon), *ranges)
+        return _price(delta_upper(with_ranges(form, RARE), epsilon, tolerance))
+
+    return min(map(price, forms(items)), key=lambda one: one.value)
+
+
+def _ranged(value: float, eta: float, count: int) -> Price:
+    """No other accountant says less of the same choices, but by what the mesh adds."""
+    step, points, added = mesh_of(eta, count)
+    return Price(value, step, points, added=added * value, tight=False, chosen=True)
 
 
 def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
@@ -141,6 +170,10 @@ def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
 def _highest_lane(lanes: list[tuple[str, Items]], delta: float) -> float:
     best = 0.0
     for _, lane in lanes:
+        ranges = only_ranges(lane)
+        if ranges is not None:
+            best = max(best, epsilon_below(*ranges, delta))
+            continue
         items = attained_items(lane)
         if not items:
             continue
