@@ -1,7 +1,8 @@
 """TOML and JSON files that people write: read strictly, and told where they are wrong.
 
-UTF-8 only, no key twice (two readers could see two values), no NaN, no endless nesting. Whatever
-is wrong is an error of usage, and names line and column where there are any.
+UTF-8 only (a byte order mark at the beginning is none of the text), no key twice (two readers could
+see two values), no NaN, no endless nesting. Whatever is wrong is an error of usage, and names line
+and column where there are any.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import stat
 import tomllib
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +77,7 @@ def _text(path: str | Path, what: str) -> str:
     if len(data) > MOST_TEXT:
         raise InvalidPlan(what, Path(path).name, f"of at most {MOST_TEXT} bytes")
     try:
-        return data.decode("utf-8")
+        return data.removeprefix(BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)

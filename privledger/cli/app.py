@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 import privledger
 
-INTERRUPTED, CLOSED_PIPE = 130, 141
+USAGE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141
 FORMATS = ("json", "sarif", "junit", "github")
 
 COMMANDS = {
@@ -120,11 +120,18 @@ class Commands(click.Group):
              **extra: Any) -> Any:
         """Run a command; every way it may end becomes a message on stderr and an exit code."""
         given = list(sys.argv[1:] if args is None else args)
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed by the caller: nobody reads it
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         try:
             code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
-        except click.Abort:
-            code = _said(given, "Interrupted", "interrupted; a reservation that was made stays "
-                         "spent", INTERRUPTED)
+        except click.Abort as error:
+            if isinstance(error.__context__, EOFError):  # nobody is there to answer a question
+                code = _said(given, "UsageError", "the input ended before the last question was "
+                             "answered; --help says which options answer them", USAGE)
+            else:
+                code = _said(given, "Interrupted", "interrupted; a reservation that was made "
+                             "stays spent", INTERRUPTED)
         except click.ClickException as error:
             code = _said(given, type(error).__name__, error.format_message(), error.exit_code,
                          error)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from privledger.cli.federated_file import FederatedFile
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log speaks of addresses
-EXTRA = "installed: pip install 'privledger[federated]'"
+EXTRA = "one with the extra that a federation needs: pip install 'privledger[federated]'"
 
 secret_option = click.option("--secret", required=True, metavar="FILE",
                              type=click.Path(exists=True, dir_okay=False),
@@ -36,7 +36,7 @@ def needed() -> None:
         try:
             import_module(name)
         except ImportError:
-            raise InvalidPlan("package", name, EXTRA) from None
+            raise InvalidPlan("this installation", f"none of {name}", EXTRA) from None
 
 
 @click.group()

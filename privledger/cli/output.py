@@ -115,6 +115,9 @@ class Guarded(click.Command):
             raise
         except PrivledgerError as error:
             _fail(ctx, type(error).__name__, str(error), exit_code(error))
+        except OSError as error:  # a full disk or a closed folder is no fault of this package
+            _fail(ctx, "InternalError", f"a file or a stream cannot be used: {where(error)}",
+                  INTERNAL)
         except Exception as error:
             _fail(ctx, "InternalError", f"internal error: {where(error)}", INTERNAL)
 
@@ -176,5 +179,6 @@ def is_ours(error: PrivledgerError) -> bool:
 
 def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:
     say_failure(str(ctx.params.get("format_")), kind, message, code)
-    note(f"privledger {ctx.info_name}: {message}")
+    called = ctx.command_path.partition(" ")[2]  # all its words, however the program is called
+    note(f"privledger {called}: {message}")
     ctx.exit(code)

@@ -11,7 +11,7 @@ import click
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import pairs, text
-from privledger.errors import LedgerCorrupt
+from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.graph import canonical
 from privledger.ledger.merkle import consistency, inclusion, leaf, root
 from privledger.ledger.store import Row
@@ -40,8 +40,8 @@ def prove(ledger: str, since: str | None, until: str | None, entry: int | None, 
           verifier: str | None, format_: str) -> None:
     """Prove what was spent at an earlier date, or that an entry is there, in about log2(n) hashes.
 
-    Receipts of `privledger receipt` carry the root of the tree that proofs lead to. A proof of an
-    entry shows that entry, and no other.
+    Receipts of `privledger receipt` and `run --receipt` carry the root of the tree that proofs
+    lead to. A proof of an entry shows that entry, and no other.
     """
     if (since is None) == (entry is None):
         raise click.UsageError("give --since RECEIPT or --entry N")
@@ -87,6 +87,9 @@ def _as_of(rows: list[Row], uuid: str, receipt: str) -> list[Row]:
     """The rows that a receipt saw; nothing is proved of another history."""
     known = load_receipt(receipt)
     size = known["entries"]
+    if type(known.get("tree")) is not str:
+        raise InvalidPlan("receipt", Path(receipt).name, "one with the root of the tree that "
+                          "proofs lead to (tree): that of `privledger receipt` or `run --receipt`")
     if known["uuid"] != uuid or size > len(rows) or rows[size - 1][4] != known["head"]:
         raise LedgerCorrupt("the receipt is of another history: `privledger verify` says which")
     return rows[:size]

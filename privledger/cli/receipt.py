@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
+from privledger.guard import Ledger
 from privledger.ledger.holder import now
 from privledger.ledger.merkle import leaf, root
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
               help="Sign it with HMAC-SHA256 and the secret in this file.")
 @click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
               help="Sign it with the Ed25519 private key (PEM) in this file.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Write it there, too; must not exist.")
 @format_option
-def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: str) -> None:
+def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str | None,
+            format_: str) -> None:
     """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter,
     when it was made, and the root of the tree that `privledger prove` leads to.
 
@@ -32,16 +37,26 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, format_: st
     """
     if key_file and sign_key:
         raise click.UsageError("one signature: give --key-file or --sign-key")
+    if output is not None and Path(output).exists():
+        raise click.UsageError(f"{output} exists already")
     key = read_private_key(sign_key) if sign_key else None
     with reading(ledger) as opened:
-        value: dict[str, Any] = opened.receipt.as_dict() | {"time": now()}
-        leaves = [leaf(row[4]) for row in opened._history.store.rows()][:value["entries"]]
-    value["tree"] = root(leaves).hex()
+        value = dated(opened)
     if key_file:
         value = sign_receipt(value, read_key(key_file))
     elif key is not None:
         value = sign_with(value, key)
+    if output is not None:
+        with open(output, "x", encoding="utf-8") as file:
+            file.write(json.dumps(value, indent=2) + "\n")
     emit(format_, value, lambda out: _render(out, value))
+
+
+def dated(ledger: Ledger) -> dict[str, Any]:
+    """The receipt of a ledger as it is kept: with its time, and the root that proofs lead to."""
+    value = ledger.receipt.as_dict() | {"time": now()}
+    leaves = [leaf(row[4]) for row in ledger._history.store.rows()][:value["entries"]]
+    return value | {"tree": root(leaves).hex()}
 
 
 def _render(out: Console, value: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from privledger.cli.plan import run_argument
 from privledger.cli.prepared import Prepared, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
 from privledger.cli.progress import watching
+from privledger.cli.receipt import dated
 from privledger.engines import Engine
 from privledger.engines.engine_choice import EngineChoice, started
 from privledger.errors import (
@@ -79,8 +81,8 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
     continue cannot be trusted, or is gone although a receipt of it is there; 4 if the model
-    could not be written after the fit, or an isolated learner failed; 2 if it cannot be
-    isolated here.
+    or the receipt could not be written after the fit, or an isolated learner failed; 2 if it
+    cannot be isolated here.
     """
     check_outputs(model, receipt)
     seconds = None if wait is None else patience(wait)
@@ -95,10 +97,10 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
             book.wait = prepared.run.wait if seconds is None else seconds
             refuse_early(prepared, book)
             result = train(prepared, book, files, choice, progress=format_ == "text")
-            if receipt:
-                told = {"ledger": Path(shown(book.path)).name, **result["receipt"]}
-                Path(receipt).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
             saved = save(result, prepared, model) if model else True
+            if receipt:
+                told = {"ledger": Path(shown(book.path)).name, **dated(book)}
+                saved = written(told, receipt) and saved
     del result["model"]
     emit(format_, result, lambda out: render_run(out, result))
     if not saved:
@@ -108,8 +110,13 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
 def check_outputs(model: str | None, receipt: str | None) -> None:
     """Find out before the budget is spent, not after."""
     for name in (model, receipt):
-        if name and not Path(name).absolute().parent.is_dir():
+        if not name:
+            continue
+        place = Path(name).absolute()
+        if not place.parent.is_dir():
             raise InvalidPlan("output file", name, "in a folder that exists")
+        if not os.access(place if place.exists() else place.parent, os.W_OK):
+            raise InvalidPlan("output file", name, "one that may be written")
 
 
 def data_files(run: RunFile, data_dir: str | None) -> tuple[Path, Path | None]:
@@ -246,6 +253,17 @@ def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     except (OSError, PrivledgerError) as error:
         why = type(error).__name__ if isinstance(error, OSError) else str(error)
         note(f"the model could not be written to {path}: {why}")
+        return False
+    return True
+
+
+def written(told: object, path: str) -> bool:
+    """Keep a receipt as JSON. The budget is spent by now, so a failure is said, and exits 4."""
+    try:
+        Path(path).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        note(f"the receipt could not be written to {path}: {why}. `privledger receipt` prints it")
         return False
     return True
 

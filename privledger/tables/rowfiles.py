@@ -175,8 +175,9 @@ def _header(file: File) -> tuple[str, ...]:
             raise DataError(f"{file.name}: no header row")
         names = csv.read_csv(pa.BufferReader(line), parse_options=_parse(2)).column_names
     header = [name.strip() for name in names]
-    if len(header) == 1 and ";" in header[0]:
-        raise DataError(f"{file.name}: columns must be separated by commas, not semicolons")
+    for mark, named in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise DataError(f"{file.name}: columns must be separated by commas, not {named}")
     once(header, file.name)
     return tuple(names)
 
