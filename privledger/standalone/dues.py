@@ -88,30 +88,35 @@ def renyi_only(plan: Node, relation: str) -> bool:
     return False
 
 
-def leaves_of(plan: Node) -> list[Node]:
-    """The nodes of a plan that hold no others, each once."""
-    waiting, seen = [plan], set()
+def nodes_of(plan: Node) -> set[Node]:
+    """All nodes of a plan."""
+    waiting, seen = [plan], set[Node]()
     while waiting:
         node = waiting.pop()
         if node not in seen:
             seen.add(node)
             waiting += node.inside
-    return [node for node in seen if not node.inside]
+    return seen
 
 
 def by_renyi(plan: Node, found: Price, delta: float) -> float:
-    """The best of many orders, those of filters among them: beyond its own one bounds nothing."""
+    """The best of many orders, those of filters among them: beyond its own one bounds nothing.
+
+    Every sixteenth of 400 orders first, then all about the best: epsilon falls with the order, and
+    then it rises. One order of a sample may take a hundredth of a second.
+    """
     orders = [1 + 10 ** (place / 60 - 2) for place in range(400)]
-    waiting, seen = [plan], set()
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            waiting += node.inside
-            orders += [node["order"]] if node.fields.get("kind") == "renyi" else []
-    bounds = [(order, found.renyi(order)) for order in orders]
-    usable = [epsilon_of_renyi(order, bound, delta) for order, bound in bounds
-              if bound < math.inf]
+    filters = [node["order"] for node in nodes_of(plan) if node.fields.get("kind") == "renyi"]
+    known: dict[float, float] = {}
+
+    def epsilon(order: float) -> float:
+        if order not in known:
+            bound = found.renyi(order)
+            known[order] = epsilon_of_renyi(order, bound, delta) if bound < math.inf else math.inf
+        return known[order]
+    best = min(range(0, 400, 16), key=lambda place: epsilon(orders[place]))
+    usable = [epsilon(order) for order in orders[max(0, best - 15):best + 16]]
+    usable += [epsilon(order) for order in filters]
     if found.zcdp < math.inf:
         usable.append(epsilon_of_rho(found.zcdp, delta) if found.zcdp else 0.0)
     return min(usable, default=math.inf)
@@ -144,7 +149,7 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
     if not plan.kinds <= ATTAINED:
         # A distribution that only dominates may say more than Renyi bounds, which count then.
         least = min(least, by_renyi(plan, found, share))
-    if any(map(ranged, leaves_of(plan))):
+    if any(map(ranged, nodes_of(plan))):
         # The best bound of choices that are made one after the other lies between this and those.
         least = min(least, epsilon_of_losses(plan, relation, share, attained=True))
     return Due(Fraction(least) * UNIT, shared, 0.02, "a composition, to a percent")
