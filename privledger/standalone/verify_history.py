@@ -1354,7 +1354,7 @@ def whole_steps_pair(node: Node) -> Pair:
         parameter: float = node["parameter"]
         if parameter < 1 / WIDE:
             raise NoPrice("noise of very many whole steps")
-        reach = math.ceil(40 / parameter) + shift
+        reach = math.ceil(40 / parameter)
 
         def height(step: int) -> float:
             return -parameter * abs(step)

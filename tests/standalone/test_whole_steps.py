@@ -1,0 +1,63 @@
+"""Noise of whole steps, and samples of a fixed size, priced alone: as the package does, to a
+percent, and soon, whatever a file says."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+import privledger as pl
+from privledger.ledger import filters
+from privledger.standalone import verify_history
+from privledger.standalone.distributions import whole_steps_pair
+from privledger.standalone.nodes import Node
+from privledger.standalone.reading import NoPrice
+
+SCHEMA = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0, 1),
+                         pl.Column("y", "categorical", "target", categories=("u", "v"))))
+PLANS = [
+    *(pl.Repeat(pl.DiscreteGaussian(sigma, shift), count)
+      for sigma, shift, count in [(3.0, 1, 10), (30.0, 2, 100), (150.0, 5, 1), (1000.0, 5, 100)]),
+    *(pl.Repeat(pl.DiscreteLaplace(parameter, shift), count)
+      for parameter, shift, count in [(0.3, 1, 200), (0.05, 3, 100), (0.006, 1, 300)]),
+    pl.Sequential((pl.DiscreteLaplace(0.1, 2), pl.DiscreteGaussian(20.0), pl.Gaussian(3.0))),
+    *(pl.Repeat(pl.nodes.FixedSizeSample(size, 100, pl.Gaussian(noise)), 30)
+      for size, noise in [(1, 2.0), (5, 1.0), (50, 5.0), (99, 20.0)]),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_what_was_granted_is_right_and_a_tenth_less_is_not(plan, delta, tmp_path, monkeypatch):
+    price = pl.epsilon(plan, delta, relation="replace_one")
+    assert granted(plan, price, delta, tmp_path / "right.db") == []
+    real = filters.epsilon_at
+    monkeypatch.setattr(filters, "epsilon_at", lambda cost, share: evolve(
+        real(cost, share), epsilon=0.9 * real(cost, share).epsilon))
+    fresh = pl.Sequential((plan, pl.nodes.Public("another plan: its price is not known yet")))
+    assert granted(fresh, price, delta, tmp_path / "wrong.db") != []
+
+
+def granted(plan, price, delta, path):
+    """What the stand-alone verifier has to say of a ledger with one grant."""
+    with pl.Ledger.create(path, budget=pl.Budget(1.01 * price, delta), filter="basic",
+                          relation="replace_one") as ledger:
+        data = ledger.protect({"a": np.zeros(100)}, np.array(["u"] * 100), SCHEMA)
+        ledger.request(plan, data).close()
+    return verify_history.read_history(str(path)).faults
+
+
+@pytest.mark.parametrize(("name", "fields"), [
+    ("DiscreteLaplace", {"parameter": 0.005, "sensitivity": 10**15}),
+    ("DiscreteGaussian", {"sigma": 200.0, "sensitivity": 10**15}),
+    ("DiscreteLaplace", {"parameter": 1e-9, "sensitivity": 1}),
+    ("DiscreteGaussian", {"sigma": 1e12, "sensitivity": 1})], ids=str)
+def test_no_number_in_a_file_makes_it_slow(name, fields):
+    begun = time.process_time()
+    with contextlib.suppress(NoPrice):
+        whole_steps_pair(Node(name, fields, ()))
+    assert time.process_time() - begun < 1
