@@ -94,6 +94,9 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
             raise InvalidPlan(name, value, "given with --lockstep")
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
+    tasks = made.info.tasks
+    if tasks and schema.task not in tasks:  # no premise is broken by a fit that cannot begin
+        raise InvalidPlan("schema", Path(schema_file).name, f"for {' or '.join(tasks)}")
     if by_lock:
         verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS,
                            unit=unit)

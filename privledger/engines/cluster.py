@@ -94,7 +94,10 @@ def is_exposed(address: str) -> bool:
 
 
 def _client(given: object) -> Client:
-    from distributed import Client
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError("an engine on Dask needs it: pip install 'privledger[dask]'") from None
 
     if not isinstance(given, Client) or given.asynchronous:
         raise InvalidValue("client", type(given).__name__, "a dask.distributed.Client that is "

@@ -113,3 +113,19 @@ def test_a_closed_stream_ends_nothing(tmp_path, closed):
     done = subprocess.run(["sh", "-c", f'"$0" -c "{PROGRAM}" verify "$1" {mark}', sys.executable,
                            str(tmp_path / "l.ledger")], capture_output=True, text=True)
     assert done.returncode == 0 and "internal" not in done.stderr
+
+
+@pytest.mark.parametrize("how", [["--lockstep", "--seconds", "0.2"], ["--fits", "20"]])
+def test_a_schema_of_another_task_disproves_nothing(call, tmp_path, how):
+    (tmp_path / "s.json").write_text(json.dumps({"name": "t", "target": "y", "columns": [
+        {"name": name, "kind": "numeric", "lower": 0, "upper": 1} for name in ("x", "y")]}))
+    done = call("audit", "joint-tree-classifier", "--schema", tmp_path / "s.json", "--epsilon", 1,
+                *how)
+    assert done.exit_code == 2, done.output
+    assert "DISPROVED" not in done.output and "for classification" in done.stderr
+
+
+def test_an_engine_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'privledger\[dask\]'"):
+        pl.engines.Dask(None)
