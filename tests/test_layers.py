@@ -24,7 +24,7 @@ LAYERS = (
     "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "spool", "questions",
     "ledger", "kernels", "engines", "storage", "guard", "adapters",
     "plugins", "models", "broker", "federation", "testing", "reports", "gate", "runs", "notebook",
-    "plot", "cli", "pytest_plugin",
+    "plot", "cli", "pytest_plugin", "__main__",
 )
 ALONE = "standalone"
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -12,13 +12,13 @@ import click
 from privledger.accounting import UNITS, promise
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, RED, charge, pairs, remainder, text
-from privledger.errors import InvalidPlan
+from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.plugins import configured, load_learner
 from privledger.plugins.learner import Priced
 from privledger.rounding import exact, positive, probability
-from privledger.testing.fitting import delta_of, relation_of
+from privledger.testing.fitting import delta_of, fresh, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit
 from privledger.testing.lockstep import Verdict, lockstep
 from privledger.testing.trials import blank_example
@@ -67,7 +67,7 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
 @click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),
               default="add_remove", show_default=True, help="Which tables are neighbours.")
 @click.option("--fits", type=click.IntRange(min=20, max=1_000_000), default=FITS,
-              show_default=True, help="Fits in all, on either of two tables.")
+              show_default=True, help="At most so many fits, each on one of two tables.")
 @click.option("--lockstep", "by_lock", is_flag=True,
               help="Replay fits with equal answers, and check every premise of the proof.")
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400),
@@ -97,6 +97,7 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
     tasks = made.info.tasks
     if tasks and schema.task not in tasks:  # no premise is broken by a fit that cannot begin
         raise InvalidPlan("schema", Path(schema_file).name, f"for {' or '.join(tasks)}")
+    _can_begin(made, schema)
     if by_lock:
         verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS,
                            unit=unit)
@@ -111,6 +112,16 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
     emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
     if not found.holds:
         click.get_current_context().exit(REFUSED)
+
+
+def _can_begin(made: Priced, schema: Schema) -> None:
+    """Raise what the learner itself refuses: a parameter that does not fit the schema."""
+    try:
+        fresh(made).plan(schema)
+    except PrivledgerError:
+        raise
+    except Exception:
+        return  # a stranger's code: the audit says what it does
 
 
 def described_lock(learner: str, made: Priced, found: Verdict) -> dict[str, Any]:

@@ -125,6 +125,21 @@ def test_a_schema_of_another_task_disproves_nothing(call, tmp_path, how):
     assert "DISPROVED" not in done.output and "for classification" in done.stderr
 
 
+@pytest.mark.parametrize("how", [["--lockstep", "--seconds", "0.2"], ["--fits", "20"]])
+def test_a_parameter_that_does_not_fit_the_schema_disproves_nothing(call, tmp_path, how):
+    (tmp_path / "s.json").write_text(json.dumps({"name": "t", "target": "y", "columns": [
+        {"name": name, "kind": "numeric", "lower": 0, "upper": 1} for name in ("x", "y")]}))
+    done = call("audit", "dpsis", "--schema", tmp_path / "s.json", "--epsilon", 1, *how)
+    assert done.exit_code == 2, done.output
+    assert "DISPROVED" not in done.output and "k must be at most" in done.stderr
+
+
+def test_it_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "privledger", "--version"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0 and pl.__version__ in done.stdout
+
+
 def test_an_engine_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'privledger\[dask\]'"):
