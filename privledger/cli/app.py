@@ -6,10 +6,11 @@ import contextlib
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -124,7 +125,9 @@ class Commands(click.Group):
             if getattr(sys, name) is None:  # closed by the caller: nobody reads it
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         try:
-            code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warned
+                code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort as error:
             if isinstance(error.__context__, EOFError):  # nobody is there to answer a question
                 code = _said(given, "UsageError", "the input ended before the last question was "
@@ -143,6 +146,14 @@ class Commands(click.Group):
         if not standalone_mode:
             return code
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _warned(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+            file: TextIO | None = None, line: str | None = None) -> None:
+    """A warning is for whoever typed the command: in one line, without a line of our code."""
+    from privledger.cli.output import note
+
+    note(f"warning: {message}")
 
 
 def _said(given: list[str], kind: str, message: str, code: int,

@@ -109,7 +109,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
 def check_same(run: RunFile, state: State, unit: str) -> None:
     """A run file continues a ledger only if it promises the same."""
     if state.budget != run.budget:
-        raise InvalidPlan("[budget]", "another promise",
+        raise InvalidPlan("[budget]", str(run.budget),
                           f"that of the ledger it continues: {state.budget}")
     if state.relation != run.relation:
         raise InvalidPlan("[ledger] relation", run.relation,

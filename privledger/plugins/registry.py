@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -28,7 +29,9 @@ def find_learner(name: str) -> EntryPoint:
     points = _points(name)
     if not points:
         known = ", ".join(learner_names()) or "none"
-        raise LearnerError(f"no learner {name!r} is installed; installed: {known}")
+        near = get_close_matches(name, learner_names(), 1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise LearnerError(f"no learner {name!r} is installed{meant}; installed: {known}")
     if len(points) > 1:
         # Whichever came first on the path would win, and nobody would be told which.
         owners = ", ".join(sorted(f"{_owner(point)} ({point.value})" for point in points))

@@ -144,3 +144,22 @@ def test_an_engine_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'privledger\[dask\]'"):
         pl.engines.Dask(None)
+
+
+def test_a_warning_is_one_line_without_a_line_of_code(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"name": "t", "target": "y", "columns": [
+        {"name": name, "kind": "numeric", "lower": 0, "upper": 1} for name in ("x", "y")]}))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "audit", "joint-tree-regressor", "--schema",
+         str(tmp_path / "s.json"), "--epsilon", "1", "--fits", "20"],
+        capture_output=True, text=True, check=False)
+    lines = [line for line in done.stderr.splitlines() if "below" in line]
+    assert lines and all(line.startswith("warning: ") for line in lines)
+    assert ".py" not in done.stderr and "Warning" not in done.stderr
+
+
+def test_a_misspelt_learner_has_its_nearest_name():
+    with pytest.raises(pl.errors.LearnerError, match="did you mean sgbdt-regressor"):
+        pl.load_learner("sgbdt-regresor")
+    with pytest.raises(pl.errors.LearnerError, match="is installed; installed: "):
+        pl.load_learner("nothing of the kind")
