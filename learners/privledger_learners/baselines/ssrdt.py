@@ -5,6 +5,8 @@ Jagannathan, Monteleoni, Pillaipakkamnatt 2013; recalled, not re-read: docs/pape
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -72,6 +74,11 @@ class SSRDTClassifier(LabelBaseline):
         self.mode = mode
         self.random_state = random_state
         self.unaccounted = unaccounted
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # two tests by chance for two attributes
+        return tags
 
     def _check(self) -> None:
         super()._check()
