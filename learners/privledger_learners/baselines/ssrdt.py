@@ -5,8 +5,6 @@ Jagannathan, Monteleoni, Pillaipakkamnatt 2013; recalled, not re-read: docs/pape
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -75,7 +73,7 @@ class SSRDTClassifier(LabelBaseline):
         self.random_state = random_state
         self.unaccounted = unaccounted
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # two tests by chance for two attributes
         return tags
