@@ -204,7 +204,9 @@ def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,
     guess = math.exp(max(-690.0, min(0.0, probe.log_delta(tilt)[0])))
     lattice = choose(probe, whole.rough(), tilt, tolerance, soft=soft)
     curve: Profile = profile(_upper_sum(probe, whole, lattice, guess), upper=True)
-    return Found(min(1.0, curve.delta(epsilon)), lattice, _tight(items))
+    tight = _tight(items)
+    # Where pairs only dominate, Renyi DP may say less, and is always asked.
+    return Found(min(1.0, curve.delta(epsilon)), lattice, tight, math.inf if tight else -math.inf)
 
 
 def _tight(items: Items) -> bool:

@@ -171,3 +171,9 @@ def test_a_sampled_choice_is_one_of_a_smaller_range(kind, rate):
     for epsilon in (0.0, 0.01 * pair.eta, 0.5 * pair.eta, 0.99 * pair.eta):
         assert delta_of_one(pair, epsilon) >= delta_of_one(items[0][0], epsilon) * (1 - 1e-9)
     assert list(forms(((BoundedRangePair(0.8), 4),))) == [((BoundedRangePair(0.8), 4),)]
+
+
+def test_delta_asks_renyi_where_pairs_only_dominate():
+    """It was .033 where epsilon had been found at 1e-7."""
+    plan = pl.Repeat(pl.Exponential(2.6), 300)
+    assert pl.delta(plan, pl.epsilon(plan, 1e-7)) <= 1.01e-7
