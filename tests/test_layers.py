@@ -76,6 +76,8 @@ def test_imports_follow_the_layers(path):
         if module == "privledger" or module.startswith("privledger."):
             if module == "privledger" and own in ("cli", "pytest_plugin"):
                 continue  # the outermost layers may use the public package
+            if module == f"privledger.{ALONE}.build":
+                continue  # the text of the one file
             for target in layers_of(module, names):
                 assert LAYERS.index(target) <= LAYERS.index(own), f"imports {module}"
 
@@ -87,7 +89,10 @@ def test_what_stands_alone_imports_nothing_of_ours_and_nobody_imports_it(path):
     if path.relative_to(ROOT).parts[0] == ALONE:
         assert not [module for module in modules if module.split(".")[0] not in
                     sys.stdlib_module_names]
-    assert not [name for name in modules | names if name.startswith(f"privledger.{ALONE}")]
+    # `build` hands out the text of the one file; nobody imports the reader itself.
+    allowed = {f"privledger.{ALONE}.build", f"privledger.{ALONE}.build.one_file"}
+    assert not [name for name in modules | names
+                if name.startswith(f"privledger.{ALONE}") and name not in allowed]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -120,12 +120,6 @@ BY_HAND = {
     "guard/alone.py": {"MOST_WAIT"},               # seconds
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
     "questions/rates.py": {"least", "most", "low", "high"},  # sensitivities
-    # Ratios and distances that a search or a test bench found; nobody is charged by them.
-    "testing/lockstep/certificates.py": {"one.ratio", "one.ceiling", "found.ratio"},
-    "testing/lockstep/certified.py": {"found", "self.ceiling", "self.ratio", "one.ratio", "least",
-                                      "one.ceiling"},
-    "testing/lockstep/learner_certificates.py": {"found.ratio", "self.ratio"},
-    "testing/noise_law.py": {"result.distance", "result.bound"},
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "100 * part", "tick", "100 * place / len(counts)",
         "100 * (place + 1) / len(counts)", "count / size", "count"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from privledger.reading import load_toml
 from privledger.reports import audited
 from privledger.reports.deployment import deployment
 from privledger.reports.formats import FORMATS, written
+from privledger.standalone.build import one_file
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
                   "receipt": receipt_or_none(ledger)}
         _write(output, "".join(lines).encode("utf-8"), force, confidential=include_records)
     if verifier is not None:
-        _write(verifier, (files("privledger") / "standalone" / "verify_history.py").read_bytes(),
-               force)
+        _write(verifier, one_file().encode("utf-8"), force)
     if STDOUT not in (output, verifier):
         emit(format_, value, lambda out: _render(out, value))
 

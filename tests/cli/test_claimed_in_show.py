@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.standalone.verify_history import main as verify_alone
+from tests.alone import verify_history
 from tests.bodies import body_of
+
+verify_alone = verify_history.main
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("y", "numeric", "target", 0.0, 1.0)))

@@ -10,7 +10,7 @@ from privledger_learners import DiPriMeForestRegressor
 
 import privledger as pl
 from privledger.people.keys import make_people_key
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 SCHEMA = """
 name = "visits"

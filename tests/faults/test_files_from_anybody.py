@@ -19,8 +19,8 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit, limits
-from privledger.standalone import verify_history
 from privledger.storage import store_at
+from tests.alone import verify_history
 from tests.faults import anybody
 from tests.standalone import histories
 

@@ -8,10 +8,8 @@ the same histories every time.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import platform
 from fractions import Fraction
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -35,6 +33,7 @@ from privledger.ledger.events import Holder
 from privledger.ledger.history import now
 from privledger.reports import receipt_is_in_history
 from privledger.rounding import from_units
+from tests.alone import verify_history
 from tests.faults.small import KINDS, guard, places
 
 BUDGET, SMALL = pl.Budget(2.0, 1e-6), pl.Budget(1.2, 1e-6)
@@ -44,10 +43,7 @@ NOISES = (4.0, 8.0, 16.0)  # powers of two: a price is a fraction without roundi
 CLOSE = 1e-12
 GONE = Holder(platform.node(), 2**22 + 1, "a process that is gone")
 
-_spec = importlib.util.spec_from_file_location(
-    "verify_history", Path(pl.__file__).parent / "standalone" / "verify_history.py")
-verifier = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(verifier)
+verifier = verify_history
 
 
 def cap_of(budget):

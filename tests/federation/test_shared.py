@@ -18,7 +18,7 @@ from privledger.federation import Federation, InProcess, Owner, Party, Run, new_
 from privledger.graph import alone, from_json, share_of
 from privledger.noise.source import SystemSource
 from privledger.reports.spend import ledger_report
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
     pl.Column("size", "numeric", "feature", 0, 1),

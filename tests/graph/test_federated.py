@@ -22,7 +22,7 @@ from privledger.cli.opening import reading_state
 from privledger.graph import cost_of, trusts
 from privledger.ledger.view import view_of
 from privledger.nodes import Federated, alone
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 DELTA = 1e-6

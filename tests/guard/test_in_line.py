@@ -15,7 +15,7 @@ import privledger as pl
 from privledger.guard import in_line
 from privledger.ledger.events import Refused
 from privledger.ledger.line import Place
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
     pl.Column("size", "numeric", "feature", 0, 1), pl.Column("y", "numeric", "target", 0, 20)))

@@ -17,7 +17,7 @@ from privledger.ledger.pieces import WIDTH, piece_name
 from privledger.ledger.roster import Roster, place_of
 from privledger.people.digests import digests, to_bytes
 from privledger.people.keys import PeopleKey
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 KEY = b"k" * 32
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from privledger.accounting.tuning import (
     poisson_pure,
 )
 from privledger.cli import main
+from tests.alone import VERIFIER
 from tests.bodies import body_of
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -238,8 +238,7 @@ def test_the_standalone_verifier_agrees(tmp_path, kind):
             session.best_of(NODE, 1, honest)
         assert ledger.verify() == []
     assert CliRunner().invoke(main, ["export", str(path), "-o", str(place)]).exit_code == 0
-    script = Path(pl.__file__).parent / "standalone" / "verify_history.py"
-    done = subprocess.run([sys.executable, str(script), str(place)], capture_output=True,
+    done = subprocess.run([sys.executable, str(VERIFIER), str(place)], capture_output=True,
                           text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -32,7 +32,7 @@ from privledger_learners.trees.bin_rule import (
 from privledger_learners.trees.depth_rule import DepthRule, fair_depth
 
 import privledger as pl
-from privledger.testing.lockstep.learner_certificates import stored_learners
+from tests.certified.learner_certificates import stored_learners
 
 FOLDER = Path(__file__).parents[2] / "docs" / "certificates"
 KINDS = [JointTreeClassifier, DiPriMeForestClassifier, MultinomialForestClassifier,

@@ -21,8 +21,8 @@ from privledger.cli import main
 from privledger.ledger.codec import decode, written
 from privledger.ledger.entries import parse_body
 from privledger.ledger.events import EVENTS
-from privledger.standalone import verify_history
 from privledger.storage import store_at
+from tests.alone import verify_history
 
 FOLDER = Path(__file__).parent / "golden"
 TOTALS = json.loads((FOLDER / "totals.json").read_text(encoding="ascii"))

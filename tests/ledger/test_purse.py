@@ -17,7 +17,7 @@ from privledger.accounting import delta_from_mu, failing, gaussian_tradeoff, pur
 from privledger.cli import main
 from privledger.ledger.filters import fixed_filter
 from privledger.runs import RunFile
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
     pl.Column("size", "numeric", "feature", 0, 1), pl.Column("y", "numeric", "target", 0, 20)))

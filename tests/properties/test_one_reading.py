@@ -33,24 +33,17 @@ from privledger.reports.pages import grants_page, totals_page
 from privledger.rounding import UNIT, down
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect
+from tests.alone import verify_history
 from tests.bodies import body_of
 from tests.properties.lives import FILTERS, Life, lives
 from tests.standalone.histories import SMALL
 
-VERIFIER = Path(pl.__file__).parent / "standalone" / "verify_history.py"
 QUIET = list(HealthCheck)
 PHASES = (Phase.explicit, Phase.generate)  # to make a life shorter takes minutes
 NUMBER = r"([0-9][0-9.e+-]*)"
 
 
-def verifier():
-    spec = importlib.util.spec_from_file_location("verify_history_alone", VERIFIER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ALONE = verifier()
+ALONE = verify_history
 
 
 def command(*arguments):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from hashlib import sha256
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import privledger as pl
 from privledger.cli.export import entry_line
+from tests.alone import VERIFIER, verify_history
 from tests.bodies import said
 
-VERIFIER = Path(pl.__file__).parent / "standalone" / "verify_history.py"
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 ROWS = {"x": [1.0, -1.0, 0.5, 0.0, 0.25]}
 PLANS = {"gdp": pl.Gaussian(20.0), "zcdp": pl.Gaussian(20.0), "rdp": pl.Gaussian(20.0),
@@ -86,10 +84,7 @@ def text_of(lines):
 
 @pytest.fixture(scope="session")
 def verifier():
-    spec = importlib.util.spec_from_file_location("verify_history", VERIFIER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return verify_history
 
 
 @pytest.fixture(scope="session")

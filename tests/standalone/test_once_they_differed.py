@@ -13,8 +13,8 @@ import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit
 from privledger.ledger.state import folded
-from privledger.standalone import verify_history
 from privledger.storage import store_at
+from tests.alone import verify_history
 from tests.doctored import entries_of
 from tests.standalone import histories
 from tests.standalone.conftest import chained

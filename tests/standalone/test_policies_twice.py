@@ -8,8 +8,8 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import audit
-from privledger.standalone import verify_history
 from privledger.storage import MemoryStore
+from tests.alone import verify_history
 from tests.doctored import entries_of
 from tests.standalone import histories
 from tests.standalone.conftest import chained, text_of

@@ -38,9 +38,9 @@ from privledger.standalone import (
     reading,
     shapes,
     vectors,
-    verify_history,
 )
 from privledger.storage import MemoryStore
+from tests.alone import verify_history
 from tests.doctored import entries_of
 from tests.standalone import histories
 

@@ -12,10 +12,10 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.ledger import filters
-from privledger.standalone import verify_history
 from privledger.standalone.distributions import whole_steps_pair
 from privledger.standalone.nodes import Node
 from privledger.standalone.reading import NoPrice
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0, 1),
                          pl.Column("y", "categorical", "target", categories=("u", "v"))))

@@ -17,7 +17,7 @@ from privledger.testing import CHECKS, LearnerCheckFailed
 from privledger.testing.fitting import ways
 from privledger.testing.guessing import guessing_audit
 from privledger.testing.lockstep import lockstep
-from privledger.testing.noise_law import LAWS, noise_law
+from tests.noise_laws.noise_law import LAWS, noise_law
 from tests.zoo.patching import Fault, Tool, applied, changed
 from tests.zoo.suspects import SUSPECTS, Suspect
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
-from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
 from privledger.graph import canonical
 from privledger.guard.teller import Teller
 from privledger.ledger.codec import encode
+from privledger.standalone.build import one_file
 from privledger.testing.lockstep.kept import Broken
 
 _NAMED = re.compile(r"\b(grant|data|scope|filter|sample|parts?|partition)-[0-9a-f]+")
@@ -39,13 +38,9 @@ def told(ledger: Teller) -> str:
 
 @cache
 def second_reader() -> ModuleType:
-    """The stand-alone verifier, from its one file: it shares no code with the package."""
-    place = files("privledger") / "standalone" / "verify_history.py"
-    spec = spec_from_file_location("verify_history_of_a_lock", str(place))
-    assert spec is not None
-    assert spec.loader is not None
-    found = module_from_spec(spec)
-    spec.loader.exec_module(found)
+    """The stand-alone verifier, as its one file: it shares no code with the package."""
+    found = ModuleType("verify_history")
+    exec(compile(one_file(), "verify_history.py", "exec"), vars(found))
     return found
 
 

@@ -23,7 +23,7 @@ from privledger.noise.source import NoiseSource
 from privledger.noise.trials_law import TrialsLaw
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.grown import GrownCells
-from privledger.testing.distances import (
+from tests.noise_laws.distances import (
     FLOATS,
     Finding,
     Floats,
@@ -33,15 +33,15 @@ from privledger.testing.distances import (
     chi_square,
     of_table,
 )
-from privledger.testing.sampler_laws import (
+from tests.noise_laws.sampler_laws import (
     WORD,
     Bench,
     last_true,
     response_distance,
     trials_table,
 )
-from privledger.testing.session_laws import QUIET, ledger_over
-from privledger.testing.stratified import strata
+from tests.noise_laws.session_laws import QUIET, ledger_over
+from tests.noise_laws.stratified import strata
 
 Chooser = Exponential | PermuteAndFlip | TopK
 _CLASSES = ("x", "y", "z")

@@ -11,17 +11,17 @@ from attrs import evolve
 from privledger.plugins.registry import find_learner, is_shipped, learner_names
 from privledger.questions.choice import Choice
 from privledger.questions.query import Query
-from privledger.testing.lockstep.certificates import main, stored
-from privledger.testing.lockstep.certified import PAGE, Certificate, page
-from privledger.testing.lockstep.learner_certificates import (
+from tests.certified.__main__ import main, stored
+from tests.certified.certified import PAGE, Certificate, page
+from tests.certified.learner_certificates import (
     SETTINGS,
     LearnerCertificate,
     settings_of,
     stored_learners,
 )
-from privledger.testing.lockstep.released_nodes import released_nodes
+from tests.certified.released_nodes import released_nodes
 
-FOLDER = Path(__file__).parents[3] / "docs" / "certificates"
+FOLDER = Path(__file__).parents[2] / "docs" / "certificates"
 KNOWN, LEARNERS = stored(FOLDER), stored_learners(FOLDER)
 QUICK = [one for one in KNOWN if one.claim.parameters.get("score") != "votes"]
 # Found so far; longer searches may raise them.

@@ -9,7 +9,7 @@ word where the answer changes. docs/proofs/noise-law.md has statements, proofs a
 Not shown: that the operating system's words are uniform and independent; a fault that shows for
 scales, candidates or tables that are not tried here; anything about time or memory.
 
-    python -m privledger.testing.noise_law
+    python -m tests.noise_laws.noise_law
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from privledger.errors import InvalidValue
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
-from privledger.testing import (
+from privledger.testing.failing import fail
+from tests.noise_laws import (
     choice_laws,
     discrete_laws,
     edge_laws,
@@ -30,10 +31,9 @@ from privledger.testing import (
     sampler_laws,
     session_laws,
 )
-from privledger.testing.distances import Finding, LawResult, worst
-from privledger.testing.failing import fail
-from privledger.testing.sampler_laws import Bench
-from privledger.testing.stratified import Dealer, DealtSource
+from tests.noise_laws.distances import Finding, LawResult, worst
+from tests.noise_laws.sampler_laws import Bench
+from tests.noise_laws.stratified import Dealer, DealtSource
 
 SUITE = "noise-law"
 MOST_DRAWS = 1 << 24

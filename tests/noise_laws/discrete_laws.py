@@ -9,7 +9,7 @@ import numpy as np
 from privledger.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privledger.questions.blocks import ColumnValue, Ones
 from privledger.questions.query import Query
-from privledger.testing.distances import (
+from tests.noise_laws.distances import (
     FLOATS,
     Finding,
     Floats,
@@ -17,9 +17,9 @@ from privledger.testing.distances import (
     chi_square,
     kolmogorov,
 )
-from privledger.testing.sampler_laws import Bench
-from privledger.testing.session_laws import grid, ledger_over
-from privledger.testing.stratified import strata
+from tests.noise_laws.sampler_laws import Bench
+from tests.noise_laws.session_laws import grid, ledger_over
+from tests.noise_laws.stratified import strata
 
 
 def discrete_laplace(bench: Bench) -> list[Finding]:

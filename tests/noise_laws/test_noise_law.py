@@ -18,8 +18,8 @@ from privledger.errors import InvalidValue
 from privledger.guard import ledger as _guard  # noqa: F401  (the patched modules are loaded)
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import SystemSource
-from privledger.testing import distances, edge_laws, noise_law, stratified
-from privledger.testing.noise_law import LAWS, LawResult
+from tests.noise_laws import distances, edge_laws, noise_law, stratified
+from tests.noise_laws.noise_law import LAWS, LawResult
 
 SMALL = 1 << 16
 

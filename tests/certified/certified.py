@@ -8,8 +8,8 @@ from attrs import frozen
 
 from privledger.facts.values import Json, table
 from privledger.testing.lockstep.claims import Claim
-from privledger.testing.lockstep.learner_certificates import LearnerCertificate
 from privledger.testing.lockstep.neighbours import RELATIONS, Pair
+from tests.certified.learner_certificates import LearnerCertificate
 
 PAGE = "certificates.md"
 WANTED = 0.99
@@ -70,7 +70,7 @@ class Certificate:
 _HEADS = ("| Node | Worst ratio found | Possible | Records |\n|---|---|---|---|\n",
           "| Learner | Relation | Worst ratio | Least of its releases | Releases | Records |\n"
           "|---|---|---|---|---|---|\n")
-_FROM, _TO = "<!-- made by privledger.testing.lockstep.certificates -->\n", "<!-- end -->\n"
+_FROM, _TO = "<!-- made by tests.certified -->\n", "<!-- end -->\n"
 
 
 def page(text: str, certificates: Iterable[Certificate],

@@ -3,8 +3,8 @@
 A certificate is a lower bound with a witness. It shows that the price is not too high, and each
 time it is computed again that it is still not too low on this pair. docs/certificates.md.
 
-    python -m privledger.testing.lockstep.certificates            # every stored one, again
-    python -m privledger.testing.lockstep.certificates --search 4 # look for worse tables
+    python -m tests.certified            # every stored one, again
+    python -m tests.certified --search 4 # look for worse tables
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 from privledger.errors import PrivledgerError
 from privledger.facts.values import table
 from privledger.reading import parse_json
-from privledger.testing.lockstep.certified import PAGE, Certificate, page
-from privledger.testing.lockstep.learner_certificates import (
+from privledger.testing.lockstep.worst_tables import NEAR, search
+from tests.certified.certified import PAGE, Certificate, page
+from tests.certified.learner_certificates import (
     NAME,
     search_learners,
     store_learners,
     stored_learners,
 )
-from privledger.testing.lockstep.released_nodes import Node, released_nodes
-from privledger.testing.lockstep.worst_tables import NEAR, search
+from tests.certified.released_nodes import Node, released_nodes
 
 FOLDER = Path("docs", "certificates")
 """Of a clone, from its top: they are not part of the package."""

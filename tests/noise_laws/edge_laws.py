@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from privledger.testing.distances import FALSE_ALARM, Finding, kolmogorov
-from privledger.testing.sampler_laws import Bench
+from tests.noise_laws.distances import FALSE_ALARM, Finding, kolmogorov
+from tests.noise_laws.sampler_laws import Bench
 
 _DIGITS = 70
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")

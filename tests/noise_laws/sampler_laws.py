@@ -17,7 +17,7 @@ from attrs import frozen
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
-from privledger.testing.distances import (
+from tests.noise_laws.distances import (
     FLOATS,
     Finding,
     Floats,
@@ -34,7 +34,7 @@ from privledger.testing.distances import (
     poisson,
     rounded_to,
 )
-from privledger.testing.stratified import Dealer, Deck, in_order, strata
+from tests.noise_laws.stratified import Dealer, Deck, in_order, strata
 
 WORD = 1 << 64
 Noises = Literal["exponential", "gumbel"]

@@ -14,9 +14,9 @@ import warnings
 import numpy as np
 
 from privledger.noise.source import SystemSource
-from privledger.testing.distances import FLOATS, Finding, kolmogorov
-from privledger.testing.sampler_laws import WORD, Bench
-from privledger.testing.stratified import Deck, strata
+from tests.noise_laws.distances import FLOATS, Finding, kolmogorov
+from tests.noise_laws.sampler_laws import WORD, Bench
+from tests.noise_laws.stratified import Deck, strata
 
 _BUFFER = 8192  # words
 _SIZES = (1, 128, 5000, 4000, 9000, 3, _BUFFER - 1, 1, _BUFFER, _BUFFER + 1, 64, 700) * 3

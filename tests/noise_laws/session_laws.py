@@ -35,7 +35,7 @@ from privledger.questions.blocks import ColumnValue, Ones
 from privledger.questions.cells import IntervalCells
 from privledger.questions.cross_cells import CrossCells
 from privledger.questions.query import Query
-from privledger.testing.distances import (
+from tests.noise_laws.distances import (
     FLOATS,
     Finding,
     Floats,
@@ -47,10 +47,10 @@ from privledger.testing.distances import (
     kolmogorov,
     laplace_tail,
 )
-from privledger.testing.sampler_laws import (
+from tests.noise_laws.sampler_laws import (
     Bench,
 )
-from privledger.testing.stratified import strata
+from tests.noise_laws.stratified import strata
 
 _RECORDS = 3000
 _CLIP = 2.0
