@@ -67,7 +67,7 @@ def is_face(name: str) -> bool:
 FACES = {name for name in FILES if is_face(name)}
 _HANDED = {(face, alias.asname or alias.name): (node.module, alias.name)
            for face in FACES for node in tree(face).body if isinstance(node, ast.ImportFrom)
-           for alias in node.names}
+           for alias in node.names if node.module != face}
 
 
 def _beside(name: str, module: str) -> str:

@@ -1,0 +1,53 @@
+"""The page about the architecture is true, and no room grows."""
+
+from __future__ import annotations
+
+import re
+
+import networkx as nx
+
+from tests import house, rooms
+
+# Lines of code in each room. A number here may only fall: lower it with the code.
+MOST = {
+    "": 16, "__main__": 2, "accounting": 4685, "adapters": 205, "broker": 1304, "cli": 3527,
+    "engines": 930, "errors": 134, "facts": 646, "federation": 866, "findings": 5, "former": 28,
+    "gate": 86, "graph": 1793, "guard": 2358, "kernels": 244, "ledger": 4845, "mechanisms": 248,
+    "models": 395, "mutex": 129, "nodes": 25, "noise": 903, "notebook": 13, "numerals": 53,
+    "people": 319, "plot": 66, "plugins": 85, "pytest_plugin": 99, "questions": 3568,
+    "reading": 65, "reports": 3117, "rounding": 130, "runs": 139, "spool": 402,
+    "standalone": 2782, "storage": 1743, "tables": 1000, "testing": 4149,
+}
+
+
+def test_no_room_grows():
+    now = {name: lines for name, (_, lines) in rooms.sizes().items()}
+    assert set(now) == set(MOST)
+    assert {name: lines for name, lines in now.items() if lines > MOST[name]} == {}
+
+
+def test_rooms_form_layers_and_the_page_shows_them():
+    """After a change of rooms: python -m tests.rooms --write"""
+    page = rooms.PAGE.read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\| `(\w+)` \| \d", page, re.M))
+    drawn = rooms.FIGURE.read_text(encoding="utf-8")
+    found = rooms.graph()
+    assert nx.is_directed_acyclic_graph(found)
+    assert shown == set(found) == set(re.findall(r">(\w+)</text>", drawn))
+
+
+def test_every_file_that_the_page_names_is_there():
+    page = rooms.PAGE.read_text(encoding="utf-8")
+    for name in re.findall(r"`([\w/]+\.py)`", page):
+        assert (rooms.ROOT / name).is_file() or (rooms.ROOT.parent / name).is_file(), name
+
+
+def test_class_names_are_unique():
+    """One name, one class: a reader who searches for it finds one place."""
+    homes: dict[str, list[str]] = {}
+    for module in house.OURS:
+        if module.startswith("privledger.") and not module.startswith("privledger.standalone"):
+            for name, node in house.defined(module):
+                if type(node).__name__ == "ClassDef":
+                    homes.setdefault(name.rsplit(".", 1)[1], []).append(module)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
