@@ -83,9 +83,9 @@ def drawing() -> str:
     boxes = []
     for name, (x, y) in sorted(places.items()):
         count = sizes()[name][1]
-        boxes.append(f'<rect x="{x - 54:.0f}" y="{y - 16}" width="108" height="32" rx="5"/>'
-                     f'<text x="{x:.0f}" y="{y - 1}">{escape(name)}</text>'
-                     f'<text x="{x:.0f}" y="{y + 11}" font-size="9">{round(count, -2)} lines</text>')
+        boxes += [f'<rect x="{x - 54:.0f}" y="{y - 16}" width="108" height="32" rx="5"/>',
+                  f'<text x="{x:.0f}" y="{y - 1}">{escape(name)}</text>',
+                  f'<text x="{x:.0f}" y="{y + 11}" font-size="9">{round(count, -2)} lines</text>']
     tall = 62 * len(levels) + 20
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 {tall}" role="img" '
