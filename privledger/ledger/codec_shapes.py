@@ -10,44 +10,74 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
-from privledger.accounting import UNITS, check_relation
+from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
 from privledger.findings import Finding
+from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
 from privledger.ledger.codec import encode
 from privledger.ledger.codec_lines import Line
 from privledger.ledger.entries import FORMAT
-from privledger.ledger.filters import KINDS as FILTERS
 from privledger.ledger.filters import MOST_ORDER
-from privledger.ledger.policy import ISOLATIONS, Policy
+from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.rounding import non_negative, number, positive, probability
 
 Check = Callable[[Any], object]
-OPTIONAL = True
-_MARK, _KEY = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
+ENTRIES = {
+    "created": "format:nat+ uuid:name time?:text relation:relation budget:Budget "
+               "filter:auto|basic|gdp|rdp|zcdp mode:private|simulation noise:text caps?:Cap* "
+               "policy?:policy~ unit?:person|row key_check?:hex32~",
+    "filter": "kind:basic|gdp|rdp|zcdp order:order cap_units:nat delta_cap_units:nat "
+              "theorem?:text",
+    "protected": "data:name schema:text schema_sha256:text time?:text rows?:nat~ "
+                 "fingerprint?:text public_features?:flag unlabelled?:flag engine?:text",
+    "enrolled@4": "data:name people:Vector members:Vector time?:text",
+    "scope": "scope:name plan:object delta:chance units:nat delta_units:nat window?:window~ "
+             "time?:text",
+    "granted": "grant:name learner:text data:name plan:object delta:chance units:nat "
+               "delta_units:nat window?:window~ time?:text scope?:name~ labels?:labels "
+               "claimed?:real0 worst?:real0 lease?:real+~ holder?:Holder isolation?:text "
+               "enrolled?:nat",
+    "refused": "learner?:text unit?:text time?:text asked?:real spent?:real left?:real "
+               "rules?:text* waits?:Place left_line?:name",
+    "released": "grant:name first:nat questions:text* nodes:Leaf* items:item* noise?:text",
+    "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
+               "vector?:Vector cap?:real+ answer?:Answer~",
+    "aborted": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
+               "vector?:Vector cap?:real+ answer?:Answer~",
+    "crashed": "grant:name time?:text why?:text",
+    "corrected@2": "grant:name plan:object~ units:nat delta_units:nat why:text time?:text",
+    "window@3": "window:window time?:text",
+    # What stands inside a body:
+    "Budget": "epsilon:real+ delta:chance failure?:chance",
+    "Cap": "epsilon:real+ delta:chance failure?:chance data:name~ labels:labels window?:window~ "
+           "per_window?:flag",
+    "Vector": "name:text sha256:text",
+    "Holder": "host:text pid:nat started:text",
+    "Place": "grant:name data:name labels:labels units:nat delta_units:nat until:text host:text "
+             "pid:nat started:text",
+    "Leaf": "under:Step* leaf:object",
+    "Step": "kind:allocation|filter|fixed|part|poisson|truncated token:text rate?:real part?:int "
+            "parts?:int certificate?:text caps?:text size?:nat out_of?:nat",
+    "Answer": "asked:hex64 values:Array*",
+    "Array": "kind:float|int shape:nat* values:real*",
+}
+"""Every field of every entry, once. `NAME:TYPE` has to be there, `NAME?:TYPE` may be left out; a
+type with `~` may be null, one with `*` is a list of it, `a|b` is one of these words, a capital is
+an object described here. `@N` after a kind: formats before N do not have it."""
+_FIELDS = {kind.partition("@")[0]: fields for kind, fields in ENTRIES.items()}
+SINCE = {kind.partition("@")[0]: int(kind.partition("@")[2] or 1) for kind in ENTRIES}
 
 
-def _whole(value: Any) -> None:
-    if type(value) is not int or value < 0:
-        raise ValueError
-
-
-def _text(value: Any) -> None:
-    if type(value) is not str:
-        raise ValueError
-
-
-def _name(value: Any) -> None:
-    if type(value) is not str or not value:
-        raise ValueError
-
-
-def _flag(value: Any) -> None:
-    if type(value) is not bool:
-        raise ValueError
+def _is(ok: Callable[[Any], bool]) -> Check:
+    def check(value: Any) -> None:
+        if not ok(value):
+            raise ValueError
+    return check
 
 
 def _real(check: Callable[[str, object], float]) -> Check:
@@ -58,61 +88,91 @@ def _real(check: Callable[[str, object], float]) -> Check:
     return plain
 
 
-def _order(value: Any) -> None:
-    _real(non_negative)(value)
-    if value > MOST_ORDER:
+def _labels(value: Any) -> bool:
+    return type(value) is dict and all(
+        type(one) is str and 0 < len(key) <= 200 and len(one) <= 200
+        for key, one in value.items())
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _hex(digits: int) -> Check:
+    form = re.compile(f"[0-9a-f]{{{digits}}}")
+    return _is(lambda value: type(value) is str and form.fullmatch(value) is not None)
+
+
+def _array(value: Any) -> None:
+    whole, values = value["kind"] == "int", value["values"]
+    if math.prod(value["shape"]) != len(values) or any(
+            type(one) is not (int if whole else float) for one in values) or (
+            whole and any(not -2**63 <= one < 2**63 for one in values)):
         raise ValueError
 
 
-def _mark(value: object) -> None:
-    if type(value) is not str or not _MARK.fullmatch(value):
-        raise ValueError
-
-
-def _delta(value: Any) -> None:
-    _real(lambda name, found: probability(name, found, zero=True))(value)
-
-
-def _among(*words: str) -> Check:
-    def check(value: Any) -> None:
-        if type(value) is not str or value not in words:
-            raise ValueError
-    return check
-
-
-def _maybe(check: Check) -> Check:
-    return lambda value: None if value is None else check(value)
-
-
-def _list(check: Check) -> Check:
-    def each(value: Any) -> None:
-        if type(value) is not list:
-            raise ValueError
-        for one in value:
-            check(one)
-    return each
-
-
-def _object(value: Any) -> None:
+def _policy(value: Any) -> None:
     if type(value) is not dict:
         raise ValueError
+    Policy.from_dict({"policy": value})
 
 
-def _labels(value: Any) -> None:
-    _object(value)
-    for key, one in value.items():
-        if type(one) is not str or not key or len(key) > 200 or len(one) > 200:
-            raise ValueError
+_real_0 = _real(non_negative)
+_ATOMS: dict[str, Check] = {
+    "nat": _is(_whole), "nat+": _is(lambda value: _whole(value) and value > 0),
+    "int": _is(lambda value: type(value) is int), "flag": _is(lambda value: type(value) is bool),
+    "text": _is(lambda value: type(value) is str),
+    "name": _is(lambda value: type(value) is str and value != ""),
+    "object": _is(lambda value: type(value) is dict), "labels": _is(_labels),
+    "item": _is(lambda value: type(value) is list and len(value) == 3 and all(map(_whole, value))),
+    "real": _real(number), "real0": _real_0, "real+": _real(positive),
+    "order": _is(lambda value: _real_0(value) is None and value <= MOST_ORDER),
+    "chance": _real(lambda name, found: probability(name, found, zero=True)),
+    "hex32": _hex(32), "hex64": _hex(64), "window": window_name, "relation": check_relation,
+    "policy": _policy,
+}
+_BETWEEN: dict[str, Check] = {
+    "Budget": lambda value: Budget(value["epsilon"], value["delta"], value.get("failure", 0.0)),
+    "Cap": Cap.from_dict, "Array": _array}
+"""What else a record has to be: rules between its fields."""
 
 
-def _record(**shape: tuple[Check, bool]) -> Check:
-    def check(value: Any) -> None:
-        _object(value)
-        _fields(shape, value)
-    return check
+def _check_of(word: str) -> Check:
+    """The check of a type."""
+    inner = _check_of(word[:-1]) if word[-1] in "~*" else None
+    if inner is not None and word[-1] == "~":
+        return lambda value: None if value is None else inner(value)
+    if inner is not None:
+        def each(value: Any) -> None:
+            if type(value) is not list:
+                raise ValueError
+            for one in value:
+                inner(one)
+        return each
+    if word[0].isupper():
+        def record(value: Any) -> None:
+            _fields(shape_of(word), value)
+            if word in _BETWEEN:
+                _BETWEEN[word](value)
+        return record
+    words = word.split("|")
+    return _ATOMS[word] if word in _ATOMS else _is(lambda value: type(value) is str and (
+        value in words))
 
 
-def _fields(shape: Mapping[str, tuple[Check, bool]], value: Mapping[str, Any]) -> None:
+@cache
+def shape_of(kind: str) -> dict[str, tuple[Check, bool]]:
+    """Field -> its check, and whether it may be left out."""
+    found = {}
+    for one in _FIELDS[kind].split():
+        name, _, word = one.partition(":")
+        found[name.removesuffix("?")] = _check_of(word), name.endswith("?")
+    return found
+
+
+def _fields(shape: Mapping[str, tuple[Check, bool]], value: Any) -> None:
+    if type(value) is not dict:
+        raise ValueError
     for field, (rule, optional) in shape.items():
         if field not in value:
             if not optional:
@@ -126,123 +186,8 @@ def _fields(shape: Mapping[str, tuple[Check, bool]], value: Mapping[str, Any]) -
                              + (f" ({inside})" if inside else "")) from None
 
 
-def _cap(value: Any) -> None:
-    _CAP(value)
-    Cap.from_dict(value)
-
-
-def _policy(value: Any) -> None:
-    _object(value)
-    Policy.from_dict({"policy": value})
-
-
-def _item(value: Any) -> None:
-    if type(value) is not list or len(value) != 3:
-        raise ValueError
-    for one in value:
-        _whole(one)
-
-
-def _must(check: Check) -> tuple[Check, bool]:
-    return check, not OPTIONAL
-
-
-def _may(check: Check) -> tuple[Check, bool]:
-    return check, OPTIONAL
-
-
-def _key(value: object) -> None:
-    if type(value) is not str or not _KEY.fullmatch(value):
-        raise ValueError
-
-
-def _array(value: object) -> None:
-    _ARRAY(value)
-    assert isinstance(value, dict)
-    whole, values = value["kind"] == "int", value["values"]
-    if math.prod(value["shape"]) != len(values) or any(
-            type(one) is not (int if whole else float) for one in values) or (
-            whole and any(not -2**63 <= one < 2**63 for one in values)):
-        raise ValueError
-
-
-_ARRAY = _record(kind=_must(_among("float", "int")), shape=_must(_list(_whole)),
-                 values=_must(_list(_real(number))))
-_answer = _record(asked=_must(_key), values=_must(_list(_array)))
-_BUDGET = _record(epsilon=_must(_real(positive)), delta=_must(_delta), failure=_may(_delta))
-_CAP = _record(epsilon=_must(_real(positive)), delta=_must(_delta), failure=_may(_delta),
-               data=_must(_maybe(_name)),
-               labels=_must(_labels), window=_may(_maybe(window_name)), per_window=_may(_flag))
-_STEP = _record(kind=_must(_among("poisson", "fixed", "truncated", "allocation", "part",
-                                  "filter")), token=_must(_text), rate=_may(_real(number)),
-                part=_may(lambda value: _int(value)), parts=_may(lambda value: _int(value)),
-                certificate=_may(_text), caps=_may(_text),
-                size=_may(_whole), out_of=_may(_whole))
-_PLACE = _record(grant=_must(_name), data=_must(_name), labels=_must(_labels),
-                 units=_must(_whole), delta_units=_must(_whole), until=_must(_text),
-                 host=_must(_text), pid=_must(_whole), started=_must(_text))
-_NOTE = _record(name=_must(_text), sha256=_must(_text))
-_CHARGE: dict[str, tuple[Check, bool]] = {
-    "plan": _must(_object), "delta": _must(_delta), "units": _must(_whole),
-    "delta_units": _must(_whole), "window": _may(_maybe(window_name)), "time": _may(_text)}
-_OVER: dict[str, tuple[Check, bool]] = {
-    "grant": _must(_name), "time": _may(_text), "touched": _must(_flag),
-    "releases": _must(_whole), "error": _may(_text), "failed": _may(_flag),
-    "vector": _may(_NOTE),
-    "cap": _may(_real(positive)), "answer": _may(_maybe(lambda value: _answer(value)))}
-
-
-def _int(value: Any) -> None:
-    if type(value) is not int:
-        raise ValueError
-
-
-SHAPES: dict[str, dict[str, tuple[Check, bool]]] = {
-    "created": {
-        "format": _must(_whole), "uuid": _must(_name), "time": _may(_text),
-        "relation": _must(check_relation), "budget": _must(_BUDGET),
-        "filter": _must(_among("auto", *FILTERS)), "mode": _must(_among("private", "simulation")),
-        "noise": _must(_text), "caps": _may(_list(_cap)), "policy": _may(_maybe(_policy)),
-        "unit": _may(_among(*UNITS)), "key_check": _may(_maybe(_mark))},
-    "filter": {
-        "kind": _must(_among(*FILTERS)), "order": _must(_order),
-        "cap_units": _must(_whole), "delta_cap_units": _must(_whole), "theorem": _may(_text)},
-    "protected": {
-        "data": _must(_name), "schema": _must(_text), "schema_sha256": _must(_text),
-        "time": _may(_text), "rows": _may(_maybe(_whole)), "fingerprint": _may(_text),
-        "public_features": _may(_flag), "unlabelled": _may(_flag),
-        "engine": _may(_text)},
-    "enrolled": {"data": _must(_name), "people": _must(_NOTE), "members": _must(_NOTE),
-                 "time": _may(_text)},
-    "scope": {"scope": _must(_name), **_CHARGE},
-    "granted": {
-        "grant": _must(_name), "learner": _must(_text), "data": _must(_name), **_CHARGE,
-        "scope": _may(_maybe(_name)), "labels": _may(_labels), "claimed": _may(_real(non_negative)),
-        "worst": _may(_real(non_negative)), "lease": _may(_maybe(_real(positive))),
-        "holder": _may(_record(host=_must(_text), pid=_must(_whole), started=_must(_text))),
-        "isolation": _may(_text), "enrolled": _may(_whole)},
-    "refused": {
-        "learner": _may(_text), "unit": _may(_text), "time": _may(_text),
-        "asked": _may(_real(number)), "spent": _may(_real(number)), "left": _may(_real(number)),
-        "rules": _may(_list(_text)), "waits": _may(_PLACE), "left_line": _may(_name)},
-    "released": {
-        "grant": _must(_name), "first": _must(_whole), "questions": _must(_list(_text)),
-        "nodes": _must(_list(_record(under=_must(_list(_STEP)), leaf=_must(_object)))),
-        "items": _must(_list(_item)), "noise": _may(_text)},
-    "settled": _OVER,
-    "aborted": _OVER,
-    "crashed": {"grant": _must(_name), "time": _may(_text), "why": _may(_text)},
-    "corrected": {
-        "grant": _must(_name), "plan": _must(_maybe(_object)), "units": _must(_whole),
-        "delta_units": _must(_whole), "why": _must(_text), "time": _may(_text)},
-    "window": {"window": _must(window_name), "time": _may(_text)},
-}
+SHAPES = {kind: shape_of(kind) for kind in _FIELDS if kind[0].islower()}
 """Kind -> field -> its check, and whether it may be left out."""
-
-SINCE = {"corrected": 2, "window": 3, "enrolled": 4}
-"""Kinds that earlier formats do not have."""
-
-assert ISOLATIONS  # named by policies; an entry may name another, which only a policy refuses
 
 
 class EntriesAreWhole:
@@ -268,12 +213,11 @@ class EntriesAreWhole:
         return []
 
     def _check(self, kind: str, body: Any) -> None:
-        _object(body)
         _fields(SHAPES[kind], body)
         if kind == "created":
             self._format, self._mode = body["format"], body["mode"]
             _check_created(body)
-        if SINCE.get(kind, 1) > self._format:
+        if SINCE[kind] > self._format:
             raise ValueError(f"format {self._format} has no {kind}")
         if kind == "released":
             nodes, questions = len(body["nodes"]), len(body["questions"])

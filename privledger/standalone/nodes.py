@@ -22,7 +22,7 @@ RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 def number(value: Any) -> float:
     """Any finite number."""
-    if type(value) not in (int, float):
+    if type(value) not in (int, float) or not -math.inf < value < math.inf:
         raise Bad("not a number")
     try:
         return float(value) + 0.0

@@ -9,12 +9,51 @@ from .nodes import RELATIONS, among, chance, flag, number, zero_or_more
 from .reading import Bad, real, whole
 
 Rule = Callable[[Any], Any]
-SINCE = {"corrected": 2, "window": 3, "enrolled": 4}  # kinds that earlier formats do not have
-FILTER_NAMES = ("gdp", "zcdp", "rdp", "basic")
 MOST_ORDER = 1_000_000
 ISOLATIONS = ("guarded", "brokered", "foreign")
-UNITS = ("row", "person")
 MARK, KEY = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
+# A specification, written down here a second time; a test compares it with the package's.
+BODIES = {
+    "created": "format:nat+ uuid:name time?:text relation:relation budget:Budget "
+               "filter:auto|basic|gdp|rdp|zcdp mode:private|simulation noise:text caps?:Cap* "
+               "policy?:policy~ unit?:person|row key_check?:hex32~",
+    "filter": "kind:basic|gdp|rdp|zcdp order:order cap_units:nat delta_cap_units:nat "
+              "theorem?:text",
+    "protected": "data:name schema:text schema_sha256:text time?:text rows?:nat~ "
+                 "fingerprint?:text public_features?:flag unlabelled?:flag engine?:text",
+    "enrolled@4": "data:name people:Vector members:Vector time?:text",
+    "scope": "scope:name plan:object delta:chance units:nat delta_units:nat window?:window~ "
+             "time?:text",
+    "granted": "grant:name learner:text data:name plan:object delta:chance units:nat "
+               "delta_units:nat window?:window~ time?:text scope?:name~ labels?:labels "
+               "claimed?:real0 worst?:real0 lease?:real+~ holder?:Holder isolation?:text "
+               "enrolled?:nat",
+    "refused": "learner?:text unit?:text time?:text asked?:real spent?:real left?:real "
+               "rules?:text* waits?:Place left_line?:name",
+    "released": "grant:name first:nat questions:text* nodes:Leaf* items:item* noise?:text",
+    "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
+               "vector?:Vector cap?:real+ answer?:Answer~",
+    "aborted": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
+               "vector?:Vector cap?:real+ answer?:Answer~",
+    "crashed": "grant:name time?:text why?:text",
+    "corrected@2": "grant:name plan:object~ units:nat delta_units:nat why:text time?:text",
+    "window@3": "window:window time?:text",
+    # What stands inside a body:
+    "Budget": "epsilon:real+ delta:chance failure?:chance",
+    "Cap": "epsilon:real+ delta:chance failure?:chance data:name~ labels:labels window?:window~ "
+           "per_window?:flag",
+    "Vector": "name:text sha256:text",
+    "Holder": "host:text pid:nat started:text",
+    "Place": "grant:name data:name labels:labels units:nat delta_units:nat until:text host:text "
+             "pid:nat started:text",
+    "Leaf": "under:Step* leaf:object",
+    "Step": "kind:allocation|filter|fixed|part|poisson|truncated token:text rate?:real part?:int "
+            "parts?:int certificate?:text caps?:text size?:nat out_of?:nat",
+    "Answer": "asked:hex64 values:Array*",
+    "Array": "kind:float|int shape:nat* values:real*",
+}
+FIELDS_OF = {kind.partition("@")[0]: fields for kind, fields in BODIES.items()}
+SINCE = {kind.partition("@")[0]: int(kind.partition("@")[2] or 1) for kind in BODIES}
 
 
 def renyi_order(value: Any) -> float:
@@ -69,7 +108,7 @@ def maybe(rule: Rule) -> Rule:
 def plan(value: Any) -> Any:
     """An object; what is in it is read by the table of nodes."""
     if type(value) is not dict:
-        raise Bad("not a plan")
+        raise Bad("not an object")
     return value
 
 
@@ -82,7 +121,7 @@ def labels(value: Any) -> Any:
     return value
 
 
-def record(shape: dict[str, tuple[Rule, bool]]) -> Rule:
+def record(shape: dict[str, tuple[Rule, bool]], between: Rule = lambda value: None) -> Rule:
     """An object with these fields; the flag says which must be there. Others are let through."""
     def check(value: Any) -> Any:
         if type(value) is not dict:
@@ -95,6 +134,7 @@ def record(shape: dict[str, tuple[Rule, bool]]) -> Rule:
                     raise Bad(f"{field}: {error}") from None
             elif needed:
                 raise Bad(f"{field} is missing")
+        between(value)
         return value
     return check
 
@@ -106,9 +146,22 @@ def item(value: Any) -> Any:
     return [whole(one) for one in value]
 
 
-def kept_array(value: object) -> object:
-    """An array of an answer: as many numbers of its kind as its shape says."""
-    body = record(ARRAY)(value)
+def integer(value: Any) -> int:
+    """A whole number, of any sign."""
+    if type(value) is not int:
+        raise Bad("not a whole number")
+    return value
+
+
+def key(value: object) -> str:
+    """A sha256."""
+    if not KEY.fullmatch(text(value)):
+        raise Bad("not a sha256")
+    return str(value)
+
+
+def check_array(body: Any) -> None:
+    """As many numbers of its kind as its shape says."""
     if body["kind"] == "int":
         wrong = [one for one in body["values"]
                  if type(one) is not int or not -2**63 <= one < 2**63]
@@ -119,76 +172,61 @@ def kept_array(value: object) -> object:
         count *= one
     if wrong or count != len(body["values"]):
         raise Bad("not the array that its shape and kind say")
-    return value
 
 
-def kept_answer(value: object) -> object:
-    """A released value that is kept."""
-    body = record(ANSWER)(value)
-    if not KEY.fullmatch(text(body["asked"])) or not body["values"]:
-        raise Bad("not an answer")
-    return value
+def check_answer(body: Any) -> None:
+    """An answer is of something."""
+    if not body["values"]:
+        raise Bad("an answer without a value")
 
 
-ARRAY = {"kind": (among("float", "int"), True), "shape": (some(whole), True),
-         "values": (some(number), True)}
-ANSWER = {"asked": (text, True), "values": (some(kept_array), True)}
-BUDGET = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
-                 "failure": (chance(zero=True), False)})
-CAP = record({"epsilon": (real, True), "delta": (chance(zero=True), True),
-              "failure": (chance(zero=True), False),
-              "data": (maybe(name), True), "labels": (labels, True),
-              "window": (maybe(period), False), "per_window": (flag, False)})
-PLACE = record({"grant": (name, True), "data": (name, True), "labels": (labels, True),
-                "units": (whole, True), "delta_units": (whole, True), "until": (text, True),
-                "host": (text, True), "pid": (whole, True), "started": (text, True)})
-HOLDER = record({"host": (text, True), "pid": (whole, True), "started": (text, True)})
-VECTOR = record({"name": (text, True), "sha256": (text, True)})
-OVER = {"grant": (name, True), "time": (text, False), "touched": (flag, True),
-        "releases": (whole, True), "error": (text, False), "failed": (flag, False),
-        "vector": (VECTOR, False), "cap": (real, False), "answer": (maybe(kept_answer), False)}
-SHAPES: dict[str, dict[str, tuple[Rule, bool]]] = {
-    "created": {"format": (lambda value: whole(value, 1), True), "uuid": (name, True),
-                "time": (text, False), "relation": (among(*RELATIONS), True),
-                "budget": (BUDGET, True), "filter": (among("auto", *FILTER_NAMES), True),
-                "mode": (among("private", "simulation"), True), "noise": (text, True),
-                "caps": (some(CAP), False), "policy": (maybe(plan), False),
-                "unit": (among(*UNITS), False), "key_check": (maybe(mark), False)},
-    "filter": {"kind": (among(*FILTER_NAMES), True), "order": (renyi_order, True),
-               "cap_units": (whole, True), "delta_cap_units": (whole, True),
-               "theorem": (text, False)},
-    "protected": {"data": (name, True), "schema": (text, True), "schema_sha256": (text, True),
-                  "time": (text, False), "rows": (maybe(whole), False),
-                  "fingerprint": (text, False), "public_features": (flag, False),
-                  "unlabelled": (flag, False), "engine": (text, False)},
-    "enrolled": {"data": (name, True), "people": (VECTOR, True), "members": (VECTOR, True),
-                 "time": (text, False)},
-    "scope": {"scope": (name, True), "plan": (plan, True), "delta": (chance(zero=True), True),
-              "units": (whole, True), "delta_units": (whole, True), "time": (text, False),
-              "window": (maybe(period), False)},
-    "granted": {"grant": (name, True), "learner": (text, True), "data": (name, True),
-                "plan": (plan, True), "delta": (chance(zero=True), True),
-                "units": (whole, True), "delta_units": (whole, True),
-                "scope": (maybe(name), False), "labels": (labels, False),
-                "window": (maybe(period), False), "claimed": (zero_or_more, False),
-                "worst": (zero_or_more, False), "holder": (HOLDER, False),
-                "isolation": (text, False), "lease": (maybe(real), False),
-                "enrolled": (whole, False),
-                "time": (text, False)},
-    "refused": {"learner": (text, False), "unit": (text, False), "time": (text, False),
-                "asked": (number, False), "spent": (number, False), "left": (number, False),
-                "rules": (some(text), False), "waits": (PLACE, False),
-                "left_line": (name, False)},
-    "released": {"grant": (name, True), "first": (whole, True), "nodes": (some(plan), True),
-                 "questions": (some(text), True), "items": (some(item), True),
-                 "noise": (text, False)},
-    "settled": OVER,
-    "aborted": OVER,
-    "crashed": {"grant": (name, True), "time": (text, False), "why": (text, False)},
-    "corrected": {"grant": (name, True), "plan": (maybe(plan), True), "units": (whole, True),
-                  "delta_units": (whole, True), "why": (text, True), "time": (text, False)},
-    "window": {"window": (period, True), "time": (text, False)},
+def check_budget(body: Any) -> None:
+    """What may fail is a part of delta."""
+    if body.get("failure") and not body["failure"] < body["delta"]:
+        raise Bad("a purse that is not below delta")
+
+
+def check_cap(cap: Any) -> None:
+    """A cap is for something, and for one window or for each."""
+    check_budget(cap)
+    if cap.get("per_window") and cap.get("window") is not None:
+        raise Bad("a cap for one window and for each")
+    if cap["data"] is None and not cap["labels"] and cap.get("window") is None and not (
+            cap.get("per_window")):
+        raise Bad("a cap for nothing")
+
+
+ATOMS: dict[str, Rule] = {
+    "nat": whole, "nat+": lambda value: whole(value, 1), "int": integer, "flag": flag,
+    "text": text, "name": name, "object": plan, "labels": labels, "item": item, "real": number,
+    "real0": zero_or_more, "real+": real, "order": renyi_order, "chance": chance(zero=True),
+    "hex32": mark, "hex64": key, "window": period, "relation": among(*RELATIONS), "policy": plan,
 }
+BETWEEN: dict[str, Rule] = {"Budget": check_budget, "Cap": check_cap,
+                            "Array": check_array, "Answer": check_answer}
+
+
+def rule_of(word: str) -> Rule:
+    """The check of a type: `~` null, too; `*` a list of it; `a|b` words; a capital an object."""
+    if word[-1] == "~":
+        return maybe(rule_of(word[:-1]))
+    if word[-1] == "*":
+        return some(rule_of(word[:-1]))
+    if word[0].isupper():
+        return record(shape_of(word), BETWEEN.get(word, plan))
+    return ATOMS[word] if word in ATOMS else among(*word.split("|"))
+
+
+def shape_of(kind: str) -> dict[str, tuple[Rule, bool]]:
+    """Field -> its check, and whether it must be there."""
+    found = {}
+    for one in FIELDS_OF[kind].split():
+        field, _, word = one.partition(":")
+        found[field.removesuffix("?")] = rule_of(word), not field.endswith("?")
+    return found
+
+
+SHAPES = {kind: shape_of(kind) for kind in FIELDS_OF if kind[0].islower()}
 
 
 def check_shape(kind: Any, body: Any, format_: int) -> None:
@@ -196,7 +234,7 @@ def check_shape(kind: Any, body: Any, format_: int) -> None:
     if type(kind) is not str or kind not in SHAPES:
         raise Bad("an entry of an unknown kind")
     record(SHAPES[kind])(body)
-    if SINCE.get(kind, 1) > format_:
+    if SINCE[kind] > format_:
         raise Bad(f"an entry that format {format_} does not have")
     if kind == "created":
         check_created(body)
@@ -206,6 +244,11 @@ def check_shape(kind: Any, body: Any, format_: int) -> None:
             raise Bad("an item of a node or a question that is not there")
     if kind in ("settled", "aborted") and body["releases"] and not body["touched"]:
         raise Bad("releases, although no data was touched")
+    if kind == "aborted" and (body["touched"] or body["releases"]):
+        raise Bad("handed back, although data was touched")
+    if kind in ("settled", "aborted") and body.get("answer") is not None and (
+            kind != "settled" or body["releases"] != 1 or body.get("failed")):
+        raise Bad("an answer that no single release gave")
 
 
 def check_created(body: Any) -> None:
@@ -220,9 +263,3 @@ def check_created(body: Any) -> None:
         raise Bad(f"a unit that format {body['format']} does not have")
     if person != (body.get("key_check") is not None):
         raise Bad("a key of people goes with unit person, and with no other")
-    for cap in caps:
-        if cap.get("per_window") and cap.get("window") is not None:
-            raise Bad("a cap for one window and for each")
-        if cap["data"] is None and not cap["labels"] and cap.get("window") is None and not (
-                cap.get("per_window")):
-            raise Bad("a cap for nothing")

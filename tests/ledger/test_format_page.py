@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
 from attrs import fields
 
 import privledger as pl
-from privledger.ledger.codec_shapes import SHAPES
+from privledger.ledger.codec_shapes import ENTRIES, SHAPES
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
+MADE, END = "<!-- made of privledger.ledger.codec_shapes.ENTRIES -->\n", "<!-- end -->\n"
 OVER = {"aborted": "settled"}  # "as in `settled`"
 
 
@@ -21,6 +23,24 @@ def section(kind: str) -> str:
     own = [part for part in parts if f"`{kind}`" in part.split("\n", 1)[0].split(":")[0]]
     assert own, f"the page says nothing of {kind}"
     return "".join(own)
+
+
+def listed() -> str:
+    """The table of entries as the page shows it: `python -m tests.ledger.test_format_page` writes
+    it."""
+    lines = [textwrap.fill(f"{kind}  {fields_}", 96, subsequent_indent="    ",
+                           break_on_hyphens=False, break_long_words=False)
+             for kind, fields_ in ENTRIES.items()]
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def page_with(table: str) -> str:
+    before, rest = PAGE.read_text(encoding="utf-8").split(MADE)
+    return before + MADE + table + END + rest.split(END, 1)[1]
+
+
+def test_the_table_of_fields_is_the_readers_own() -> None:
+    assert page_with(listed()) == PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", SHAPES)
@@ -35,3 +55,7 @@ def test_every_field_of_a_federation_is_explained() -> None:
     said = PAGE.read_text(encoding="utf-8").split("\n## Nodes\n")[1].split("\n## ")[0]
     names = [a.name for a in fields(pl.nodes.Federated) if a.name != "node"]
     assert not [name for name in names if f"| `{name}` |" not in said]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with(listed()), encoding="utf-8")

@@ -7,7 +7,6 @@ The long form tries every such forgery: pytest -m slow tests/standalone/test_two
 
 from __future__ import annotations
 
-import inspect
 import json
 import random
 import sqlite3
@@ -17,12 +16,13 @@ from attrs import NOTHING, fields
 from click.testing import CliRunner
 
 import privledger as pl
+from privledger.accounting import UNITS
 from privledger.cli import main
 from privledger.graph import Context
 from privledger.graph.nodes import NODE_TYPES
-from privledger.ledger import Policy, audit, limits
+from privledger.ledger import Policy, audit, codec, limits
 from privledger.ledger.checkpoint import VERSION
-from privledger.ledger.codec_shapes import SHAPES
+from privledger.ledger.codec_shapes import _ATOMS, _BETWEEN, ENTRIES, SHAPES
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import EVENTS
 from privledger.ledger.filters import KINDS as FILTERS
@@ -231,11 +231,11 @@ def test_every_node_type_and_field_is_known_to_every_reader():
 
 
 def test_every_kind_of_entry_and_field_is_known_to_every_reader(worlds):
-    assert set(SHAPES) == set(shapes.SHAPES) == set(EVENTS)
+    assert shapes.BODIES == ENTRIES and set(SHAPES) == set(EVENTS)
+    assert set(shapes.ATOMS) == set(_ATOMS) and set(_BETWEEN) <= set(shapes.BETWEEN)
     for kind in EVENTS:
-        assert set(SHAPES[kind]) == set(shapes.SHAPES[kind]), kind
-        assert {name for name, (_, optional) in SHAPES[kind].items() if not optional} == {
-            name for name, (_, needed) in shapes.SHAPES[kind].items() if needed}, kind
+        assert {codec._NAMES.get(kind, {}).get(one.name, one.name) for one in fields(EVENTS[kind])
+                } == set(SHAPES[kind]), kind
     for lines, _ in worlds.values():
         for line in lines:
             assert set(line["body"]) <= set(SHAPES[line["kind"]]), line["kind"]
@@ -244,10 +244,12 @@ def test_every_kind_of_entry_and_field_is_known_to_every_reader(worlds):
 def test_every_other_name_of_the_format_is_known_to_every_reader():
     assert set(policies.POLICY) == {field.name for field in fields(Policy)}
     assert set(meter.STEP) == {field.name for field in fields(Context)}
-    assert set(convert.FILTERS) == set(FILTERS) == set(shapes.FILTER_NAMES)
+    assert set(convert.FILTERS) == set(FILTERS)
+    assert f"kind:{'|'.join(sorted(FILTERS))} " in ENTRIES["filter"]
+    assert f"unit?:{'|'.join(sorted(UNITS))} " in ENTRIES["created"]
     assert (reading.FORMAT, checkpoints.CHECKPOINT_VERSION) == (FORMAT, VERSION)
     cap = pl.Cap(pl.Budget(1.0, 0.5, failure=0.1), data="t").as_dict()
-    assert set(cap) == set(inspect.getclosurevars(shapes.CAP).nonlocals["shape"])
+    assert set(cap) == set(shapes.shape_of("Cap"))
 
 
 def test_the_limits_are_the_same_in_every_reader():
