@@ -153,6 +153,7 @@ def _done(there: list[Job], folder: Path,
             yield job, one(job, folder)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes share the cores already
+    os.environ["PYTHONSAFEPATH"] = "1"  # they load no module of the current folder
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         waiting: dict[Future[Result | None], Job] = {
             pool.submit(one, job, folder): job for job in there}

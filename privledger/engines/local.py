@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from attrs import define, field
 
@@ -19,6 +21,21 @@ from privledger.errors import EngineError
 from privledger.rounding import count, positive
 from privledger.spool.layout import CHUNK_ROWS
 
+_BOOT = ("import json, sys; sys.path += json.loads(sys.argv[1]); "
+         "from privledger.engines.worker import serve; serve()")
+
+
+def libraries() -> list[str]:
+    """Folders of this package and of what it needs, as this process has them.
+
+    A worker searches the standard library and these, in this order, and no other folder: a file
+    in the current one, or in one that the environment names, could read the chunk store.
+    """
+    found = [str(Path(module.__file__).resolve().parents[1])
+             for name in ("numpy", "attr", "attrs", "scipy", "privledger")
+             if (module := sys.modules.get(name)) is not None and module.__file__]
+    return list(dict.fromkeys(found))
+
 
 class _Worker:
     """One process, and its pipes."""
@@ -26,8 +43,9 @@ class _Worker:
     def __init__(self) -> None:
         one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "privledger.engines.worker"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **one})
+            [sys.executable, "-I", "-S", "-B", "-c", _BOOT, json.dumps(libraries())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, **one})
         weakref.finalize(self, _stop, self.process)
 
     def answer(self, path: bytes, message: bytes) -> bytes | None:

@@ -3,6 +3,7 @@ tells, and some of it is slow."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ from privledger.rounding import count
 if TYPE_CHECKING:
     from distributed import Client, Security
 
+_SAFE: Final = "PYTHONSAFEPATH"
 _MALLOC: Final = str(1 << 30)
 _ONE: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -35,9 +37,25 @@ def settings() -> dict[str, object]:
         "distributed.worker.profile.enabled": False,
         "distributed.nanny.pre-spawn-environ": {
             "MALLOC_TRIM_THRESHOLD_": _MALLOC, "MALLOC_MMAP_THRESHOLD_": _MALLOC,
+            _SAFE: "1",  # no module of the current folder runs in a worker
             **dict.fromkeys(_ONE, "1")},
         "distributed.logging": {"distributed": "error"},
     }
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Interpreters that this process starts, the tracker of its resources too, do not search the
+    current folder for modules."""
+    before = os.environ.get(_SAFE)
+    os.environ[_SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SAFE, None)
+        else:
+            os.environ[_SAFE] = before
 
 
 @contextmanager
@@ -56,7 +74,7 @@ def local_cluster(workers: int, security: Security | None = None) -> Iterator[Cl
     from distributed import Client, LocalCluster, Security
 
     size = int(count("workers", workers, most=1024))
-    with dask.config.set(settings()):
+    with dask.config.set(settings()), _safe_path():
         try:
             cluster = LocalCluster(
                 n_workers=size, threads_per_worker=1, processes=True, host="127.0.0.1",
