@@ -81,6 +81,7 @@ class Inside:
             NotGranted: the plan has no such node left; nothing was charged.
         """
         self.meter.admit(chain, leaf)
+        self.leave.touched = True  # before the note: a log that is not empty is touched
         self.log.add(chain, leaf, question, cells)
 
     def read(self, look: Callable[[Held], T]) -> T:

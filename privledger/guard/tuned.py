@@ -158,7 +158,6 @@ class Contest:
         law = TrialsLaw(node.distribution, node.shape, node.success, node.mean)
         runs = number_of_trials(law, _mean(node), inside.source)
         inside.charge(node, (), self.question, 1)
-        inside.leave.touched = True
         best: Best | None = None
         for _ in range(runs):
             candidate = inside.source.integer_below(self.candidates)

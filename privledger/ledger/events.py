@@ -321,9 +321,18 @@ class Settled(_Event):
 
 @frozen(slots=False)
 class Aborted(Settled):
-    """A grant was handed back before anything was read: its charge is undone."""
+    """A grant was handed back before anything was read: its charge is undone.
+
+    One that names releases keeps its charge (`gives_back`). Earlier versions wrote that under an
+    interrupt between the charge of a release and the look at the rows.
+    """
 
     kind: ClassVar[str] = "aborted"
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether the charge is undone: nothing was read, and no release was charged."""
+        return self.touched is False and not self.releases
 
 
 @frozen(slots=False)

@@ -83,7 +83,7 @@ class GrantState:
     def counted(self) -> tuple[int, int]:
         """What the totals hold of it: `charged`, less what was handed back."""
         units, delta_units = self.charged
-        if self.status == "aborted" and not self.touched and not self.releases:
+        if self.status == "aborted" and not self.touched:
             return units - int(self.event.units), delta_units - int(self.event.delta_units)
         return units, delta_units
 
@@ -354,8 +354,8 @@ def _settled(state: State, position: int, event: Settled) -> None:
 def _aborted(state: State, position: int, event: Aborted) -> None:
     grant = _open_grant(state, position, event)
     grant.status, grant.end = "aborted", event
-    grant.touched = bool(event.touched)
-    if not grant.touched and not grant.releases:
+    grant.touched = bool(grant.releases) or not event.gives_back
+    if not grant.touched:
         granted = grant.event
         state.charge(-int(granted.units), -int(granted.delta_units), granted)
     state.close(grant)

@@ -226,7 +226,7 @@ def _scope(scope: ScopeState, users: Sequence[Granted], rule: FilterRule | None)
 def _status(grant: GrantState, end: Settled | None) -> str:
     if end is None or grant.status == "crashed":
         return grant.status
-    if isinstance(end, Aborted) and not grant.touched and not grant.releases:
+    if isinstance(end, Aborted) and not grant.touched:
         return "aborted"
     return "failed" if end.failed or isinstance(end, Aborted) else "settled"
 

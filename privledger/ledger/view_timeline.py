@@ -37,6 +37,7 @@ from privledger.ledger.view_releases import VOUCHED
 from privledger.numerals import many
 
 MOST_QUESTIONS = 3
+UNREAD = "; interrupted before the rows were opened: the whole charge stays"
 MALFORMED = "malformed"
 
 
@@ -133,7 +134,7 @@ class _Running:
             self.open[event.grant] = units, delta_units, releases + len(event.items)
         elif isinstance(event, Settled):
             units, delta_units, releases = self.open.pop(event.grant, (0, 0, 0))
-            if isinstance(event, Aborted) and not event.touched and not releases:
+            if isinstance(event, Aborted) and event.gives_back and not releases:
                 self._charge(-units, -delta_units)
                 what = f"{event.grant} handed back"
         return self.units - before, what if self.units != before else ""
@@ -231,13 +232,15 @@ def _(event: Released, rule: FilterRule | None) -> str:
 @_words.register
 def _(event: Settled, rule: FilterRule | None) -> str:
     return f"{many(event.releases, 'release')} in all" + (
-        "; failed after it touched data" if event.failed else "")
+        "; failed after it touched data" if event.failed and event.touched else
+        UNREAD if event.releases and not event.touched else "")
 
 
 @_words.register
 def _(event: Aborted, rule: FilterRule | None) -> str:
-    return ("it had touched data: stays spent" if event.touched
-            else "handed back: no data was opened")
+    return ("handed back: no data was opened" if event.gives_back else
+            f"{many(event.releases, 'release')}{UNREAD}" if not event.touched else
+            "it had touched data: stays spent")
 
 
 @_words.register

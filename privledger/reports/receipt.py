@@ -11,7 +11,7 @@ from attrs import define
 from privledger.errors import InvalidPlan
 from privledger.findings import Finding
 from privledger.ledger import Entry
-from privledger.ledger.events import Aborted, Corrected, Event, Granted, ScopeOpened
+from privledger.ledger.events import Aborted, Corrected, Event, Granted, ScopeOpened, is_readable
 from privledger.numerals import many
 from privledger.reading import load_json
 
@@ -112,7 +112,7 @@ def past_of(entries: Sequence[Entry], at: int = 0, head: str | None = None) -> P
             past.created(entry.event)
         event = entry.event
         if isinstance(event, ScopeOpened | Granted | Corrected) or (
-                isinstance(event, Aborted) and getattr(event, "touched", None) is False):
+                isinstance(event, Aborted) and is_readable(event) and event.gives_back):
             past.moved()
     return past
 

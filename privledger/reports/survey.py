@@ -191,7 +191,7 @@ class _Watch:
             if place is not None:  # or this watch failed, which is a finding
                 alike = one.table, place
                 grants[alike] -= 1
-                back[alike] -= isinstance(one.end, Aborted) and not one.end.touched
+                back[alike] -= isinstance(one.end, Aborted) and one.end.gives_back
                 if one.corrections:  # what was vouched for is what it was really
                     self.vouched.pop(one.name, None)
                     self._vouch(one.name, one.asserted)
@@ -274,7 +274,7 @@ class _Watch:
     def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
         event = line.event
         alike = self._open.pop(event.grant, None)
-        if not event.touched:
+        if event.gives_back:
             self.past.moved()
             if alike is not None:
                 self._back[alike] += 1
