@@ -131,6 +131,7 @@ class BudgetExceeded(PrivledgerError):
         left: what was left before the request, in `unit`.
         unit: what these numbers measure, for example "epsilon" or "mu squared".
         fits: a sentence about what would fit.
+        own: epsilon of the plan by itself, where the ledger's filter books more than that.
     """
 
     def __init__(
@@ -142,14 +143,19 @@ class BudgetExceeded(PrivledgerError):
         unit: str = "epsilon",
         fits: str = "",
         scope: str = "the ledger",
+        own: float | None = None,
     ) -> None:
+        costs = "" if own is None else f"{upward(own)}, which costs {unit} "
+        here = "" if own is None else " by the ledger's filter"
+        short = asked - left
+        by = (f"; short by {unit} {upward(short)}" if 0 < short < 1e-6 * max(1.0, left) else "")
         text = (
-            f"refused, nothing was read: the request asks for {unit} {upward(asked)}, "
-            f"{downward(left)} of {scope} is left ({upward(spent)} spent)"
+            f"refused, nothing was read: the request asks for {unit} {costs}{upward(asked)}{here}"
+            f", {downward(left)} of {scope} is left ({upward(spent)} spent{by})"
         )
         super().__init__(f"{text}; {fits}" if fits else text)
         self.asked, self.spent, self.left = asked, spent, left
-        self.unit, self.fits, self.scope = unit, fits, scope
+        self.unit, self.fits, self.scope, self.own = unit, fits, scope, own
 
     def _repr_html_(self) -> str:
         """For notebooks. A scope may be a label from outside: everything is escaped."""
@@ -161,7 +167,7 @@ class BudgetExceeded(PrivledgerError):
 
     def __reduce__(self) -> tuple[object, ...]:
         fields = {name: getattr(self, name) for name in
-                  ("asked", "spent", "left", "unit", "fits", "scope")}
+                  ("asked", "spent", "left", "unit", "fits", "scope", "own")}
         return _rebuild_refusal, (fields,)
 
 

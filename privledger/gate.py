@@ -67,6 +67,7 @@ class Facts:
         trusts: what plans of federations ask to believe.
         alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
         outside: libraries, with their versions, whose runs were charged.
+        asked: epsilon of a plan by itself; None of a ledger. before: what was spent without it.
     """
 
     epsilon: float
@@ -85,6 +86,8 @@ class Facts:
     trusts: tuple[Trust, ...] = ()
     alone: float = 0.0
     outside: tuple[tuple[str, str], ...] = ()
+    asked: float | None = None
+    before: float = 0.0
 
 
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
@@ -94,8 +97,11 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     if not facts.epsilon <= policy.max_epsilon:
         found.append(Finding(
             "over-epsilon", -1,
-            f"epsilon {_charge(facts.epsilon)} is over the policy's {most}; at most "
-            f"{most} would fit: add noise, run fewer rounds, or ask for less"))
+            f"epsilon {_charge(facts.epsilon)} is over the policy's {most}; at most {most} in "
+            f"all would fit" if facts.asked is None else
+            f"the run asks for epsilon {_charge(facts.asked)}, {_charge(facts.before)} is spent: "
+            f"{_charge(facts.epsilon)} in all is over the policy's {most}; at most {most} in all "
+            "would fit"))
     if facts.refusal:
         found.append(Finding("over-epsilon", -1, f"the run's own budget: {facts.refusal}"))
     if not facts.delta <= policy.max_delta:

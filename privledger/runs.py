@@ -89,6 +89,13 @@ class RunFile:
     engine: EngineChoice | None = None
     wait: float = 0.0
 
+    @property
+    def data(self) -> str:
+        """The name that the ledger knows the rows by: one for one table and one way of splitting
+        it, so that runs add up per record."""
+        held = self.evaluate.holdout if self.evaluate is not None else None
+        return self.data_name or (f"{self.table}, holdout {held:g}" if held else self.table)
+
     @staticmethod
     def load(path: str | Path) -> RunFile:
         """Read a run file.

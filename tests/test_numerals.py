@@ -106,7 +106,7 @@ BY_HAND = {
     "cli/demo.py": {"100 * scores['model']['accuracy']", "100 * scores['baseline']['accuracy']",
                     "100 * found['open_score']"},    # accuracies
     "cli/report.py": {"value['bytes'] / 1000"},   # size of a file
-    "cli/run.py": {"held"},                      # part of the rows that is held out
+    "runs.py": {"held"},                          # part of the rows that is held out
     "cli/serve.py": {"idle"},                      # minutes
     "cli/plan.py": {"price.order"},              # a Renyi order, as it was chosen
     "ledger/filters.py": {"self.order", "MOST_ORDER"},  # Renyi orders

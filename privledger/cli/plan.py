@@ -10,7 +10,7 @@ from privledger.accounting import promise
 from privledger.cli.confined import isolate_option, limit_option, making
 from privledger.cli.opening import data_option
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.prepared import Prepared, prepare
+from privledger.cli.prepared import Prepared, fitting, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text, tree
 from privledger.plugins import ClaimStep
 from privledger.reports import Price, outline, release_count
@@ -41,12 +41,14 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool 
     """
     with making(isolate, data_dir, ledger, limits) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
-    emit(format_, prepared.as_dict(), lambda out: render_plan(out, prepared))
+    instead = "" if prepared.price.fits else fitting(prepared)
+    emit(format_, prepared.as_dict() | {"instead": instead},
+         lambda out: render_plan(out, prepared, instead))
     if not prepared.price.fits:
         click.get_current_context().exit(1)
 
 
-def render_plan(out: Console, prepared: Prepared) -> None:
+def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:
     """The whole page."""
     run, info = prepared.run, prepared.model.info
     out.print(pairs([
@@ -64,6 +66,8 @@ def render_plan(out: Console, prepared: Prepared) -> None:
     if few is not None:
         out.print(text(few, RED))
     render_fit(out, prepared.price)
+    if instead:
+        out.print(text(f"{instead[:1].upper()}{instead[1:]}."))
 
 
 def render_price(out: Console, price: Price, releases: int | None, unit: str = "row") -> None:

@@ -14,8 +14,7 @@ from privledger.cli.answers import Answer
 from privledger.cli.compared_with import Witness
 from privledger.cli.confined import usual_isolation
 from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, trusted
-from privledger.cli.prepared import Prepared, priced
-from privledger.cli.run import default_name
+from privledger.cli.prepared import Prepared, fitting, priced
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.findings import Finding
@@ -45,6 +44,8 @@ class Sketch:
     relation: str
     params: tuple[str, ...]
     isolation: str | None
+    table: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 def sketched(plan: Sketch) -> Prepared:
@@ -52,7 +53,8 @@ def sketched(plan: Sketch) -> Prepared:
     if plan.schema is None or plan.epsilon is None:
         raise click.UsageError("--learner needs --schema and --epsilon")
     value = {"run": {"learner": plan.learner}, "params": _params(plan.params),
-             "data": {"schema": plan.schema, "table": "none yet"},
+             "data": {"schema": plan.schema, "table": plan.table or "none yet"},
+             "labels": dict(plan.labels),
              "budget": {"epsilon": plan.epsilon, "delta": plan.delta},
              "ledger": {"relation": plan.relation}}
     return priced(RunFile.from_dict(value, Path("command line")), Schema.load(plan.schema), None)
@@ -122,7 +124,9 @@ def _fits(prepared: Prepared, policy: Policy) -> str:
         return "nothing fits"
     most = fixed_filter(rule.kind, Budget(policy.max_epsilon, budget.delta, budget.failure),
                         rule.order if rule.kind == "rdp" else None)
-    return what_fits(prepared.node, relation, rule, most.cap_units, state).text
+    own = fitting(prepared, policy.max_epsilon)
+    return "; ".join(filter(None, (
+        own, what_fits(prepared.node, relation, rule, most.cap_units, state).text)))
 
 
 def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarded") -> Facts:
@@ -140,7 +144,7 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
         learners=tuple(dict.fromkeys((*earlier.learners, run.learner))),
         mechanisms=tuple(dict.fromkeys((*earlier.mechanisms, *kinds))),
         asserted=(*earlier.asserted, *asserted), simulated=earlier.simulated,
-        refusal=price.refusal or "",
+        refusal=price.refusal or "", asked=price.epsilon, before=price.spent,
         isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
         windows=earlier.windows, budget_delta=budget.delta,
         data=_tables(known, prepared),
@@ -151,7 +155,7 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
 
 def _tables(state: State, prepared: Prepared) -> tuple[TableSpend, ...]:
     """What every table would have lost after the plan."""
-    name, charge = prepared.run.data_name or default_name(prepared.run), prepared.price.charge
+    name, charge = prepared.run.data, prepared.price.charge
     more = planned(name, charge.units, charge.delta_units, state.rule)
     rows = {table: held.rows for table, held in state.tables.items()}
     return table_spends((*charges_of(state), more), state.rule,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privledger.broker import RemoteLearner
 from privledger.cli.opening import reading
-from privledger.errors import InvalidPlan, LedgerMissing
+from privledger.errors import InvalidPlan, LedgerMissing, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.ledger import State
@@ -19,6 +21,7 @@ from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import Price, price_plan, release_count
 from privledger.reports.too_few import too_few
+from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 
@@ -101,9 +104,45 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
         check_same(run, state, run.unit_for(schema))
     with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
         price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
-                           filter=run.filter, state=state)
+                           filter=run.filter, state=state, data=run.data, labels=run.labels,
+                           everywhere=not run.data)
     return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
                     state is not None, state)
+
+
+def fitting(prepared: Prepared, most: float = math.inf) -> str:
+    """What epsilon of this learner would be granted: by its own plans, and the ledger's decision.
+
+    Args:
+        most: epsilon that may be spent in all afterwards.
+    """
+    asked = prepared.run.params.get("epsilon")
+    if isinstance(prepared.model, RemoteLearner) or not isinstance(asked, float | int):
+        return ""
+
+    def fits(epsilon: float) -> bool:
+        run = evolve(prepared.run, params=prepared.run.params | {"epsilon": epsilon})
+        try:
+            node = build(run, prepared.schema).plan(prepared.schema)
+            price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                               filter=run.filter, state=prepared.state, data=run.data,
+                               labels=run.labels, everywhere=not run.data)
+        except PrivledgerError:
+            return False
+        return price.fits and price.total <= most
+
+    low, high = 0, 1000  # thousandths of what was asked for
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(_thousandths(asked, middle)) else (low, middle)
+    if not low:
+        return "nothing of this learner fits"
+    return f"epsilon {exact(_thousandths(asked, low))} of this learner would fit"
+
+
+def _thousandths(asked: float, part: int) -> float:
+    """A part of an epsilon, to three digits, rounded down: what is printed is what was tried."""
+    return float(Decimal(asked * part / 1000).normalize(Context(prec=3, rounding=ROUND_FLOOR)))
 
 
 def check_same(run: RunFile, state: State, unit: str) -> None:

@@ -210,7 +210,7 @@ def protect(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     else:
         X = scan_files(table)
     # A run file that says replace_label says that its features are public.
-    data = book.protect(X, y, schema, name=run.data_name or default_name(run),
+    data = book.protect(X, y, schema, name=run.data,
                         public_features=book.relation == "replace_label",
                         unlabelled=bool(getattr(prepared.model, "unlabelled", False)),
                         target=None if engine is None else schema.target.name,
@@ -234,12 +234,6 @@ def fit(prepared: Prepared, data: Dataset) -> Any:
         told = where(error)
     raise PrivledgerError(f"the fit failed with {told}; its text is not shown, because it could "
                           "quote a record. What was reserved stays spent")
-
-
-def default_name(run: RunFile) -> str:
-    """One name for one table and one way of splitting it, so that runs add up per record."""
-    held = run.evaluate.holdout if run.evaluate is not None else None
-    return f"{run.table}, holdout {held:g}" if held else str(run.table)
 
 
 def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:

@@ -11,11 +11,12 @@ from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.prepared import Prepared, fitting
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, cost_of, from_json
-from privledger.ledger import State
+from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
 from privledger.ledger.view_forecast import Forecast, forecast
 from privledger.reports import Price, price_plan
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 @click.option("--plan", "node_file", type=click.Path(exists=True, dir_okay=False),
               help="Would this node tree (JSON) fit?")
 @click.option("--again", metavar="GRANT", help="Would the plan of this grant fit once more?")
+@click.option("--table", help="Name of the table it is for: caps that match it count [default: "
+                              "the one of --again; else every cap counts].")
+@click.option("--label", "labels", multiple=True, metavar="NAME=TEXT",
+              help="What it is asked with, such as team=a: caps that match it count.")
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
               help="How often the plan would run.")
 @click.option("--how-many", "how_many", is_flag=True,
@@ -51,7 +56,8 @@ if TYPE_CHECKING:
 @format_option
 def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float | None,
            delta: float | None, params: tuple[str, ...], node_file: str | None,
-           again: str | None, times: int, how_many: bool, relation: str | None, rows: int | None,
+           again: str | None, table: str | None, labels: tuple[str, ...], times: int,
+           how_many: bool, relation: str | None, rows: int | None,
            format_: str) -> None:
     """Ask a question about a ledger. Opens no data and writes nothing.
 
@@ -70,12 +76,17 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
     if how_many and not asked:
         raise click.UsageError("--how-many of what? --learner, --plan or --again")
     if asked:
-        node = (_learner_plan(learner, schema, epsilon, at, params, state) if learner
-                else _plan_of(node_file, again, state))
+        request = _request(table, labels, again, at, state)
+        found = None if learner is None else evolve(
+            _learner(learner, schema, epsilon, at, params, state, request), state=state)
+        node = _plan_of(node_file, again, state) if found is None else found.node
         node = node if times == 1 else Repeat(node, times)
-        price = price_plan(node, at, budget=state.budget, state=state)
-        fits = "" if price.fits else _advice(node, state)
-        room = _room(node, at, again, state) if how_many else None
+        price = price_plan(node, at, budget=state.budget, state=state, data=request.data,
+                           labels=request.labels, everywhere=not request.data)
+        if not price.fits:
+            own = fitting(found) if found is not None and times == 1 else ""
+            fits = "; ".join(filter(None, (own, _advice(node, state))))
+        room = _room(node, request, state) if how_many else None
     emit(format_, {"ledger": shown(ledger), "fits": None if price is None else price.fits,
                    "price": price, "instead": fits, "how_many": room, "others": others,
                    "receipt": receipt},
@@ -86,12 +97,29 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
 
 
 
-def _learner_plan(learner: str, schema: str | None, epsilon: float | None, delta: float,
-                  params: tuple[str, ...], state: State) -> Node:
+def _request(table: str | None, labels: tuple[str, ...], again: str | None, delta: float,
+             state: State) -> Granted:
+    """For whom it is asked: a table and labels, of a grant that is asked for again or as given.
+    Without a table every cap counts."""
+    pairs_ = [one.partition("=") for one in labels]
+    if not all(name and mark for name, mark, _ in pairs_):
+        raise click.UsageError("--label takes NAME=TEXT")
+    given = Granted("", "", table or "", {}, delta, 0, 0,
+                    labels=dict(plain_labels({name: text_ for name, _, text_ in pairs_})))
+    if again is None:
+        return given
+    event = find_grant(state, again).event
+    return evolve(given, data=table or event.data, labels=given.labels or event.labels)
+
+
+def _learner(learner: str, schema: str | None, epsilon: float | None, delta: float,
+             params: tuple[str, ...], state: State, request: Granted) -> Prepared:
     from privledger.cli.plan_gate import Sketch, sketched
 
-    sketch = Sketch(learner, schema, epsilon, delta, state.relation, params, "guarded")
-    return sketched(sketch).node
+    found = sketched(Sketch(learner, schema, epsilon, delta, state.relation, params, "guarded",
+                            request.data, tuple(request.labels.items())))
+    run = evolve(found.run, budget=state.budget or found.run.budget, filter=state.filter_asked)
+    return evolve(found, run=run if request.data else evolve(run, table=""))
 
 
 def _plan_of(node_file: str | None, again: str | None, state: State) -> Node:
@@ -110,15 +138,12 @@ def _advice(node: Node, state: State) -> str:
     return what_fits(node, state.relation, rule, rule.cap_units, state).text
 
 
-def _room(node: Node, delta: float, again: str | None, state: State) -> Forecast:
-    """Of a grant that is asked about again, with its table and labels; else of nobody's."""
+def _room(node: Node, request: Granted, state: State) -> Forecast:
+    """By every budget that a request falls under."""
     assert state.budget is not None
     rule = state.rule or rule_for(node, state.budget, state.relation, state.filter_asked)
     cost = cost_of(node, check_relation(state.relation), rule.orders)
-    asked = Granted("", "", "", {}, delta, 0, 0)
-    if again is not None:
-        asked = evolve(find_grant(state, again).event, delta=delta)
-    return forecast(state, rule, cost, asked)
+    return forecast(state, rule, cost, request)
 
 
 def _render_room(out: Console, room: Forecast) -> None:

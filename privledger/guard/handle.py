@@ -11,7 +11,7 @@ from html import escape
 from types import TracebackType
 from typing import Any
 
-from privledger.errors import NotGranted
+from privledger.errors import BudgetExceeded, NotGranted, PolicyViolation
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
@@ -219,6 +219,16 @@ class LedgerHandle(Opaque):
         try:
             return _request(self, Request(
                 plan, data, learner, delta, scope, labels, lease, claimed, wait))
+        except BaseException as error:
+            raise bare(error) from None
+
+    def would_grant(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
+                    labels: Mapping[str, str] | None = None
+                    ) -> BudgetExceeded | PolicyViolation | None:
+        """As `Ledger.would_grant`."""
+        try:
+            return _ledger(self).would_grant(plan, data, learner=learner, delta=delta,
+                                             labels=labels)
         except BaseException as error:
             raise bare(error) from None
 

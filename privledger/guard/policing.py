@@ -32,15 +32,23 @@ def refuse_forbidden(history: History, asked: Granted | ScopeOpened, plan: Node,
     Args:
         rows: the table's number of rows, as its schema declares it.
     """
-    state = history.state
-    if state.policy is None:
-        return
-    try:
-        keep(state.policy, request_origins(state, asked, plan, rows))
-    except PolicyViolation as error:
+    error = forbids(history, asked, plan, rows)
+    if error is not None:
         history.note(Refused(learner_of(asked), "policy", now(),
                              rules=tuple(rule for rule, _ in error.findings)))
-        raise
+        raise error
+
+
+def forbids(history: History, asked: Granted | ScopeOpened, plan: Node,
+            rows: int | None) -> PolicyViolation | None:
+    """What the ledger's own policy has against a request, if anything."""
+    state = history.state
+    if state.policy is not None:
+        try:
+            keep(state.policy, request_origins(state, asked, plan, rows))
+        except PolicyViolation as error:
+            return error
+    return None
 
 
 def learner_of(asked: Granted | ScopeOpened) -> str:

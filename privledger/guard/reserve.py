@@ -22,7 +22,15 @@ from privledger.guard.alone import check_alone, once_alone
 from privledger.guard.in_line import Over, check_turn, granted_in_turn
 from privledger.guard.policing import learner_of
 from privledger.guard.spends import Scope
-from privledger.ledger import FilterRule, History, Refusal, State, choose_filter, decide
+from privledger.ledger import (
+    FilterRule,
+    History,
+    Refusal,
+    State,
+    choose_filter,
+    decide,
+    own_epsilon,
+)
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
     Event,
@@ -43,8 +51,9 @@ def filter_fixed(rule: FilterRule) -> FilterFixed:
 
 
 def refused(learner: str, error: BudgetExceeded) -> Refused:
-    """The note that a refusal leaves."""
-    return Refused(learner, error.unit, now(), error.asked, error.spent, error.left)
+    """The note that a refusal leaves, with the budget that did not suffice."""
+    return Refused(learner, error.unit, now(), error.asked, error.spent, error.left,
+                   limit=error.scope)
 
 
 def check_effort(history: History, plan: Plan, *, whole: bool = False) -> None:
@@ -89,12 +98,28 @@ def reserve(history: History, asked: Asked, plan: Node, patience: float = 0.0) -
     try:
         return _written(_reserved(history, asked, lines, patience), asked)
     except Over as over:
-        error = over.refusal.error()
+        error = over.refusal.error(own_epsilon(plan, over.refusal.rule, relation))
         history.note(refused(learner_of(asked), error))
         raise error from None
     except LedgerError as error:
         _say_nothing_was_read(error)
         raise
+
+
+def would_refuse(history: History, asked: Granted, plan: Node) -> BudgetExceeded | None:
+    """The refusal that `reserve` would raise now, without a wait and without a note.
+
+    Raises: as `reserve`, all but `BudgetExceeded`.
+    """
+    check_effort(history, asked.plan)
+    state = history.refresh()
+    try:
+        with charging():
+            _decided(history, state, asked, plan)
+    except Over as over:
+        relation = check_relation(state.relation)
+        return over.refusal.error(own_epsilon(plan, over.refusal.rule, relation))
+    return None
 
 
 def _reserved(history: History, asked: Asked, lines: Callable[[State], list[Event]],

@@ -10,7 +10,14 @@ from attrs import frozen
 
 from privledger.accounting import promise
 from privledger.engines.driver import Done
-from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, PrivledgerError
+from privledger.errors import (
+    BudgetExceeded,
+    InvalidValue,
+    LedgerCorrupt,
+    NotGranted,
+    PolicyViolation,
+    PrivledgerError,
+)
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.graph.nodes import check_node
@@ -19,9 +26,9 @@ from privledger.graph.vouched import check_filtered
 from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.dividing import check_divided
-from privledger.guard.policing import refuse_forbidden
+from privledger.guard.policing import forbids, refuse_forbidden
 from privledger.guard.recalled import Answered, Asked, Recall, asked_of, kept_answer, value_of
-from privledger.guard.reserve import reserve, reserve_in_scope
+from privledger.guard.reserve import reserve, reserve_in_scope, would_refuse
 from privledger.guard.session import Granted
 from privledger.guard.spends import Scope, own_scope
 from privledger.guard.vault import Vault, _vault_of
@@ -177,6 +184,33 @@ class Teller:
             raise
         given.close()
         return Answered(value, given.grant, False)
+
+    def would_grant(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
+                    labels: Mapping[str, str] | None = None
+                    ) -> BudgetExceeded | PolicyViolation | None:
+        """What `request` would answer now: the same decision, and nothing is written or read.
+
+        Args:
+            plan, data, learner, delta, labels: as `Ledger.request`.
+
+        Returns:
+            None if it would be granted; else the refusal that `request` would raise. It says what
+            the plan asks for, what that costs here, what was spent, and which limit binds.
+
+        Raises:
+            UnsupportedNode, RelationMismatch, InvalidPlan: it cannot be priced here.
+        """
+        asked = Request(plan, data, learner, delta, labels=labels)
+        _, vault = _sealed_vault(asked, self._history)
+        event = self._event(asked, vault)
+        own = from_json(event.plan)
+        check_filtered(own)
+        forbidden = forbids(self._history, event, own, vault.schema.declared_rows)
+        if forbidden is not None:
+            return forbidden
+        if vault.facts.unit == "person":
+            check_divided(own, vault.facts, self._history.state)
+        return would_refuse(self._history, event, own)
 
     def _grant(self, asked: Request, shown: object) -> Granted:
         """Reserve, durably, or refuse; nothing is read here.

@@ -4,7 +4,7 @@ from privledger.ledger.auditing import audit
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, plain_labels, window_name
 from privledger.ledger.correct import Correction, correction
-from privledger.ledger.decide import Charge, Refusal, decide
+from privledger.ledger.decide import Charge, Refusal, decide, own_epsilon
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
 from privledger.ledger.history import History
@@ -45,6 +45,7 @@ __all__ = [
     "fixed_filter",
     "folded",
     "origin_findings",
+    "own_epsilon",
     "plain_labels",
     "request_origins",
     "window_name",

@@ -43,7 +43,7 @@ ENTRIES = {
                "claimed?:real0 worst?:real0 lease?:real+~ holder?:Holder isolation?:text "
                "enrolled?:nat",
     "refused": "learner?:text unit?:text time?:text asked?:real spent?:real left?:real "
-               "rules?:text* waits?:Place left_line?:name",
+               "rules?:text* waits?:Place left_line?:name limit?:text",
     "released": "grant:name first:nat questions:text* nodes:Leaf* items:item* noise?:text",
     "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
                "vector?:Vector cap?:real+ answer?:Answer~",

@@ -6,14 +6,15 @@ from functools import partial
 
 from attrs import frozen
 
-from privledger.accounting import Cost
+from privledger.accounting import Cost, check_relation
 from privledger.errors import BudgetExceeded
+from privledger.graph import Node, certify, cost_of
 from privledger.ledger.caps import Cap
 from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.line import Limit, Place
 from privledger.ledger.state import State
-from privledger.rounding import downward, exact
+from privledger.rounding import downward, exact, upward
 
 LEDGER = "the ledger"
 NO_WINDOW = "no window is open; the ledger's owner opens one (ledger.open_window)"
@@ -45,8 +46,13 @@ class Refusal:
     scope: str = LEDGER
     line: str = ""
 
-    def error(self) -> BudgetExceeded:
-        """The typed refusal; its numbers are epsilons at the budget's delta."""
+    def error(self, own: float | None = None) -> BudgetExceeded:
+        """The typed refusal; its numbers are epsilons at the budget's delta.
+
+        Args:
+            own: epsilon of the plan by itself, at that delta; None where the filter books just
+                that.
+        """
         rule = self.rule
         over_delta = self.charge.delta_units + self.spent_delta_units > rule.delta_cap_units
         if self.line:
@@ -70,13 +76,28 @@ class Refusal:
                 asked=rule.epsilon_of(self.charge.units), left=0.0,
                 spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}; nothing fits",
                 scope=self.scope)
-        fits = (f"a plan of epsilon {downward(left)} at delta {exact(rule.budget.delta)} would "
-                "fit: add noise, run fewer rounds, or ask for less epsilon" if left > 0
-                else "the budget is used up; nothing fits")
+        room = rule.cap_units - self.spent_units
+        if not left > 0:
+            fits = "the budget is used up; nothing fits"
+        elif own is None:
+            fits = (f"a plan of epsilon {downward(left)} at delta {exact(rule.budget.delta)} would "
+                    "fit: add noise, run fewer rounds, or ask for less epsilon")
+        else:
+            fits = (f"the plan costs {upward(self.charge.units / room)} times what is left, and "
+                    f"{rule.kind} adds costs up: what would fit is Gaussian noise of epsilon "
+                    f"{downward(left)}, or less of this plan")
         return BudgetExceeded(
             asked=rule.epsilon_of(self.charge.units), spent=rule.epsilon_of(self.spent_units),
-            left=left, fits=fits, scope=self.scope,
+            left=left, fits=fits, scope=self.scope, own=own,
         )
+
+
+def own_epsilon(node: Node, rule: FilterRule, relation: str) -> float | None:
+    """Epsilon of a plan by itself at the budget's delta, where a filter books more than that."""
+    checked = check_relation(relation)
+    if rule.kind == "basic" or cost_of(node, checked).mu_squared is not None:
+        return None
+    return certify(node, rule.budget.delta, checked).epsilon
 
 
 def decide(

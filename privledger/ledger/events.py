@@ -253,6 +253,7 @@ class Refused(_Event):
     Attributes:
         unit: what the numbers are: `epsilon`, `delta`, or `policy` where rules refused.
         rules: names of those rules.
+        limit: the budget that did not suffice: the ledger's, or a cap's title.
         waits: its place in the line, if it waits for budget; see `privledger.ledger.line`.
         left_line: the grant whose place this ends: whoever waited gave up. Neither is counted.
     """
@@ -267,6 +268,7 @@ class Refused(_Event):
     rules: tuple[str, ...] = ()
     waits: Place | None = None
     left_line: str | None = None
+    limit: str | None = None
 
     @property
     def counts(self) -> bool:

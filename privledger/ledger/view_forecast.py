@@ -47,7 +47,8 @@ def forecast(state: State, rule: FilterRule, cost: Cost, asked: Granted) -> Fore
     """Exactly how many requests for the same plan would still be granted, if nobody else asks.
 
     Args:
-        asked: its delta, table and labels decide which caps it falls under.
+        asked: its delta, table and labels decide which caps it falls under: all of them, if it
+            names no table.
 
     Raises:
         UnsupportedNode: it has no price under the ledger's filter.
@@ -55,7 +56,7 @@ def forecast(state: State, rule: FilterRule, cost: Cost, asked: Granted) -> Fore
     units, delta_units = rule.price(cost, float(asked.delta))
     rooms = [Room(LEDGER, how_often(rule, units, delta_units, state.units, state.delta_units))]
     for cap, (spent, spent_delta) in zip(state.caps, state.cap_spent, strict=True):
-        if cap.matches(state.window, asked):
+        if cap.matches(state.window, asked if asked.data else None):
             closed = cap.per_window and state.window is None
             rooms.append(Room(cap.title, 0 if closed else how_often(
                 cap.rule(rule), units, delta_units, spent, spent_delta)))

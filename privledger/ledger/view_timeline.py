@@ -210,7 +210,8 @@ def _(event: Refused, rule: FilterRule | None) -> str:
         return f"{event.learner or UNNAMED} waits no longer"
     asked, left = refusal_figures(event)
     return (f"{event.learner or UNNAMED}: asked {'?' if asked is None else asked.text(4)}, "
-            f"left {'?' if left is None else left.text(4)} {event.unit}; nothing was read")
+            f"left {'?' if left is None else left.text(4)} {event.unit}"
+            f"{f' of {event.limit}' if event.limit else ''}; nothing was read")
 
 
 def refusal_figures(event: Refused) -> tuple[Figure | None, Figure | None]:

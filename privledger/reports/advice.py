@@ -25,18 +25,21 @@ class Fit:
         rounds: of the same plan, if it repeats something; None where that is not known.
         noise: factor by which every noise would have to grow, above 1; None where that is not
             known, or where what stands in the way is not the noise.
+        exact: whether a plan like the one that was asked for costs here what it says.
     """
 
     epsilon: float
     rounds: int | None = None
     noise: float | None = None
+    exact: bool = True
 
     @property
     def text(self) -> str:
         """For a message."""
         if not self.epsilon > 0:
             return "nothing fits"
-        parts = [f"epsilon {Figure(self.epsilon, 'epsilon', REMAINDER).text(4)}"]
+        parts = [f"epsilon {Figure(self.epsilon, 'epsilon', REMAINDER).text(4)}"
+                 + ("" if self.exact else " of Gaussian noise")]
         if self.rounds:
             parts.append(f"{many(self.rounds, 'round')} of the same noise")
         if self.noise is not None and self.noise > 1:
@@ -54,8 +57,9 @@ def what_fits(node: Node, relation: str, rule: FilterRule, cap_units: int, state
     left = max(0, min(cap_units, rule.cap_units) - state.units)
     cost = cost_of(node, check_relation(relation), rule.orders)
     asked, _ = rule.price(cost, rule.budget.delta)
+    plain = rule.kind == "basic" or cost.mu_squared is not None
     if not left or not asked:
-        return Fit(rule.left_of(rule.cap_units - left))
+        return Fit(rule.left_of(rule.cap_units - left), exact=plain)
     share = Fraction(left, asked)
     rounds = noise = None
     if share < 1 and isinstance(node, Repeat) and rule.kind != "basic":
@@ -63,4 +67,4 @@ def what_fits(node: Node, relation: str, rule: FilterRule, cap_units: int, state
     if cost.mu_squared is not None and rule.kind != "basic":
         needed = math.sqrt(1 / share) * _SAFE
         noise = needed if needed > 1 else None  # it fits as far as noise goes
-    return Fit(rule.left_of(rule.cap_units - left), rounds, noise)
+    return Fit(rule.left_of(rule.cap_units - left), rounds, noise, plain)

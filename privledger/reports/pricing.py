@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from privledger.accounting import check_relation
@@ -15,6 +17,7 @@ from privledger.ledger import (
     choose_filter,
     decide,
     fixed_filter,
+    own_epsilon,
 )
 from privledger.ledger.events import Granted
 from privledger.ledger.view_figures import Amount, summed
@@ -91,12 +94,17 @@ def price_plan(
     relation: str = "add_remove",
     filter: str = "auto",
     state: State | None = None,
+    data: str = "",
+    labels: Mapping[str, str] | None = None,
+    everywhere: bool = False,
 ) -> Price:
     """Price `node` against a fresh ledger with `budget`, or against the `state` of one.
 
     Args:
         delta: what the plan is stated at; 0 for pure DP.
         state: of an existing ledger; then its own budget, relation and filter count.
+        data, labels: the table's name, and what the request carries: caps that match them count.
+        everywhere: the table is not known, so every cap counts.
 
     Raises:
         UnsupportedNode, RelationMismatch: it cannot be priced, so it would be refused.
@@ -108,11 +116,12 @@ def price_plan(
     rule = known.rule or rule_for(node, budget, checked, filter)
     certificate = certify(node, delta, checked)
     units, delta_units = rule.price(cost_of(node, checked), delta)
-    # Which caps a run will fall under is known when it asks.
-    asked = Granted(grant="", learner="", data="", plan={}, delta=delta, units=units,
-                    delta_units=delta_units)
+    asked = None if everywhere else Granted(
+        grant="", learner="", data=data, plan={}, delta=delta, units=units,
+        delta_units=delta_units, labels=dict(labels or {}))
     decision = decide(known, rule, cost_of(node, checked), delta, asked)
-    error = None if isinstance(decision, Charge) else decision.error()
+    error = None if isinstance(decision, Charge) else decision.error(
+        own_epsilon(node, rule, checked))
     alone = Amount(units, delta_units, rule)
     before = Amount(known.units, known.delta_units, rule)
     after = summed((before, alone), rule)
