@@ -11,6 +11,7 @@ says what is wrong with the place (`inspect`); a writer refuses.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sqlite3
 import weakref
@@ -49,6 +50,7 @@ from privledger.storage.sqlite_schema import (
 )
 
 BUSY_SECONDS = 60.0
+_OPEN: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
 _MARKS = 3  # how often the mark is set alone, before it goes with an entry
 _ENDS = ("settled", "aborted", "crashed", "scope", "corrected")
 
@@ -79,6 +81,7 @@ class SQLiteStore(Forking):
         if not self._path.is_file():
             kind = kind_of(self._path.stat().st_mode)
             raise LedgerCorrupt(f"{self.location} is {kind}, not a file: not a ledger")
+        _OPEN.add(self)
         with self._held():
             self._connect()
 
@@ -360,6 +363,16 @@ class SQLiteStore(Forking):
         with suppress(Exception):  # also when it was never opened, or the interpreter ends
             if self._pid == os.getpid():
                 self._let_go()
+
+
+@atexit.register
+def _close_all() -> None:
+    """SQLite itself closes what the end of an interpreter finds open, and takes the log away:
+    the mark has to go first."""
+    for store in list(_OPEN):
+        with suppress(Exception):
+            if store._pid == os.getpid():
+                store._let_go()
 
 
 def _end_what_was_left(store: SQLiteStore | None) -> None:
