@@ -9,8 +9,10 @@ import click
 from privledger.cli.opening import ledger_argument, people_key_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import RED, YELLOW, charge, text
+from privledger.ledger.view import view_of
 from privledger.numerals import many
 from privledger.reports.letter import letter_to
+from privledger.reports.risk import ledger_risk
 from privledger.rounding import exact, upward_percent
 
 if TYPE_CHECKING:
@@ -67,11 +69,12 @@ def _person(ledger: str, person: str, people_key: str | None, format_: str,
     with reading(ledger, people_key) as opened:
         spend = opened.record(person=person)
         receipt, delta = opened.receipt.as_dict(), opened.budget.delta
-        relation, budget = opened.relation, opened.budget
-        simulated = opened.mode != "private"
+        budget, simulated = opened.budget, opened.mode != "private"
+        found = ledger_risk(view_of(opened._history.full(), opened._history.store.read()))
     if letter:
-        return click.echo(letter_to(spend, relation, budget, simulated))
-    emit(format_, person_dict(spend, delta, simulated) | {"receipt": receipt},
+        return click.echo(letter_to(spend, budget, found))
+    emit(format_, person_dict(spend, delta, simulated) | {
+            "risk": found.as_dict(), "receipt": receipt},
          lambda out: render_person(out, spend, delta, simulated))
 
 
