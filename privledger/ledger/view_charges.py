@@ -214,13 +214,14 @@ def _grant(grant: GrantState, event: Granted, rule: FilterRule | None) -> Charge
 
 def _scope(scope: ScopeState, users: Sequence[Granted], rule: FilterRule | None) -> Charge:
     event: ScopeOpened = scope.event
-    amount = Amount(event.units, event.delta_units, rule)
+    amount = Amount(*scope.charged, rule)
     return Charge(
         name=scope.scope, position=scope.position, kind="scope", status="scope", amount=amount,
         asked=amount, table=_joined([one.data for one in users], ""),
         learners=tuple(dict.fromkeys(one.learner or UNNAMED for one in users)),
-        mechanisms=kinds_of(event.plan), window=event.window, delta=event.delta,
-        plan=event.plan, event=event)
+        mechanisms=kinds_of(scope.plan), window=event.window, delta=event.delta,
+        corrections=len(scope.corrected), why=tuple(one.why for one in scope.corrected),
+        plan=scope.plan, event=event)
 
 
 def _status(grant: GrantState, end: Settled | None) -> str:

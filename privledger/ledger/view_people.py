@@ -12,16 +12,18 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.graph import from_json, label
 from privledger.ledger.people_spent import spent_at, spent_by_all
 from privledger.ledger.roster import is_member, known_by, members_of, place_of
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
 from privledger.ledger.view_records import (
+    ALL,
     Line,
     RecordSpend,
+    beside_scopes,
     charged_alike,
     currency_of,
+    node_text,
     note_of,
     took_something,
     within_scopes,
@@ -29,7 +31,6 @@ from privledger.ledger.view_records import (
 from privledger.rounding import sum_up, units_up
 
 NOBODY = "nobody in this ledger has that id"
-ALL = "all tables"
 
 
 @frozen
@@ -85,9 +86,7 @@ def each_taken(store: Store, state: State) -> Iterator[tuple[GrantState, Taken]]
         held = members_of(store, state.enrolled[grant.event.enrolled or 0][1])
         there[:len(held)] = held
         if note is None:
-            amount, cap, _ = charged_alike(state, grant)
-            yield grant, Taken(np.where(there, amount, 0.0),
-                               np.where(there, 0, -1).astype(np.int32), cap, False)
+            yield grant, _alike(state, grant, there)
             continue
         taken, rounds = spent_by_all(store, note, size)
         money, scope = currency_of(state, grant), grant.event.scope or grant.grant
@@ -95,6 +94,14 @@ def each_taken(store: Store, state: State) -> Iterator[tuple[GrantState, Taken]]
         scopes[scope] = before + taken
         yield grant, Taken(np.where(there, money.between(before, taken), 0.0),
                            np.where(there, rounds, -1).astype(np.int32), money.cap, True)
+    for grant in beside_scopes(state):
+        yield grant, _alike(state, grant, np.ones(size, dtype=np.bool_))
+
+
+def _alike(state: State, grant: GrantState, there: NDArray[np.bool_]) -> Taken:
+    """What a grant without counts took from everybody who was there."""
+    amount, cap, _ = charged_alike(state, grant)
+    return Taken(np.where(there, amount, 0.0), np.where(there, 0, -1).astype(np.int32), cap, False)
 
 
 def people_known(store: Store, state: State) -> int:
@@ -123,7 +130,7 @@ class _Reader:
     def line(self, grant: GrantState) -> Line:
         """What one grant took from the person."""
         event, note = grant.event, note_of(grant)
-        plan, time = label(from_json(event.plan)), str(event.time or "")
+        plan, time = node_text(grant), str(event.time or "")
         if note is None:
             amount, cap, basis = charged_alike(self.state, grant)
             return Line(grant.grant, event.learner, plan, amount, cap, None, basis, event.scope,
@@ -161,7 +168,8 @@ def spend_at(store: Store, state: State, place: int) -> PersonSpend:
     tables = dict.fromkeys(event.data for number, (_, event) in enumerate(state.enrolled)
                            if reader.is_in(number))
     lines = within_scopes([reader.line(grant) for grant in state.grants.values()
-                            if took_something(grant) and reader.is_in(grant.event.enrolled or 0)])
+                            if took_something(grant) and reader.is_in(grant.event.enrolled or 0)]
+                          + [reader.line(grant) for grant in beside_scopes(state)])
     rule = state.rule
     epsilon = 0.0 if rule is None else rule.epsilon_of(
         units_up(sum_up(line.amount for line in lines)))

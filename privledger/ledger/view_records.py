@@ -20,9 +20,11 @@ from privledger.ledger.pieces import read_index
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
+from privledger.ledger.view_charges import VOID
 from privledger.ledger.view_currency import Currency, currency
 from privledger.rounding import count, from_units, sum_up, up
 
+ALL = "all tables"
 ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
 
 
@@ -140,8 +142,18 @@ def within_scopes(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 def grants_for(state: State, data: str) -> list[GrantState]:
     """Grants that took something from the records of `data`, in order of the history."""
-    return [grant for grant in state.grants.values()
-            if grant.event.data == data and took_something(grant)]
+    return [*(grant for grant in state.grants.values()
+              if grant.event.data == data and took_something(grant)), *beside_scopes(state, data)]
+
+
+def beside_scopes(state: State, data: str | None = None) -> list[GrantState]:
+    """What corrections say ran beside the filters of scopes, each as a grant that every record
+    of the scope's table paid for; with `data` None of all scopes, for people in all tables."""
+    used = {grant.event.scope for grant in state.grants.values()
+            if data is None or grant.event.data == data}
+    found = [scope.beside(data or ALL) for name, scope in state.scopes.items()
+             if data is None or name in used]
+    return [one for one in found if one is not None]
 
 
 def took_something(grant: GrantState) -> bool:
@@ -250,15 +262,21 @@ def _scope_of(state: State, grant: GrantState) -> ScopeState:
 
 def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
     event, scope = grant.event, grant.event.scope
-    plan = label(from_json(event.plan))
+    plan, when = node_text(grant), (event.data, str(event.time or ""))
     if found is None:
         amount, cap, basis = charged_alike(state, grant)
-        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope)
+        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope, *when)
     late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
     amount = 0.0 if late else found.at(row)
     return Line(grant.grant, event.learner, plan, amount, found.cap,
                 0 if late else int(found.rounds[row]),
-                "not in the table yet" if late else found.currency.basis, scope)
+                "not in the table yet" if late else found.currency.basis, scope, *when)
+
+
+def node_text(grant: GrantState) -> str:
+    """The plan of a grant in words, as corrected last."""
+    plan = grant.plan
+    return VOID if plan is None else label(from_json(plan))
 
 
 def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
@@ -276,6 +294,8 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
         worst = np.array([worst_units(most, cap)], np.int64)
         return float(found.amounts(worst)[0]), found.cap, "unfinished, worst case"
     amount = from_units(grant.counted[0])
+    if grant.corrected and grant.grant not in state.grants:
+        return amount, amount, "beside the scope's filter, by a correction"
     basis = "whole plan, as corrected" if grant.corrected else "whole plan"
     over = grant.status in ("settled", "aborted")
     return amount, amount, basis if over else f"unfinished, {basis}"
@@ -311,4 +331,7 @@ def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend
         if scope is None or scope not in scopes:
             cap += found.cap
         scopes.add(scope)
+    for grant in beside_scopes(state, name) if total is not None else ():
+        amount, most, _ = charged_alike(state, grant)
+        total, cap = (total + amount) * ROUND, cap + most
     return None if total is None else DataSpend(name, total, cap)

@@ -30,7 +30,7 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.origins import asserted_kinds, recorded_kinds
 from privledger.ledger.state import State
-from privledger.ledger.view_charges import UNNAMED
+from privledger.ledger.view_charges import UNNAMED, VOID
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import VOUCHED
@@ -247,7 +247,14 @@ def _(event: Crashed, rule: FilterRule | None) -> str:
 
 @_words.register
 def _(event: Corrected, rule: FilterRule | None) -> str:
-    return f"{_cost(event.units, rule)}{event.why}"
+    """What it added, and what is charged for now."""
+    if rule is None:
+        return event.why
+    added = Amount(event.units, event.delta_units, rule)
+    own = rule.kind == "basic" and event.delta_units
+    delta = f" and delta {added.delta.text(4)}" if own else ""
+    true = VOID if event.plan is None else label(plan_of(event.plan))
+    return f"adds epsilon {added.epsilon.text(4)}{delta}, for {true}: {event.why}"
 
 
 @_words.register

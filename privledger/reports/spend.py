@@ -196,7 +196,7 @@ def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
     if isinstance(event, Granted):
         isolation, claimed = event.isolation, _claimed(event)
         status, note = _status(one, event, moment)
-        note = "; ".join([*([note] if note else []), *(f"corrected: {why}" for why in one.why)])
+    note = "; ".join([*([note] if note else []), *(f"corrected: {why}" for why in one.why)])
     return GrantReport(
         name=one.name, status=status, note=note, learner=one.learner, data=one.table,
         time=str(event.time or "") if event else "", epsilon=one.amount.epsilon.value,

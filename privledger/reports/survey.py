@@ -192,9 +192,9 @@ class _Watch:
                 alike = one.table, place
                 grants[alike] -= 1
                 back[alike] -= isinstance(one.end, Aborted) and not one.end.touched
-                if one.corrections:  # what was vouched for is what it was really
-                    self.vouched.pop(one.name, None)
-                    self._vouch(one.name, one.asserted)
+            if one.corrections:  # what was asserted is what it was really
+                self.vouched.pop(one.name, None)
+                self._vouch(one.name, one.asserted)
         likes = list(self._likes)
         found = []
         for (table, place), many in grants.items():
