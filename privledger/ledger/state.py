@@ -201,9 +201,11 @@ class State:
                 or self.delta_units > self.rule.delta_cap_units)
         if not over:
             return ""
-        reasons = [f"{name}: {event.why}"
-                   for name, paid in (*self.grants.items(), *self.scopes.items())
-                   for event in paid.corrected]
+        corrected = [(name, event) for name, grant in self.grants.items()
+                     for event in grant.corrected]
+        corrected += [(name, event) for name, scope in self.scopes.items()
+                      for event in scope.corrected]
+        reasons = [f"{name}: {event.why}" for name, event in corrected]
         return "the budget is overspent after corrections (" + "; ".join(reasons)[:500] + ")"
 
     def charge(self, units: int, delta_units: int, paid: Granted | ScopeOpened) -> None:

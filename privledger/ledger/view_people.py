@@ -21,6 +21,7 @@ from privledger.ledger.view_records import (
     Line,
     RecordSpend,
     beside_scopes,
+    certified,
     charged_alike,
     currency_of,
     node_text,
@@ -28,7 +29,7 @@ from privledger.ledger.view_records import (
     took_something,
     within_scopes,
 )
-from privledger.rounding import sum_up, units_up
+from privledger.rounding import sum_up
 
 NOBODY = "nobody in this ledger has that id"
 
@@ -170,14 +171,11 @@ def spend_at(store: Store, state: State, place: int) -> PersonSpend:
     lines = within_scopes([reader.line(grant) for grant in state.grants.values()
                             if took_something(grant) and reader.is_in(grant.event.enrolled or 0)]
                           + [reader.line(grant) for grant in beside_scopes(state)])
-    rule = state.rule
-    epsilon = 0.0 if rule is None else rule.epsilon_of(
-        units_up(sum_up(line.amount for line in lines)))
-    bound = 0.0 if rule is None else rule.epsilon_of(state.units)
-    return PersonSpend(place, lines, tuple(tables), "" if rule is None else rule.unit,
-                       min(epsilon, bound), bound)
+    return PersonSpend(place, lines, tuple(tables), "" if state.rule is None else state.rule.unit,
+                       *certified(state, lines))
 
 
 def record_at(store: Store, state: State, place: int) -> RecordSpend:
     """As `spend_at`, like the record of a row: over all tables."""
-    return RecordSpend(place, ALL, spend_at(store, state, place).lines)
+    found = spend_at(store, state, place)
+    return RecordSpend(place, ALL, found.lines, True, found.epsilon, found.bound)

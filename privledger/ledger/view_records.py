@@ -22,7 +22,7 @@ from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
 from privledger.ledger.view_charges import VOID
 from privledger.ledger.view_currency import Currency, currency
-from privledger.rounding import count, from_units, sum_up, up
+from privledger.rounding import count, from_units, sum_up, units_up, up
 
 ALL = "all tables"
 ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
@@ -67,12 +67,16 @@ class RecordSpend:
     Attributes:
         known: whether something told how many records there are. Where nothing did, every
             record of the table was charged this, and `row` may be none of them.
+        epsilon: what the total is, at the budget's delta. bound: the same of the whole ledger,
+            which no record is above.
     """
 
     row: int
     data: str
     lines: tuple[Line, ...]
     known: bool = True
+    epsilon: float = 0.0
+    bound: float = 0.0
 
     @property
     def total(self) -> float:
@@ -91,40 +95,54 @@ def data_names(state: State) -> list[str]:
     return list(dict.fromkeys(grant.event.data for grant in state.grants.values()))
 
 
-def _pick_data(state: State, data: str | None) -> str:
-    known = data_names(state)
+def _pick_data(state: State, data: str | None, held: Sequence[str] = ()) -> str:
+    """The table that is named; without a name the only one that was granted for, or is there."""
+    granted = data_names(state)
+    known = list(dict.fromkeys([*state.tables, *granted, *held]))
     if not known:
-        raise DataError("no grant in this ledger: nobody spent anything")
-    if data is None and len(known) == 1:
-        return str(known[0])
+        raise DataError("no table in this ledger yet")
+    for names in (granted, known) if data is None else ():
+        if len(names) == 1:
+            return str(names[0])
     if data not in known:
         raise DataError(f"name the data set: one of {', '.join(known)}")
     return str(data)
 
 
+def certified(state: State, lines: Sequence[Line]) -> tuple[float, float]:
+    """Epsilon of what one record or person spent, and of the whole ledger, which it never passes;
+    both at the budget's delta."""
+    if state.rule is None:
+        return 0.0, 0.0
+    bound = state.rule.epsilon_of(state.units)
+    return min(state.rule.epsilon_of(units_up(sum_up(line.amount for line in lines))), bound), bound
+
+
 def record_spend(store: Store, state: State, row: int, data: str | None,
-                 rows: Callable[[str], int | None] = lambda name: None) -> RecordSpend:
+                 rows: Callable[[str], int | None] = lambda name: None,
+                 held: Sequence[str] = ()) -> RecordSpend:
     """Lines of one record; `row` is its position in the protected table, from 0.
 
     Args:
-        rows: how many records a table has, for a caller that holds it.
+        rows: how many records a table has, for a caller that holds it. held: such tables.
 
     Raises:
         DataError: no such record is known, by what filters counted, by a declared number of
             rows, or by `rows`. How many there are is not said.
     """
     place = count("row", row, least=0)
-    name = _pick_data(state, data)
+    name = _pick_data(state, data, held)
     lines = []
     table = state.tables.get(name)
     declared = [rows(name), table.rows if table else None]
     lengths = [length for length in declared if isinstance(length, int)]
-    for grant, found in each_counted(store, state, grants_for(state, name)):
-        lines.append(_line(state, grant, found, place))
-        lengths += [] if found is None else [len(found.taken)]
+    for grant, counts in each_counted(store, state, grants_for(state, name)):
+        lines.append(_line(state, grant, counts, place))
+        lengths += [] if counts is None else [len(counts.taken)]
     if lengths and place >= max(lengths):
         raise DataError("no such record is known")
-    return RecordSpend(place, name, within_scopes(lines), bool(lengths))
+    found = within_scopes(lines)
+    return RecordSpend(place, name, found, bool(lengths), *certified(state, found))
 
 
 def within_scopes(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -331,7 +349,9 @@ def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend
         if scope is None or scope not in scopes:
             cap += found.cap
         scopes.add(scope)
-    for grant in beside_scopes(state, name) if total is not None else ():
+    if total is None:
+        return None
+    for grant in beside_scopes(state, name):
         amount, most, _ = charged_alike(state, grant)
         total, cap = (total + amount) * ROUND, cap + most
-    return None if total is None else DataSpend(name, total, cap)
+    return DataSpend(name, total, cap)
