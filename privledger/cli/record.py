@@ -105,24 +105,24 @@ def _line(line: Line) -> dict[str, object]:
     return {"grant": line.grant, "learner": line.learner, "node": line.node,
             "amount": line.amount, "cap": line.cap, "share": line.share,
             "rounds": line.rounds, "basis": line.basis, "scope": line.scope,
-            "data": line.data, "time": line.time}
+            "data": line.data, "time": line.time, "origin": line.origin}
 
 
 def _render_lines(out: Console, lines: Sequence[Line]) -> None:
     """One paragraph per grant, in order of the history."""
-    if not lines:
-        out.print(text("nothing was computed from it: nothing spent"))
     for line in lines:
         out.print(text(f"{line.time or 'undated'}  {line.learner or 'nobody named'} on "
                        f"{line.data} ({line.grant})"))
         rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
         out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} "
                        f"({upward_percent(line.share)}), {rounds}, {line.basis}"))
+        if line.origin:
+            out.print(text(f"    {line.origin}"))
         out.print(text(f"    {line.node}", "dim"))
 
 
-def record_dict(spend: RecordSpend, unit: str, simulated: bool, of_people: bool,
-                delta: float) -> dict[str, Any]:
+def record_dict(spend: RecordSpend, unit: str, simulated: bool, of_people: bool = False,
+                delta: float = 0.0) -> dict[str, Any]:
     """A record's spend as JSON values; in a ledger of people that of a person's place."""
     notice = CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL
     return {
@@ -135,12 +135,13 @@ def record_dict(spend: RecordSpend, unit: str, simulated: bool, of_people: bool,
 
 
 def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
-                  of_people: bool, delta: float) -> None:
+                  of_people: bool = False, delta: float = 0.0) -> None:
     """As `render_person`; in a ledger of people `spend.row` is a person's place."""
     who = "the person at place" if of_people else "record"
-    out.print(text(f"{who} {spend.row} of {spend.data}: epsilon {charge(spend.epsilon)} of the "
-                   f"ledger's {charge(spend.bound)} so far, at delta {exact(delta)}", "bold"))
-    out.print(text(f"{charge(spend.total)} {unit} spent" if unit else "nothing spent"))
+    total = f"{charge(spend.total)} {unit} spent" if spend.lines else "nothing spent"
+    out.print(text(f"{who} {spend.row} of {spend.data}: {total}", "bold"))
+    out.print(text(f"epsilon {charge(spend.epsilon)} of the ledger's {charge(spend.bound)} so far, "
+                   f"at delta {exact(delta)}"))
     out.print(text(CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL, YELLOW))
     if not spend.known:
         out.print(text(UNKNOWN, YELLOW))

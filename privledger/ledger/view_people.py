@@ -26,6 +26,7 @@ from privledger.ledger.view_records import (
     currency_of,
     node_text,
     note_of,
+    told_from,
     took_something,
     within_scopes,
 )
@@ -135,14 +136,14 @@ class _Reader:
         if note is None:
             amount, cap, basis = charged_alike(self.state, grant)
             return Line(grant.grant, event.learner, plan, amount, cap, None, basis, event.scope,
-                        event.data, time)
+                        event.data, time, told_from(self.state, grant))
         taken, rounds = spent_at(self.store, note, self.place)
         money, scope = currency_of(self.state, grant), event.scope or grant.grant
         before = self._taken.get(scope, 0)
         self._taken[scope] = before + taken
         amount = float(money.between(np.array([before]), np.array([taken]))[0])
         return Line(grant.grant, event.learner, plan, amount, money.cap, rounds, money.basis,
-                    event.scope, event.data, time)
+                    event.scope, event.data, time, told_from(self.state, grant))
 
 
 def person_spend(store: Store, state: State, digest: bytes) -> PersonSpend:

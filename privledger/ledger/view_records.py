@@ -15,12 +15,13 @@ from privledger.graph import from_json, label
 from privledger.graph.nodes import IndividualFilter
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import worst_units
+from privledger.ledger.origins import origin_text
 from privledger.ledger.people_spent import spent_by_all
 from privledger.ledger.pieces import read_index
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
-from privledger.ledger.view_charges import VOID
+from privledger.ledger.view_charges import VOID, caps_over
 from privledger.ledger.view_currency import Currency, currency
 from privledger.rounding import count, from_units, sum_up, units_up, up
 
@@ -40,7 +41,7 @@ class Line:
         basis: `individual` (and how, if the filter's unit is not the ledger's), `whole plan`
             (`as corrected`), `not in the table yet` (a late
             arrival), or what an unfinished grant may have taken.
-        data, time: which table, and when, as it was written down.
+        data, time: which table, and when, as it was written down. origin: see `origin_text`.
     """
 
     grant: str
@@ -53,6 +54,7 @@ class Line:
     scope: str | None = None
     data: str = ""
     time: str = ""
+    origin: str = ""
 
     @property
     def share(self) -> float:
@@ -280,7 +282,7 @@ def _scope_of(state: State, grant: GrantState) -> ScopeState:
 
 def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
     event, scope = grant.event, grant.event.scope
-    plan, when = node_text(grant), (event.data, str(event.time or ""))
+    plan, when = node_text(grant), (event.data, str(event.time or ""), told_from(state, grant))
     if found is None:
         amount, cap, basis = charged_alike(state, grant)
         return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope, *when)
@@ -289,6 +291,12 @@ def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> L
     return Line(grant.grant, event.learner, plan, amount, found.cap,
                 0 if late else int(found.rounds[row]),
                 "not in the table yet" if late else found.currency.basis, scope, *when)
+
+
+def told_from(state: State, grant: GrantState) -> str:
+    """Isolation, library, labels, window and caps of a grant, in words."""
+    event = grant.event
+    return origin_text(event, () if event.scope else caps_over(state.caps, event.window, event))
 
 
 def node_text(grant: GrantState) -> str:

@@ -15,7 +15,7 @@ from privledger.ledger.view_records import ROUND, data_names, data_spend, deares
 from privledger.rounding import add_up
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
-"""What `top` ranks by; `data` is the table."""
+"""What `top` ranks by unless it is told; `data` is the table."""
 
 
 @frozen
@@ -25,7 +25,7 @@ class Rank:
     Attributes:
         epsilon: of all its grants together, at the budget's delta. Does not add up.
         share: of the units of the whole budget. Shares of one ranking add up to what was spent.
-        asserted: part of it rests on somebody's word.
+        asserted: part of it rests on unverified claims.
     """
 
     name: str

@@ -62,7 +62,7 @@ def test_a_record_has_what_a_person_has_and_a_table_without_grants_says_nothing_
             ledger.record(0, "other")
         total = ledger.spent
     page = " ".join(call("record", path, 0, "--data", "idle").stdout.split())
-    assert "record 0 of idle: epsilon 0 of the ledger's" in page and "nothing spent" in page
+    assert "record 0 of idle: nothing spent" in page and "epsilon 0 of the ledger's" in page
     page = " ".join(call("record", path, 0).stdout.split())
     assert "Gaussian(noise_multiplier=10)" in page and "as corrected" in page
     assert "20" + found.lines[0].time[2:] in page and "noise_multiplier=20" not in page

@@ -108,7 +108,7 @@ def test_a_correction_past_the_cap_raises_it():
 def test_somebodys_word_is_counted():
     ledger = made(None, (pl.Asserted(0.1, "they say"),), filter="basic")
     assert ledger_risk(view_of(ledger.state)).sentences[-1].startswith(
-        "1 grant rests on somebody's word")
+        "1 grant rests on unverified claims")
 
 
 def test_an_unused_ledger_promises_its_budget():
