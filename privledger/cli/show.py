@@ -148,7 +148,10 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
     folded = [grant if whole else evolve(grant, plan=gist(grant.plan, grant.lines))
               for grant in report.grants]
     brief = plans and not whole and sum(_height(grant) for grant in folded) > SCREEN
-    title = many(number, "grant") if number else "nothing granted yet"
+    scopes = sum(grant.status == "scope" for grant in report.grants)
+    title = many(number - scopes, "grant") if number else "nothing granted yet"
+    title += f", {many(scopes, 'scope')}" if scopes else ""
+    title += ", chosen by --where" if number < len(report.view.charges) else ""
     if brief:
         title += ", in brief: --all shows every plan whole"
     if report.unlisted:

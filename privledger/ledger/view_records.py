@@ -327,6 +327,16 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
     return amount, amount, basis if over else f"unfinished, {basis}"
 
 
+def alike(state: State, grants: Sequence[GrantState]) -> tuple[float, dict[str, float]]:
+    """What grants without counts took from every record, and the cap of each, by its scope."""
+    total, caps = [], {}
+    for grant in grants:
+        amount, cap, _ = charged_alike(state, grant)
+        total.append(amount)
+        caps.setdefault(grant.event.scope or grant.grant, cap)
+    return sum_up(total), caps
+
+
 @frozen(eq=False)
 class DataSpend:
     """Every record of one data set: fraction of the individual caps that was used.

@@ -16,7 +16,7 @@ from privledger.ledger import audit, checkpoint
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.events import Corrected
-from privledger.reports.ranking import highest_people
+from privledger.reports.ranking import highest_people, highest_records
 from privledger.rounding import from_units
 from privledger.standalone import verify_history
 from privledger.storage import MemoryStore
@@ -336,3 +336,15 @@ def test_a_kept_answer_of_a_corrected_scope_is_not_given_out_again():
     recall._take(Corrected("s", None, 1, 0, "why"))
     recall._take(Corrected("g2", None, 1, 0, "why"))
     assert set(recall._answers) == {"c"}
+
+
+def test_the_dearest_record_is_told_with_what_record_says_of_it():
+    """`top --records` left out what whole plans took from every record."""
+    ledger, data, _ = under_a_scope()
+    ledger.request(pl.Gaussian(20.0), data, learner="whole").close()
+    ledger.correct("s", pl.Gaussian(15.0), "it looked at other rows")
+    ranks = highest_records(ledger._history.store, ledger._history.full(), 5)
+    assert len(ranks) == 5
+    for one in ranks:
+        found = ledger.record(one.row, "one")
+        assert one.spent == pytest.approx(found.total, rel=1e-12) and one.spent <= one.cap
