@@ -329,7 +329,8 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
 
 def alike(state: State, grants: Sequence[GrantState]) -> tuple[float, dict[str, float]]:
     """What grants without counts took from every record, and the cap of each, by its scope."""
-    total, caps = [], {}
+    total: list[float] = []
+    caps: dict[str, float] = {}
     for grant in grants:
         amount, cap, _ = charged_alike(state, grant)
         total.append(amount)
