@@ -120,6 +120,7 @@ class PrivateLearner(Accounted, BaseEstimator):
     schema: pl.Schema | None
     mode: str
     random_state: int | None
+    _request_labels: Mapping[str, str] | None  # of the fit that runs
     model_attributes: tuple[str, ...] = ("_inferred", "_order")
 
     def _recipe(self, schema: pl.Schema) -> Planned:
@@ -186,7 +187,7 @@ class PrivateLearner(Accounted, BaseEstimator):
             self._settle_for(shares, data)
             self.fell_back_ = floor.why
         if self.fell_back_:
-            warnings.warn(self.fell_back_, NoiseFloorWarning, stacklevel=3)
+            warnings.warn(self.fell_back_, NoiseFloorWarning, stacklevel=4)
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic at this plan's noise, beside the sound one. Never charged.
@@ -195,13 +196,15 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, **named: object) -> Self:
+    def fit(self, X: Any, y: Any = None, *, labels: Mapping[str, str] | None = None,
+            **named: object) -> Self:
         """Train under a grant.
 
         Args:
             X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table.
+            labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
@@ -210,9 +213,18 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         no_weights(self, named)
         data, schema = guard(self, X, y)
-        self._train_on(data, schema)
+        self._labelled(labels, data, schema)
         self._note_classes(schema)
         return self
+
+    def _labelled(self, labels: Mapping[str, str] | None, data: pl.Dataset,
+                  schema: pl.Schema) -> None:
+        """`_train_on`, with what its grant carries; nothing of that is kept."""
+        self._request_labels = labels
+        try:
+            self._train_on(data, schema)
+        finally:
+            del self._request_labels
 
     def _granted(self, data: pl.Dataset, plan: pl.Node, ask: Callable[[pl.Session], Learned], *,
                  claimed: float | None = None, scope: pl.Scope | None = None) -> Learned:
@@ -222,7 +234,8 @@ class PrivateLearner(Accounted, BaseEstimator):
             claimed: the paper's own epsilon for the whole, shown beside what is charged.
         """
         with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta,
-                                 scope=scope, claimed=claimed) as session:
+                                 scope=scope, claimed=claimed,
+                                 labels=getattr(self, "_request_labels", None)) as session:
             learned = ask(session)
         self.receipt_, self.ledger_, self.data_ = session.receipt, data.ledger, data
         self.private_ = data.ledger.mode == "private"

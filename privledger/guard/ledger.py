@@ -13,7 +13,7 @@ from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
 from privledger.engines import Engine, Local
-from privledger.errors import InvalidValue
+from privledger.errors import InvalidValue, NotGranted
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
@@ -43,7 +43,7 @@ from privledger.noise.source import NoiseSource, SystemSource
 from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
-from privledger.storage import kept, refuse_findings, store_at
+from privledger.storage import is_url, kept, refuse_findings, store_at
 from privledger.tables.frames import is_plain_table
 from privledger.tables.sources import as_source
 
@@ -303,8 +303,11 @@ class Ledger(Teller):
         """An auditor's finding: what `grant` ran was really `plan`. Never gives budget back.
 
         Args:
-            grant: name of the grant, as `show` lists it.
-            plan: the node tree with the true parameters; None if nothing can be promised.
+            grant: name of the grant or of the scope, as `show` lists it. A grant that drew on a
+                scope corrects the scope.
+            plan: the node tree with the true parameters; None if nothing can be promised. Of a
+                scope: what ran beyond what its filter counted; all of it is charged, and every
+                record of the scope is charged it.
             why: a sentence that stays in the history.
 
         Returns:
@@ -319,7 +322,15 @@ class Ledger(Teller):
             check_node("plan", plan)
             plan = from_json(to_json(plan))
             check_effort(self._history, to_json(plan))
-        self._history.commit(lambda state: [correction(state, grant, plan, why, now()).event])
+        here = not is_url(self._history.store.location)
+
+        def lines(state: State) -> Sequence[Event]:
+            event = correction(state, grant, plan, why, now()).event
+            if not here and not state.knows(event.grant):
+                raise NotGranted("a scope of a ledger in a database cannot be corrected")
+            return [event]
+
+        self._history.commit(lines)
         return self.spent
 
     @overload
@@ -353,7 +364,8 @@ class Ledger(Teller):
             held = self._identities.newest.get(name)
             return None if held is None else held._n_rows
 
-        return record_spend(self._history.store, self._history.full(), row, data, rows)
+        return record_spend(self._history.store, self._history.full(), row, data, rows,
+                            list(self._identities.newest))
 
     def close(self) -> None:
         """Write what is pending and let go of the file.

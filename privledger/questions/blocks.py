@@ -47,7 +47,7 @@ class Block(Protocol):
         """Whether values may be negative."""
     @property
     def asserted(self) -> bool:
-        """Whether the clip rests on somebody's word."""
+        """Whether the clip rests on unverified claims."""
     @property
     def reads_target(self) -> bool:
         """Whether values may depend on the target."""
@@ -260,7 +260,7 @@ class CustomValue:
             raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
 
     def check(self, facts: TableFacts) -> None:
-        """As `Block.check`: the function is somebody's word, whatever the table."""
+        """As `Block.check`: the function is an unverified claim, whatever the table."""
 
     def own(self, to: Copier) -> CustomValue:
         """As `Block.own`."""
