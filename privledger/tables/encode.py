@@ -71,7 +71,7 @@ def _split(X: Any, schema: Schema) -> list[Any]:
     if hasattr(type(X), "batches") or streamed(X) is not None:
         raise DataError("the table is not in memory: a ledger reads it in batches, when it is put "
                         "behind the guard; to predict, give some of its rows at a time")
-    arrow = arrow_columns(X)
+    arrow = arrow_columns(X, names)
     X = X if arrow is None else arrow
     if isinstance(X, np.ma.MaskedArray):
         X = plain(X)

@@ -51,7 +51,7 @@ def read_features(path: str | Path, schema: Schema) -> Any:
 
 def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
     """All rows of the columns that are wanted, by name."""
-    origin = scan_files(path).origin
+    origin = scan_files(path, wanted.names).origin
     wanted.check(origin)
     parts = [wanted.typed(piece) for piece in origin.pieces(wanted.names, _ROWS)]
     if not parts:
