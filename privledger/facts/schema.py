@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
 from privledger.errors import (
     DataDerived,
@@ -52,6 +54,14 @@ def label_key(value: object) -> str:
     return code_of(format(value, "f") if isinstance(value, Decimal) else str(value))
 
 
+def label_array(labels: Sequence[Any]) -> NDArray[Any]:
+    """Categories as an array that keeps their types: NumPy would make texts of 1 beside "yes",
+    and 1 of True beside 2."""
+    kinds = {bool if isinstance(one, bool | np.bool_) else str if isinstance(one, str) else float
+             for one in labels}
+    return np.array(labels, dtype=object if len(kinds) > 1 else None)
+
+
 @frozen
 class Column:
     """One column: every field is public.
@@ -81,6 +91,11 @@ class Column:
     unit: str = ""
     ordered: bool = False
     missing_value_marker: str | float | None = None
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The categories as an array, of objects where they are of several types."""
+        return label_array(self.categories)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:

@@ -17,6 +17,8 @@ from privledger.plugins import load_learner
 
 # What a fitted learner holds beside what it learned; none of it belongs into a file.
 _GUARDED = ("ledger_", "data_", "stream_scope_")
+# What a fit that was refused may leave behind: nothing of it was learned.
+_BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "receipt_"}
 
 
 @frozen
@@ -63,6 +65,9 @@ def kept(learner: Any, facts: Facts) -> ModelFile:
     names = sorted(inspect.signature(type(learner)).parameters)
     lost = [name for name in vars(learner) if not name.endswith("_") and name[0] != "_"
             and name not in names and name not in fitted]
+    if not set(fitted) - _BEFORE:
+        raise ModelError(f"{facts.learner} is not fitted yet: there is nothing to keep; fit it "
+                         "first")
     if lost:
         raise ModelError(f"{facts.learner} sets {lost[0]!r:.60}, which a model file would lose: "
                          "what was learned ends in an underscore, or is listed in "
@@ -118,7 +123,8 @@ def save_model(learner: Any, path: str | Path) -> None:
         path: of the file, which is replaced if it is there.
 
     Raises:
-        ModelError: it holds something that such a file has no word for. OSError.
+        ModelError: it is not fitted, or holds something that such a file has no word for.
+            OSError.
     """
     info, ledger = learner.info, getattr(learner, "ledger_", None)
     schema = getattr(learner, "schema_", None) or learner.schema or getattr(
