@@ -18,7 +18,8 @@ from privledger.plugins import load_learner
 # What a fitted learner holds beside what it learned; none of it belongs into a file.
 _GUARDED = ("ledger_", "data_", "stream_scope_")
 # What a fit that was refused may leave behind: nothing of it was learned.
-_BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "receipt_"}
+_BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "receipt_",
+           "fell_back_"}
 
 
 @frozen
@@ -65,9 +66,6 @@ def kept(learner: Any, facts: Facts) -> ModelFile:
     names = sorted(inspect.signature(type(learner)).parameters)
     lost = [name for name in vars(learner) if not name.endswith("_") and name[0] != "_"
             and name not in names and name not in fitted]
-    if not set(fitted) - _BEFORE:
-        raise ModelError(f"{facts.learner} is not fitted yet: there is nothing to keep; fit it "
-                         "first")
     if lost:
         raise ModelError(f"{facts.learner} sets {lost[0]!r:.60}, which a model file would lose: "
                          "what was learned ends in an underscore, or is listed in "
@@ -136,7 +134,10 @@ def save_model(learner: Any, path: str | Path) -> None:
                   private=getattr(ledger, "mode", "private") == "private" and bool(
                       getattr(learner, "private_", True)),
                   receipt=None if receipt is None else receipt.as_dict())
-    write_model(kept(learner, facts), path)
+    model = kept(learner, facts)
+    if not set(model.header["fitted"]) - _BEFORE:
+        raise ModelError(f"{info.name} is not fitted yet: there is nothing to keep; fit it first")
+    write_model(model, path)
 
 
 def load_model(path: str | Path, *, most_mb: int = MOST_MB) -> Any:
