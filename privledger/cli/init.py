@@ -53,7 +53,7 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
                                     provenance=provenance, expected_rows=expected_rows)
     else:
         raise InvalidValue("--from", Path(source).name, "a .csv, .toml or .json file")
-    if source is not None and not told and not any(column.role == "target" for column in made.columns):
+    if source is not None and not told and "target" not in [one.role for one in made.columns]:
         raise InvalidValue("--target", None, "the name of the target column, or \"\" for a table "
                                              "that nothing is learned from")
     written = schema_toml(made)

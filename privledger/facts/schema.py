@@ -110,6 +110,8 @@ class Column:
                 raise SchemaError(f"column {self.name!r}: {flag} must be true or false")
         if not isinstance(self.categories, list | tuple):
             raise SchemaError(f"column {self.name!r}: categories must be a list")
+        if not isinstance(self.unit, str):
+            raise SchemaError(f"column {self.name!r}: unit must be a text")
         check_provenance(f"column {self.name!r}", self.provenance)
         if self.role not in ("feature", "target"):
             return

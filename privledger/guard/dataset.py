@@ -310,9 +310,9 @@ class Dataset:
         """Which features have a high score, `excluded` positions aside; `weights` of classes are
         for `agreement`. See `FeatureChoice`."""
         if isinstance(score, Votes):
-            return FeatureChoice(self, "votes", excluded, votes=score)
+            return FeatureChoice(self, "votes", excluded, votes=score, weights=weights)
         if isinstance(score, CustomScores):
-            return FeatureChoice(self, "custom", excluded, custom=score)
+            return FeatureChoice(self, "custom", excluded, custom=score, weights=weights)
         return FeatureChoice(self, score, excluded, weights=weights)
 
     def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:
