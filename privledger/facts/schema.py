@@ -54,7 +54,7 @@ def label_key(value: object) -> str:
     return code_of(format(value, "f") if isinstance(value, Decimal) else str(value))
 
 
-def label_array(labels: Sequence[Any]) -> NDArray[Any]:
+def label_array(labels: Sequence[object]) -> NDArray[np.generic]:
     """Categories as an array that keeps their types: NumPy would make texts of 1 beside "yes",
     and 1 of True beside 2."""
     kinds = {bool if isinstance(one, bool | np.bool_) else str if isinstance(one, str) else float
@@ -93,7 +93,7 @@ class Column:
     missing_value_marker: str | float | None = None
 
     @property
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> NDArray[np.generic]:
         """The categories as an array, of objects where they are of several types."""
         return label_array(self.categories)
 
@@ -443,7 +443,7 @@ def _column_dict(column: Column) -> dict[str, Any]:
     return result
 
 
-def _column(value: Any, marker: Any, target: object) -> Column:
+def _column(value: Any, marker: str | float | None, target: object) -> Column:
     if not isinstance(value, dict):
         raise SchemaError("every column of a schema is an object with a name and a kind")
     unknown = set(value) - _COLUMN_KEYS

@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 from attrs import frozen
@@ -159,7 +159,7 @@ def _readable(file: File) -> Iterator[IO[bytes]]:
 
     zipped = file.path.endswith(".gz")
     try:
-        with gzip.open(file.path) if zipped else open(file.path, "rb") as stream:
+        with cast(IO[bytes], gzip.open(file.path) if zipped else open(file.path, "rb")) as stream:
             yield stream
     except (pa.ArrowException, ValueError) as error:
         raise _explained(error, file, "not a CSV file in UTF-8") from None

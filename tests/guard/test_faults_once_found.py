@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -12,6 +15,7 @@ from privledger.guard.vault import Pass, _vault_of
 from privledger.questions.blocks import clipped
 from privledger.questions.cells import CoinCells
 from privledger.questions.score import Gradient
+from privledger.standalone import verify_history
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),
@@ -566,3 +570,36 @@ def test_a_custom_function_returns_real_numbers(result):
     with book.request(pl.Laplace(1.0), data) as session, pytest.raises(
             pl.errors.DataError, match="custom query raised TypeError"):
         session.release(pl.Laplace(1.0), data.custom(lambda table: result, 1.0, "why"))
+
+
+@pytest.mark.parametrize("filter", ["basic", "gdp", "rdp", "zcdp"])
+def test_a_grant_that_read_nothing_is_handed_back_when_asked(tmp_path, filter):
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),))
+    book = pl.Ledger.create(tmp_path / "a.ledger", budget=pl.Budget(9.0, 1e-6), filter=filter)
+    data, plan = book.protect({"x": [1.0, 2.0]}, None, schema), pl.Laplace(2.0)
+    with book.request(plan, data) as session:
+        assert book.spent > 0
+        session.hand_back()
+        assert book.spent == 0 and not session.active
+        with pytest.raises(pl.NotGranted):
+            session.release(plan, data.count())
+        with pytest.raises(pl.NotGranted):
+            session.hand_back()
+    with book.request(plan, data) as session:
+        session.release(plan, data.count())
+        with pytest.raises(pl.NotGranted, match="read nothing"):
+            session.hand_back()
+        assert session.active
+    spent = book.spent
+    assert spent > 0
+    for asserted in (pl.AssertedZCDP(1e-4, "why"),) if filter in ("rdp", "zcdp") else ():
+        with book.request(asserted, data) as session, pytest.raises(pl.NotGranted):
+            session.hand_back()
+        assert book.spent > spent
+    assert book.verify() == []
+    path = tmp_path / "a.ledger"
+    book.close()
+    done = subprocess.run([sys.executable, verify_history.__file__, str(path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not pl.Ledger.open(path).verify()
