@@ -132,10 +132,6 @@ class Granted:
         inner._inside = evolve(inner._inside, leave=self._inside.leave, vouched=vouched)
         return inner
 
-    def hand_back(self) -> None:
-        """As `Session.hand_back`."""
-        self.close(back=True)
-
     def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
         failed is handed back, unless a part of its plan runs elsewhere, where nobody here sees

@@ -579,22 +579,22 @@ def test_a_grant_that_read_nothing_is_handed_back_when_asked(tmp_path, filter):
     data, plan = book.protect({"x": [1.0, 2.0]}, None, schema), pl.Laplace(2.0)
     with book.request(plan, data) as session:
         assert book.spent > 0
-        session.hand_back()
+        session.close(back=True)
         assert book.spent == 0 and not session.active
         with pytest.raises(pl.NotGranted):
             session.release(plan, data.count())
         with pytest.raises(pl.NotGranted):
-            session.hand_back()
+            session.close(back=True)
     with book.request(plan, data) as session:
         session.release(plan, data.count())
         with pytest.raises(pl.NotGranted, match="read nothing"):
-            session.hand_back()
+            session.close(back=True)
         assert session.active
     spent = book.spent
     assert spent > 0
     for asserted in (pl.AssertedZCDP(1e-4, "why"),) if filter in ("rdp", "zcdp") else ():
         with book.request(asserted, data) as session, pytest.raises(pl.NotGranted):
-            session.hand_back()
+            session.close(back=True)
         assert book.spent > spent
     assert book.verify() == []
     path = tmp_path / "a.ledger"
