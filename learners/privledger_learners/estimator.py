@@ -271,7 +271,7 @@ class LabelClassifier(ClassifierMixin):
     _order: np.ndarray
 
     def _note_classes(self, schema: pl.Schema) -> None:
-        self.classes_, self._order = sorted_labels(list(schema.target.categories))
+        self.classes_, self._order = sorted_labels(schema.target.labels)
 
     def _shares(self, X: Any) -> np.ndarray:
         """Class shares of every row in the schema's order, shape (n, classes)."""
@@ -290,26 +290,30 @@ class LabelClassifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy. Labels may be spelled as the schema allows: 1, 1.0 and "1" are the same."""
-        return float(super().score(X, as_labels(y, self.classes_), sample_weight))
+        labels = as_labels(y, self.classes_)
+        if labels.dtype == object:  # of several types, which scikit-learn compares no more
+            return float(np.average(self.predict(X) == labels, weights=sample_weight))
+        return float(super().score(X, labels, sample_weight))
 
 
-def sorted_labels(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+def sorted_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorted labels, and the schema's position of each. Labels of mixed types keep their order."""
     try:
         order = sorted(range(len(labels)), key=lambda place: labels[place])
     except TypeError:
         order = list(range(len(labels)))
-    return np.array([labels[place] for place in order]), np.array(order)
+    return labels[order], np.array(order)
 
 
 def as_labels(y: Any, classes: np.ndarray) -> np.ndarray:
     """`y` with every label that is another spelling of a class replaced by that class."""
     given = np.asarray(y)
-    if given.dtype.kind == classes.dtype.kind or given.ndim != 1:
+    if given.ndim != 1 or (given.dtype.kind == classes.dtype.kind and given.dtype != object):
         return given
     known = {spelling(label): label for label in classes.tolist()}
     matched = [known.get(spelling(label)) for label in given.tolist()]
-    return given if any(label is None for label in matched) else np.array(matched)
+    return given if any(label is None for label in matched) else np.array(
+        matched, dtype=classes.dtype)
 
 
 def spelling(label: Any) -> str:

@@ -41,6 +41,8 @@ def creation(budget: Budget, relation: str, filter: str, order: float | None, mo
         raise InvalidValue("mode", mode, f"one of {', '.join(MODES)}")
     if mode == "private" and seed is not None:
         raise InvalidValue("seed", seed, "None: noise that protects people has no seed")
+    if order is not None and filter != "rdp":
+        raise InvalidValue("order", order, "left out: only filter=\"rdp\" has a Renyi order")
     rule = None if filter == "auto" else fixed_filter(filter, budget, order)
     source: NoiseSource = SystemSource() if mode == "private" else SeededSource(
         0 if seed is None else seed)

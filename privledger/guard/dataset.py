@@ -158,6 +158,8 @@ class Dataset:
 
     def select(self, columns: Sequence[str]) -> Dataset:
         """The same records with only some features."""
+        if isinstance(columns, str) or len(set(columns)) != len(columns):
+            raise InvalidValue("columns", columns, "a list of distinct names")
         return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
 
     def partition(self, parts: int | tuple[int, ...] | Cells) -> Partition:
@@ -241,6 +243,9 @@ class Dataset:
         """A public partition by one column."""
         column = self._column(name)
         if column.kind == "categorical":
+            if edges is not None:
+                raise InvalidValue("edges", "given", "left out: a categorical column has a cell "
+                                                     "for each category of its schema")
             extra = 1 if column.role == "feature" else 0
             return CategoryCells(self._key(name), len(column.categories) + extra)
         if edges is None:
@@ -305,9 +310,9 @@ class Dataset:
         """Which features have a high score, `excluded` positions aside; `weights` of classes are
         for `agreement`. See `FeatureChoice`."""
         if isinstance(score, Votes):
-            return FeatureChoice(self, "votes", excluded, votes=score)
+            return FeatureChoice(self, "votes", excluded, votes=score, weights=weights)
         if isinstance(score, CustomScores):
-            return FeatureChoice(self, "custom", excluded, custom=score)
+            return FeatureChoice(self, "custom", excluded, custom=score, weights=weights)
         return FeatureChoice(self, score, excluded, weights=weights)
 
     def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:

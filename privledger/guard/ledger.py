@@ -194,6 +194,9 @@ class Ledger(Teller):
         X = X if found is None else found
         if engine is None and found is not None:
             engine = Local()
+        if engine is None and spool is not None:
+            raise InvalidValue("spool", "given", "left out without an engine: the table stays in "
+                                                 "memory")
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
                       target, None if engine is None else Chunking(
                           engine, spool, self.on_rows, self.on_chunks))

@@ -7,7 +7,7 @@ the guard. Errors name columns and rules, never values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -29,8 +29,11 @@ def is_plain_table(X: object) -> bool:
     return type(X).__module__.partition(".")[0] in _KNOWN
 
 
-def arrow_columns(X: object) -> Named | None:
+def arrow_columns(X: object, known: Container[str] = ()) -> Named | None:
     """The columns of a frame of another library than pandas, by name; None for anything else.
+
+    Args:
+        known: names of a schema, which may stand in messages.
 
     Raises:
         DataError: two columns of one name.
@@ -41,7 +44,7 @@ def arrow_columns(X: object) -> Named | None:
     if table is None:
         return None
     names = table.column_names
-    once(list(names))
+    once(list(names), known=known)
     return dict(zip(names, table.columns, strict=True))
 
 
@@ -62,12 +65,21 @@ def _as_table(X: object, root: str) -> pa.Table | None:
     return X if isinstance(X, pa.Table) else pa.table(X)
 
 
-def once(names: list[str], where: str = "") -> None:
-    """Raise `DataError` for a column that is there twice: two readers could see two values."""
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{where + ': ' if where else ''}column {', '.join(twice)[:200]} is given "
-                        "twice")
+def once(names: list[str], where: str = "", known: Container[str] = ()) -> None:
+    """Raise `DataError` for a column that is there twice: two readers could see two values.
+
+    Of a name that is not `known` from a schema only its places are told: where a header is
+    missing, it is somebody's cell.
+    """
+    places: dict[str, int] = {}
+    for place, name in enumerate(names, 1):
+        if places.setdefault(name, place) == place:
+            continue
+        start = where + ": " if where else ""
+        if name in known:
+            raise DataError(f"{start}column {name} is given twice")
+        raise DataError(f"{start}a column is given twice: columns {places[name]} and {place} have "
+                        "the same name")
 
 
 def _framed(X: object) -> bool:
@@ -106,7 +118,7 @@ def column_as_held(X: object, name: str) -> object:
     Raises:
         DataError: as for `column_of`.
     """
-    arrow = arrow_columns(X)
+    arrow = arrow_columns(X, (name,))
     if arrow is None:
         held = getattr(X, "columns", X if isinstance(X, Mapping) else ())
         arrow = cast(Named, X) if name in held else {}
