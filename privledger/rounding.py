@@ -215,8 +215,14 @@ def units_down(value: float) -> int:
     return above * UNIT // below
 
 
+_MOST_UNITS = int(sys.float_info.max) * UNIT
+
+
 def from_units(units: int) -> float:
-    """A float no less than a scaled integer: a charge, or a cap as it is promised."""
+    """A float no less than a scaled integer: a charge, or a cap as it is promised. Infinity where
+    there is none: only a forged history says so much."""
+    if units > _MOST_UNITS:
+        return math.inf
     value = units / UNIT  # to the nearest float, however many digits there are
     above, below = value.as_integer_ratio()
     return up(value) if above * UNIT < units * below else value
@@ -224,6 +230,6 @@ def from_units(units: int) -> float:
 
 def from_units_down(units: int) -> float:
     """The largest float that is no more than a scaled integer: what is left."""
-    value = units / UNIT
+    value = min(units, _MOST_UNITS) / UNIT
     above, below = value.as_integer_ratio()
     return down(value) if above * UNIT > units * below else value

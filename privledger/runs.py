@@ -18,7 +18,7 @@ from privledger.facts.schema import Schema
 from privledger.guard.alone import patience
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
-from privledger.reading import load_toml
+from privledger.reading import load_toml, path_in
 from privledger.rounding import positive, probability
 from privledger.storage import is_url, shown
 from privledger.tables.listing import members
@@ -114,15 +114,15 @@ class RunFile:
             raise InvalidPlan("ledger filter", chosen, f"one of {', '.join(FILTERS)}")
         return RunFile(
             path=path, learner=_text(tables["run"], "run", "learner"),
-            params=_params(tables["params"], budget), schema=_text(data, "data", "schema"),
-            table=_text(data, "data", "table"),
+            params=_params(tables["params"], budget), schema=_path(data, "data", "schema"),
+            table=_path(data, "data", "table"),
             data_name=_text(data, "data", "name") if "name" in data else None, budget=budget,
-            ledger=_text(ledger, "ledger", "path", f"{path.stem}.ledger"),
+            ledger=_path(ledger, "ledger", "path", f"{path.stem}.ledger"),
             relation=check_relation(ledger.get("relation", "add_remove")), filter=chosen,
             evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
             labels=dict(plain_labels(tables["labels"])), limits=Limits.of(tables["isolation"]),
             unit=check_unit(ledger["unit"]) if "unit" in ledger else None,
-            people_key=_text(ledger, "ledger", "people_key") if "people_key" in ledger else None,
+            people_key=_path(ledger, "ledger", "people_key") if "people_key" in ledger else None,
             engine=(EngineChoice.of(tables["engine"], path.parent) if "engine" in value else None),
             wait=patience(ledger.get("wait", 0.0)),
         )
@@ -195,6 +195,11 @@ def _text(table: dict[str, Any], name: str, key: str, default: str | None = None
     return found
 
 
+def _path(table: dict[str, Any], name: str, key: str, default: str | None = None) -> str:
+    found = _text(table, name, key, default)
+    return found if is_url(found) else path_in(f"[{name}] {key}", found)
+
+
 def _budget(table: dict[str, Any]) -> Budget:
     if "epsilon" not in table:
         raise InvalidPlan("[budget]", "a table without it", "given epsilon")
@@ -227,5 +232,5 @@ def _evaluation(table: dict[str, Any]) -> Evaluation:
     if ("test" in table) == ("holdout" in table):
         raise InvalidPlan("[evaluate]", "another choice", "given either test or holdout")
     if "test" in table:
-        return Evaluation(test=_text(table, "evaluate", "test"))
+        return Evaluation(test=_path(table, "evaluate", "test"))
     return Evaluation(holdout=probability("[evaluate] holdout", table["holdout"]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, SchemaError
 from privledger.facts.schema import Schema
-from privledger.tables.raw import Text, arrow_of, plain
+from privledger.tables.raw import Text, arrow_of, check_utf8, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,8 +40,8 @@ def arrow_columns(X: object) -> Named | None:
     table = _as_table(X, type(X).__module__.partition(".")[0])
     if table is None:
         return None
-    names = table.column_names
-    once(list(names))
+    names = names_of(table.schema)
+    once(names)
     return dict(zip(names, table.columns, strict=True))
 
 
@@ -60,6 +60,15 @@ def _as_table(X: object, root: str) -> pa.Table | None:
             is_pandas = nw.get_native_namespace(frame).__name__ == "pandas"
             return None if is_pandas else frame.to_arrow()
     return X if isinstance(X, pa.Table) else pa.table(X)
+
+
+def names_of(schema: pa.Schema, where: str = "") -> list[str]:
+    """Names of columns; `DataError` for one that is no text."""
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError:
+        raise DataError(f"{where + ': ' if where else ''}a column has a name that is not "
+                        "UTF-8") from None
 
 
 def once(names: list[str], where: str = "") -> None:
@@ -96,6 +105,7 @@ def column_in_numpy(values: object) -> NDArray[np.generic]:
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    check_utf8(array, "a column")
     found: NDArray[np.generic] = array.to_numpy(zero_copy_only=False)
     return found
 

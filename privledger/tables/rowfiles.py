@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from privledger.errors import DataError
-from privledger.tables.frames import once
+from privledger.tables.frames import names_of, once
 from privledger.tables.listing import File, Listing, Paths, listed
 from privledger.tables.origin import TEXT, Piece
 from privledger.tables.raw import Text, family
@@ -67,8 +67,9 @@ def parquet_files(paths: Paths) -> ParquetFiles:
 def _parquet_columns(file: File) -> Mapping[str, str]:
     with _opened(file) as parquet:
         schema = parquet.schema_arrow
-    once(list(schema.names), file.name)
-    return {field.name: family(field.type) for field in schema}
+    names = names_of(schema, file.name)
+    once(names, file.name)
+    return {name: family(kind) for name, kind in zip(names, schema.types, strict=True)}
 
 
 @contextmanager
@@ -82,8 +83,10 @@ def _opened(file: File) -> Iterator[pq.ParquetFile]:
                             page_checksum_verification=True) as parquet:
             yield parquet
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        raise _explained(error, file, "not a Parquet file that can be read: truncated, damaged, "
-                                      "or of a kind that is not known") from None
+        raise _explained(error, file, "a name of a column is not UTF-8"
+                         if isinstance(error, UnicodeDecodeError) else
+                         "not a Parquet file that can be read: truncated, damaged, or of a kind "
+                         "that is not known") from None
 
 
 def _explained(error: Exception, file: File, rule: str) -> DataError:
