@@ -94,6 +94,31 @@ def test_python_blocks_run(page: Path, tmp_path: Path, nursery) -> None:
     assert nursery.stdout.readline() == "0\n", f"{name_of(page)}:\n{told.read_text()[-3000:]}"
 
 
+TWICE = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+
+
+def test_the_first_pages_run_again_and_beside_each_other(tmp_path: Path) -> None:
+    """In one folder: twice in a row, then both at once."""
+    calls = []
+    for page in TWICE:
+        script = tmp_path / f"{page.stem}.py"
+        script.write_text("\n".join(code for _, code in blocks_of(page)), encoding="utf-8")
+        calls.append([sys.executable, str(script)])
+    for several in ([call] for call in (*calls, *calls)):
+        run_all(several, tmp_path)
+    run_all([*calls, *calls], tmp_path)
+
+
+def run_all(calls: list[list[str]], folder: Path) -> None:
+    search = os.pathsep.join(path for path in sys.path if path)
+    started = [subprocess.Popen(call, cwd=folder, env={**os.environ, "PYTHONPATH": search},
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+               for call in calls]
+    for call, process in zip(calls, started, strict=True):
+        said, _ = process.communicate(timeout=240)
+        assert process.returncode == 0, (call, said[-3000:])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_local_links_resolve(page: Path) -> None:
     text = _FENCED.sub("", page.read_text(encoding="utf-8"))

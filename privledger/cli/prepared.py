@@ -14,6 +14,7 @@ from privledger.cli.opening import reading
 from privledger.errors import InvalidPlan, LedgerMissing
 from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
+from privledger.guard.creating import differing
 from privledger.ledger import State
 from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
@@ -108,16 +109,6 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
 
 def check_same(run: RunFile, state: State, unit: str) -> None:
     """A run file continues a ledger only if it promises the same."""
-    if state.budget != run.budget:
-        raise InvalidPlan("[budget]", str(run.budget),
-                          f"that of the ledger it continues: {state.budget}")
-    if state.relation != run.relation:
-        raise InvalidPlan("[ledger] relation", run.relation,
-                          f"that of the ledger it continues: {state.relation}")
-    if state.unit != unit:
-        raise InvalidPlan("[ledger] unit", unit,
-                          f"that of the ledger it continues: {state.unit}")
-    fixed = state.rule.kind if state.rule else state.filter_asked
-    if run.filter not in ("auto", fixed):
-        raise InvalidPlan("[ledger] filter", run.filter,
-                          f"that of the ledger it continues: {fixed}")
+    for name, asked, there in differing(state, run.budget, run.relation, unit, run.filter):
+        raise InvalidPlan("[budget]" if name == "budget" else f"[ledger] {name}", str(asked),
+                          f"that of the ledger it continues: {there}")
