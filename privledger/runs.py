@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -188,14 +189,14 @@ def _table(value: dict[str, Any], name: str) -> dict[str, Any]:
     return table
 
 
-def _text(table: dict[str, Any], name: str, key: str, default: str | None = None) -> str:
+def _text(table: Mapping[str, object], name: str, key: str, default: str | None = None) -> str:
     found = table.get(key, default)
     if not isinstance(found, str) or not found:
         raise InvalidPlan(f"[{name}] {key}", found, "given as a text")
     return found
 
 
-def _path(table: dict[str, Any], name: str, key: str, default: str | None = None) -> str:
+def _path(table: Mapping[str, object], name: str, key: str, default: str | None = None) -> str:
     found = _text(table, name, key, default)
     return found if is_url(found) else path_in(f"[{name}] {key}", found)
 

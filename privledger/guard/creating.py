@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 from uuid import uuid4
 
 from privledger.accounting import check_relation, check_unit
@@ -82,7 +81,8 @@ def check_agrees(state: State, lines: Sequence[Event], where: str) -> None:
     Raises:
         InvalidValue: it promises something else; everything that differs is named.
     """
-    asked: Any = decode("created", encode(lines[0]))  # as it would be read again
+    asked = decode("created", encode(lines[0]))  # as it would be read again
+    assert isinstance(asked, Created)
     found = list(differing(state, asked.budget, asked.relation, asked.unit, asked.filter))
     if asked.mode != state.mode:
         found.append(("mode", asked.mode, state.mode))
