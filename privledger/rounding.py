@@ -146,7 +146,8 @@ def count(name: str, value: object, *, least: int = 1, most: int | None = None) 
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidValue(name, value, f"a whole number of at least {least}")
     if most is not None and int(value) > most:
-        raise InvalidValue(name, "a huge integer", f"a whole number of at most {most}")
+        shown = int(value) if int(value) < 10**18 else "a huge integer"
+        raise InvalidValue(name, shown, f"a whole number of at most {most}")
     return int(value)
 
 

@@ -70,6 +70,7 @@ class RunFile:
         limits: what the learner's process may use up, where it is isolated.
         engine: who answers chunks of the table; None for this process, from memory.
         wait: seconds that each of its grants waits for budget, in line; at most an hour.
+        without_delta: the file gives none, so that it is 0: nobody may have meant that.
     """
 
     path: Path
@@ -89,6 +90,7 @@ class RunFile:
     people_key: str | None = None
     engine: EngineChoice | None = None
     wait: float = 0.0
+    without_delta: bool = False
 
     @staticmethod
     def load(path: str | Path) -> RunFile:
@@ -125,7 +127,7 @@ class RunFile:
             unit=check_unit(ledger["unit"]) if "unit" in ledger else None,
             people_key=_path(ledger, "ledger", "people_key") if "people_key" in ledger else None,
             engine=(EngineChoice.of(tables["engine"], path.parent) if "engine" in value else None),
-            wait=patience(ledger.get("wait", 0.0)),
+            wait=patience(ledger.get("wait", 0.0)), without_delta="delta" not in tables["budget"],
         )
 
     @property

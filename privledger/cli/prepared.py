@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from privledger.broker import RemoteLearner
 from privledger.cli.opening import reading
+from privledger.cli.output import note
 from privledger.errors import InvalidPlan, LedgerMissing
 from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
@@ -75,6 +76,10 @@ def prepare(path: str, data_dir: str | None, ledger: str | None = None,
         make: the learner with its parameters; `build` unless it runs elsewhere.
     """
     run = RunFile.load(path)
+    if run.without_delta:
+        note("[budget] gives no delta, so it is 0: the learner may use pure epsilon only, and Auto "
+             "takes another one. Say delta = 0.0 if that is meant; else a delta well below one in "
+             "the number of people, such as 1e-6")
     return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
                   make)
 

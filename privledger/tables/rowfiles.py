@@ -24,6 +24,15 @@ CSV = (".csv", ".csv.gz")
 _BLOCK = 1 << 20  # bytes of a CSV file at a time; a row has to fit
 _BUFFER = 1 << 16  # bytes of a column of Parquet at a time
 _HEADER = 1 << 24
+_REASONS = {
+    "columns, got": "rows of different lengths", "UTF8": "not UTF-8", "UTF-8": "not UTF-8",
+    "straddling": f"a row of more than {_BLOCK} bytes",
+    "no end of the first row": f"a header of more than {_HEADER} bytes",
+    "Empty CSV": "no header row"}
+"""What Arrow says, in part -> what is wrong."""
+_SIGNS = {b"\xff\xfe": "not UTF-8 (UTF-16, by its first bytes)",
+          b"\xfe\xff": "not UTF-8 (UTF-16, by its first bytes)",
+          b"\x1f\x8b": "a gzip archive: its name has to end with .csv.gz"}
 
 
 @frozen(eq=False, repr=False)
@@ -155,9 +164,17 @@ def _readable(file: File) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        uneven = isinstance(error, pa.ArrowInvalid) and "columns, got" in str(error)
-        raise _explained(error, file, "rows of different lengths" if uneven
-                         else "not a CSV file in UTF-8") from None
+        raise _explained(error, file, _reason(str(error), file)) from None
+
+
+def _reason(said: str, file: File) -> str:
+    """Why Arrow cannot read a CSV file; of what it says only the kind is used."""
+    for sign, reason in _REASONS.items():
+        if sign in said:
+            return reason
+    if file.path.endswith(".gz"):
+        return "not a gzip archive of a CSV file, or one that was cut off or damaged"
+    return "not a CSV file that can be read"
 
 
 def _stream(file: File) -> pa.NativeFile:
@@ -176,6 +193,12 @@ def _header(file: File) -> tuple[str, ...]:
         line = _first_row(stream)
         if not line.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n"):
             raise DataError(f"{file.name}: no header row")
+        for sign, reason in _SIGNS.items():
+            if line.startswith(sign):
+                raise DataError(f"{file.name}: {reason}")
+        line = line.rstrip(b"\r\n") + b"\n"
+        if len(line) > _BLOCK:
+            raise DataError(f"{file.name}: a row of more than {_BLOCK} bytes")
         names = csv.read_csv(pa.BufferReader(line), parse_options=_parse(2)).column_names
     header = [name.strip() for name in names]
     for mark, named in ((";", "semicolons"), ("\t", "tabs")):
