@@ -464,3 +464,14 @@ def test_texts_of_parquet_that_are_none_are_named_and_not_quoted(world, tmp_path
     with pytest.raises(pl.errors.DataError, match="not UTF-8") as caught:
         pl.read_table(place, pl.Schema.from_dict(SCHEMA))
     assert "erk" not in str(caught.value) and not isinstance(caught.value, UnicodeError)
+
+
+@pytest.mark.parametrize("path", [LONG, "a\0b", "\ud800", "y/" * 3000], ids=ascii)
+def test_the_library_refuses_a_name_that_no_file_can_have(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    budget = pl.Budget(1.0)
+    for read in (pl.Ledger.open, pl.Schema.load, pl.Policy.load, pl.scan_csv, pl.scan_parquet,
+                 pl.load_model, lambda name: pl.Ledger.create(name, budget=budget),
+                 lambda name: pl.Ledger.open_or_create(name, budget=budget)):
+        with pytest.raises(pl.PrivledgerError):
+            read(path)
