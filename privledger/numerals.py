@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from difflib import get_close_matches
 from functools import lru_cache
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,3})?")
@@ -186,3 +188,14 @@ def _percent(share: float, rounding: str) -> str:
         return f"{_text(value, Context(prec=2, rounding=rounding))} %"
     whole = Context(prec=400, rounding=rounding)  # a float has at most 309 digits before the dot
     return f"{value.quantize(Decimal('0.1'), context=whole):f} %"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to add to a message about a name that is none of `known`; "" if none is near.
+
+    >>> meant("Age", ["age", "job"])
+    "; did you mean 'age'?"
+    """
+    several = {one.casefold(): one for one in known}
+    near = get_close_matches(str(name).strip().casefold(), several, 1)
+    return f"; did you mean {several[near[0]]!r}?" if near else ""

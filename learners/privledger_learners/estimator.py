@@ -143,6 +143,8 @@ class PrivateLearner(Accounted, BaseEstimator):
         if found.task not in self.info.tasks:
             raise pl.SchemaError(f"{type(self).__name__} does {self.info.tasks[0]}; the target "
                                  f"column {found.target.name!r} is for {found.task}")
+        if found.task == "classification":
+            needs_classes(found)
         return found
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:

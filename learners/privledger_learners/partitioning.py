@@ -25,7 +25,6 @@ from privledger_learners.estimator import (
     check_count,
     check_depth,
     check_number,
-    needs_classes,
     no_weights,
 )
 from privledger_learners.guarding import with_unlabelled
@@ -160,7 +159,6 @@ class PrivateEnsembleClassifier(TreeClassifier):
 
     def _recipe(self, schema: pl.Schema) -> SpeRecipe | SemiRecipe | PublicRecipe:
         self._check()
-        needs_classes(schema)
         choices, epsilon = self._choices(schema), float(self.epsilon)
         if self.setting == "spe":
             return SpeRecipe(schema, epsilon, choices, self._least(schema))

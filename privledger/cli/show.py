@@ -14,13 +14,14 @@ from privledger.cli.compared_with import key_option, public_option, receipt_opti
 from privledger.cli.opening import ledger_argument, reading_state, reading_store, where_option
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import (
-    MOST_MEMBERS,
     RED,
+    SCREEN,
     YELLOW,
     charge,
     findings_table,
     grid,
     grow,
+    height,
     pairs,
     remainder,
     text,
@@ -29,7 +30,7 @@ from privledger.cli.printing import (
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger.view_charges import chosen
 from privledger.numerals import many
-from privledger.reports import GrantReport, LedgerReport, Outline, audited, ledger_report
+from privledger.reports import GrantReport, LedgerReport, audited, ledger_report
 from privledger.reports.brief import brief_report, is_long
 from privledger.reports.gist import gist, released_line, reserved_line
 from privledger.rounding import exact
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-SCREEN = 46
-"""Lines of grants beside the totals: more of them are told in brief."""
 MOST_LINES = 8
 MOST_REFUSALS = 5
 
@@ -168,11 +167,8 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
 
 def _height(grant: GrantReport) -> int:
     """Lines that a grant takes."""
-    def lines(plan: Outline) -> int:
-        return 1 + sum(lines(child) for child in plan.children[:MOST_MEMBERS])
-
     said = bool(grant.note) + bool(grant.federated) + bool(grant.origin)
-    return 1 + said + lines(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
+    return 1 + said + height(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
 
 
 def add_brief(root: Tree, grant: GrantReport) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from decimal import Decimal
 from difflib import get_close_matches
@@ -419,7 +420,7 @@ class Schema:
             DataDerived: it says that something was read off the private data.
         """
         load = load_toml if str(path).endswith(".toml") else load_json
-        if not Path(path).exists():
+        if not os.path.exists(path):  # also where no file can have that name
             raise SchemaError(f"{Path(path).name}: no such schema file")
         try:
             value = load(path, "schema")

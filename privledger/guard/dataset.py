@@ -17,6 +17,7 @@ from privledger.facts.schema import Column, Schema
 from privledger.facts.table import TableFacts
 from privledger.graph import Context
 from privledger.guard.vault import _vault_of
+from privledger.numerals import meant
 from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.questions.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
@@ -323,7 +324,8 @@ class Dataset:
         for column in self.schema.columns:
             if column.name == name and column.role in ("feature", "target"):
                 return column
-        raise SchemaError(f"no feature or target column {name!r}")
+        raise SchemaError(f"no feature or target column {name!r}"
+                          f"{meant(name, [column.name for column in self.schema.columns])}")
 
     def _numeric(self, name: str) -> Column:
         column = self._column(name)
@@ -340,6 +342,11 @@ class Dataset:
 
     def __len__(self) -> NoReturn:
         raise TypeError("the number of records is private; ask for a count under a grant")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("guarded rows cannot be cut into folds or had as an array: give the handle "
+                        "to a learner's fit, and search with PrivateSearchCV, which pays for its "
+                        "scores")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("guarded data cannot be pickled; protect it again in the other process")

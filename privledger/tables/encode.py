@@ -16,7 +16,7 @@ from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
 from privledger.tables.foreign import streamed
-from privledger.tables.frames import arrow_columns
+from privledger.tables.frames import arrow_columns, check_is_table, missing_columns
 from privledger.tables.raw import Text, arrow_of, levels, numbers, plain, stands_for_none
 
 
@@ -73,6 +73,7 @@ def _split(X: Any, schema: Schema) -> list[Any]:
     if hasattr(type(X), "batches") or streamed(X) is not None:
         raise DataError("the table is not in memory: a ledger reads it in batches, when it is put "
                         "behind the guard; to predict, give some of its rows at a time")
+    check_is_table(X, "the table")
     arrow = arrow_columns(X, names)
     X = X if arrow is None else arrow
     if isinstance(X, np.ma.MaskedArray):
@@ -83,7 +84,7 @@ def _split(X: Any, schema: Schema) -> list[Any]:
         if not missing:
             return [X[name] for name in names]
         if not hasattr(X, "to_numpy") or X.shape[1] != len(names) or schema.array_layout is False:
-            raise DataError(f"missing column {', '.join(missing)}")
+            raise DataError(missing_columns(missing, held))
     array = np.asarray(X)
     if array.ndim != 2:
         raise DataError("features must be a table of two dimensions; "
@@ -166,6 +167,7 @@ def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArra
     column = evolve(schema.target, missing=True) if unlabelled else schema.target
     if isinstance(y, Text) or arrow_of(y) is not None:
         return _labels(y, column, unlabelled)
+    check_is_table(y, "the target")
     array = plain(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

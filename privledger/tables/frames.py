@@ -7,7 +7,8 @@ the guard. Errors name columns and rules, never values.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import os
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, SchemaError
 from privledger.facts.schema import Schema
-from privledger.tables.raw import Text, arrow_of, plain
+from privledger.tables.raw import Text, arrow_of, check_utf8, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +44,7 @@ def arrow_columns(X: object, known: Container[str] = ()) -> Named | None:
     table = _as_table(X, type(X).__module__.partition(".")[0])
     if table is None:
         return None
-    names = table.column_names
+    names = names_of(table.schema)
     once(list(names), known=known)
     return dict(zip(names, table.columns, strict=True))
 
@@ -63,6 +64,39 @@ def _as_table(X: object, root: str) -> pa.Table | None:
             is_pandas = nw.get_native_namespace(frame).__name__ == "pandas"
             return None if is_pandas else frame.to_arrow()
     return X if isinstance(X, pa.Table) else pa.table(X)
+
+
+def check_is_table(X: object, what: str) -> None:
+    """Raise `DataError` for what is taken for a table now and then, and says nothing of why not."""
+    if isinstance(X, Schema):
+        raise DataError(f"{what} is a schema: the order is table, target, schema")
+    if isinstance(X, str | bytes | os.PathLike):
+        raise DataError(f"{what} is a path or a text: pl.read_table(path, schema) reads a file, "
+                        "pl.scan_csv(path) and pl.scan_parquet(path) read one in batches, and "
+                        "target= names the column of the table that is its target")
+    if type(X).__module__.startswith("scipy.sparse"):
+        raise DataError(f"{what} is a sparse matrix: only dense ones are read; X.toarray() makes "
+                        "one")
+
+
+def missing_columns(missing: Iterable[str], held: Iterable[object]) -> str:
+    """What is said of columns that a table has not. Its own names are not shown: where a table
+    has no header they are values."""
+    there = {"".join(str(name).split()).casefold() for name in held}
+    alike = [name for name in missing if "".join(name.split()).casefold() in there]
+    text = f"missing column {', '.join(missing)}"
+    return text if not alike else (
+        f"{text}: did you mean the one that differs from {alike[0]} in capitals or spaces only? "
+        "Names are compared exactly")
+
+
+def names_of(schema: pa.Schema, where: str = "") -> list[str]:
+    """Names of columns; `DataError` for one that is no text."""
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError:
+        raise DataError(f"{where + ': ' if where else ''}a column has a name that is not "
+                        "UTF-8") from None
 
 
 def once(names: list[str], where: str = "", known: Container[str] = ()) -> None:
@@ -108,6 +142,7 @@ def column_in_numpy(values: object) -> NDArray[np.generic]:
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    check_utf8(array, "a column")
     found: NDArray[np.generic] = array.to_numpy(zero_copy_only=False)
     return found
 
@@ -123,7 +158,7 @@ def column_as_held(X: object, name: str) -> object:
         held = getattr(X, "columns", X if isinstance(X, Mapping) else ())
         arrow = cast(Named, X) if name in held else {}
     if name not in arrow:
-        raise DataError(f"missing column {name}")
+        raise DataError(missing_columns([name], list(arrow)))
     return arrow[name]
 
 

@@ -96,6 +96,17 @@ def arrow_of(values: object) -> pa.Array | None:
     return values
 
 
+def check_utf8(array: pa.Array, where: str) -> None:
+    """Raise `DataError` for texts that are none: what Python says of them quotes their bytes."""
+    import pyarrow as pa
+
+    try:
+        if family(array.type) == "text":
+            array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError(f"{where} holds text that is not UTF-8") from None
+
+
 def numbers(values: Any, column: Column) -> NDArray[np.float64]:
     """A column as float64, NaN for missing cells, neither clipped nor checked against bounds.
 
@@ -242,6 +253,7 @@ def _arrow_levels(array: pa.Array, column: Column) -> Levels:
     check_family(family(array.type), column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
+    check_utf8(array.dictionary, f"column {column.name!r}")
     codes = array.indices.cast(pa.int64())  # some libraries count without a sign
     if codes.null_count:
         codes = codes.fill_null(-1)

@@ -13,7 +13,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.tables.frames import once
+from privledger.tables.frames import names_of, once
 from privledger.tables.listing import File, Listing, Paths, listed
 from privledger.tables.origin import TEXT, Piece
 from privledger.tables.raw import Text, family
@@ -29,6 +29,9 @@ _ROW, _HEADER = 1 << 20, 1 << 24  # bytes of its longest row, of the longest hea
 _COLUMNS = 1 << 20
 _BUFFER = 1 << 16  # bytes of a column of Parquet at a time
 _MARK, _QUOTE, _COMMA, _RETURN = b"\xef\xbb\xbf", ord('"'), ord(","), ord("\r")
+_SIGNS = {b"\xff\xfe": "not UTF-8 (UTF-16, by its first bytes)",
+          b"\xfe\xff": "not UTF-8 (UTF-16, by its first bytes)",
+          b"\x1f\x8b": "a gzip archive: its name has to end with .csv.gz"}
 
 
 @frozen(eq=False, repr=False)
@@ -73,8 +76,9 @@ def parquet_files(paths: Paths, known: Container[str] = ()) -> ParquetFiles:
 def _parquet_columns(file: File, known: Container[str]) -> Mapping[str, str]:
     with _opened(file) as parquet:
         schema = parquet.schema_arrow
-    once(list(schema.names), file.name, known)
-    return {field.name: family(field.type) for field in schema}
+    names = names_of(schema, file.name)
+    once(names, file.name, known)
+    return {name: family(kind) for name, kind in zip(names, schema.types, strict=True)}
 
 
 @contextmanager
@@ -88,8 +92,10 @@ def _opened(file: File) -> Iterator[pq.ParquetFile]:
                             page_checksum_verification=True) as parquet:
             yield parquet
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        raise _explained(error, file, "not a Parquet file that can be read: truncated, damaged, "
-                                      "or of a kind that is not known") from None
+        raise _explained(error, file, "a name of a column is not UTF-8"
+                         if isinstance(error, UnicodeDecodeError) else
+                         "not a Parquet file that can be read: truncated, damaged, or of a kind "
+                         "that is not known") from None
 
 
 def _explained(error: Exception, file: File, rule: str) -> DataError:
@@ -204,6 +210,9 @@ def _first_row(stream: IO[bytes], file: File) -> tuple[tuple[str, ...], bytes, b
             raise DataError(f"{file.name}: the header row is longer than {_HEADER >> 20} MB")
     held = b"".join(parts)
     line, end = _first_line(held)
+    for sign, reason in _SIGNS.items():
+        if line.startswith(sign):
+            raise DataError(f"{file.name}: {reason}")
     if b"\0" in line:
         raise DataError(f"{file.name}: not a CSV file in UTF-8")
     if not line.strip(b"\r\n"):

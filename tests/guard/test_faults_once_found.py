@@ -15,7 +15,7 @@ from privledger.guard.vault import Pass, _vault_of
 from privledger.questions.blocks import clipped
 from privledger.questions.cells import CoinCells
 from privledger.questions.score import Gradient
-from privledger.standalone import verify_history
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),

@@ -18,8 +18,8 @@ from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.events import Corrected
 from privledger.reports.ranking import highest_people, highest_records
 from privledger.rounding import from_units
-from tests.alone import verify_history
 from privledger.storage import MemoryStore
+from tests.alone import verify_history
 from tests.bodies import body_of, said
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))

@@ -15,7 +15,6 @@ from privledger_learners.estimator import (
     PrivateLearner,
     check_choice,
     check_number,
-    needs_classes,
     no_weights,
 )
 from privledger_learners.guarding import with_unlabelled
@@ -81,7 +80,6 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
 
     def _recipe(self, schema: pl.Schema) -> LabelRecipe:
         self._check()
-        needs_classes(schema)
         if self.variant == "paper":
             refuse_printed(self._printed(float(self.epsilon)), type(self).__name__)
         return LabelRecipe(schema, float(self.epsilon), 1.0)
