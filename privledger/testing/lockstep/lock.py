@@ -91,7 +91,7 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     for run in (real, quiet, twin):
         broken += uncovered(run)
     broken += [*uncoined(larger), *miscounted(real), *promised(fitting, real),
-               *arrived(quiet, twin), *beyond(quiet), *beyond(twin), *unpaid(quiet)]
+               *arrived(quiet, twin, fitting.relation), *beyond(quiet), *beyond(twin), *unpaid(quiet)]
     path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
     if not broken and not twin.failed:
         broken += path.judged(quiet, twin, found)
@@ -107,12 +107,15 @@ def promised(fitting: Fitting, run: Run) -> Iterator[Broken]:
         yield Broken("P7", -1, "the learner's own ledger has a larger budget than the learner")
 
 
-def arrived(quiet: Run, twin: Run) -> Iterator[Broken]:
-    """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them."""
-    most = 1 if quiet.n_records == twin.n_records else abs(quiet.n_records - twin.n_records)
+def arrived(quiet: Run, twin: Run, relation: Relation) -> Iterator[Broken]:
+    """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them.
+
+    At most one comes or goes; or is another, where that is who neighbours are.
+    """
     for one, other in zip(quiet.arrived, twin.arrived, strict=False):
-        apart = max((one - other).total(), (other - one).total())
-        if apart > most or one.total() - other.total() != quiet.n_records - twin.n_records:
+        gone, come = (one - other).total(), (other - one).total()
+        far = gone + come > 1 if relation == "add_remove" else gone != come or gone > 1
+        if far:
             yield Broken("P1", -1, "rows that are put behind the guard depend on other rows")
 
 

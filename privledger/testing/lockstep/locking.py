@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from itertools import count as count_from
 from statistics import fmean
 from typing import Any
@@ -18,11 +20,12 @@ from privledger.plugins.learner import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import relation_of, takes_tables
+from privledger.testing.lockstep.arriving import arriving
 from privledger.testing.lockstep.besides import besides
 from privledger.testing.lockstep.crowds import crowded, in_crowds
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
 from privledger.testing.lockstep.neighbouring import first_pairs, neighbours
-from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
+from privledger.testing.lockstep.witnesses import Manner, locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
 
 MOST_ROWS = 400
@@ -75,56 +78,52 @@ class Audit:
     start: float
     until: float
     tables: int = 0
-    best: tuple[Lock, Pair, tuple[int, ...], bool] | None = None
+    best: tuple[Lock, Pair, tuple[int, ...], Manner] | None = None
 
     def more(self) -> bool:
         """Whether there is time for another lock; the first few always happen."""
         return time.process_time() < self.until
 
-    def lock(self, pair: Pair, plain: bool = False) -> Lock:
+    def lock(self, pair: Pair, manner: Manner = "guarded") -> Lock:
         """One lock, remembered if it is the worst so far."""
         seeds = (self.seed, self.tables)
         self.tables += 1
         if self.unit == "person" and pair[0].people is None:
             pair = crowded(pair, self.relation, generator(*seeds, 2))
-        found = locked(self.learner, self.relation, pair, seeds, plain=plain)
+        found = locked(self.learner, self.relation, pair, seeds, manner=manner)
         if self.best is None or (bool(found.broken), found.ratio) > (
                 bool(self.best[0].broken), self.best[0].ratio):
-            self.best = found, pair, seeds, plain
+            self.best = found, pair, seeds, manner
         return found
-
-    def broken(self, pair: Pair, plain: bool) -> bool:
-        """Whether a premise breaks on this pair."""
-        return bool(self.lock(pair, plain).broken)
 
     def verdict(self) -> Verdict:
         """What was found, with its witness made small where a premise is broken."""
         assert self.best is not None
-        found, pair, seeds, plain = self.best
+        found, pair, seeds, manner = self.best
         if found.broken:
-            pair, found = self._smaller(found, pair, seeds, plain)
+            pair, found = self._smaller(found, pair, seeds, manner)
         first = found.broken[0] if found.broken else None
         return Verdict(
             first is None, "" if first is None else first.premise,
             found.release if first is None else first.release,
             "" if first is None else first.why, found.ratio, self.tables,
-            witness_of(self.learner, self.relation, pair, seeds, found, plain=plain),
+            witness_of(self.learner, self.relation, pair, seeds, found, manner=manner),
             time.process_time() - self.start)
 
     def _smaller(self, found: Lock, pair: Pair, seeds: tuple[int, ...],
-                 plain: bool) -> tuple[Pair, Lock]:
+                 manner: Manner) -> tuple[Pair, Lock]:
         until = time.process_time() + SHRINKING
 
         def fails(tried: Pair) -> bool:
             if not min(table.n_records for table in tried):
                 return False  # an empty table is refused at the door
-            again = locked(self.learner, self.relation, tried, seeds, plain=plain).broken
+            again = locked(self.learner, self.relation, tried, seeds, manner=manner).broken
             return bool(again) and again[0].premise == found.broken[0].premise
 
         if not fails(pair):
             return pair, found
-        least = smaller(pair, fails, lambda: time.process_time() < until)
-        return least, locked(self.learner, self.relation, least, seeds, plain=plain)
+        least = smaller(pair, fails, lambda: time.process_time() < until, manner)
+        return least, locked(self.learner, self.relation, least, seeds, manner=manner)
 
 
 def lockstep(learner: Priced, example: Example | None = None, *, relation: str | None = None,
@@ -158,7 +157,7 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
     rng = generator(audit.seed, 1)
     bases = examples_for(learner, example)
     if not any(_first(audit, base, rng) for base in bases):
-        _search(audit, bases)
+        _search(audit, bases, rng)
     return audit.verdict()
 
 
@@ -172,20 +171,44 @@ def _first(audit: Audit, base: Example, rng: Generator) -> bool:
     return False
 
 
-def _search(audit: Audit, bases: Sequence[Example]) -> None:
-    """Climb to worse and worse tables, for each kind of target in turn."""
+def _arrivals(audit: Audit, bases: Sequence[Example], rng: Generator) -> Iterator[bool]:
+    """Whether one more plain table shows what a learner does to it, for each kind of target."""
+    if audit.unit != "row" or not takes_tables(audit.learner):
+        return
+    fitting = fitting_of(audit.learner, audit.relation, plain=True, seed=audit.seed)
+    searches = [arriving(fitting, base, rng) for base in bases]
+    for pair, broken in chain.from_iterable(zip(*searches, strict=False)):
+        audit.tables += 1
+        if broken:
+            audit.best = (Lock(broken[:1], 0.0, broken[0].release), pair,
+                          (audit.seed, audit.tables), "anywhere")
+        yield bool(broken)
+
+
+def _search(audit: Audit, bases: Sequence[Example], rng: Generator) -> None:
+    """Climb to worse and worse tables, for each kind of target in turn; half of the time, where
+    a learner takes plain tables, for these."""
+    arrivals, times = _arrivals(audit, bases, rng), [0.0, 0.0]
     climbs = [climbing(base, audit.relation, seed=audit.seed, least_rows=1,
                        most_rows=MOST_ROWS) for base in bases]
     pairs = [next(climb) for climb in climbs]
     for turn in count_from(0):
         place = turn % len(climbs)
+        while audit.more() and times[1] <= times[0]:
+            began = time.process_time()
+            shown = next(arrivals, None)
+            if shown:
+                return
+            times[1] = math.inf if shown is None else times[1] + time.process_time() - began
         if not audit.more():
             return
+        began = time.process_time()
         tables = tuple(evolve(table, unlabelled=bases[place].unlabelled)
                        for table in pairs[place].tables())
         found = audit.lock((tables[0], tables[1]))
         if found.broken:
             return
+        times[0] += time.process_time() - began
         # The worst is close to one soon; the mean tells tables apart for longer.
         pairs[place] = climbs[place].send(found.ratio + fmean(found.ratios or (0.0,)))
 
@@ -196,9 +219,9 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     if audit.unit == "person":
         table = in_crowds(table, rng)
     for found in besides(fitting, table, rng):
-        audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
+        audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), "guarded"
         return True
     if audit.unit != "row" or not takes_tables(audit.learner):
         return False
     pairs = pair, neighbours(table, audit.relation, rng)
-    return any(audit.lock(one, plain=True).broken for one in pairs)
+    return any(audit.lock(one, "plain").broken for one in pairs)

@@ -230,3 +230,14 @@ def test_a_witness_runs_again_from_its_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sums, "MORE", 0.5)
     assert main([str(place)]) == 1
     assert "P3 is broken" in capsys.readouterr().out
+
+
+def test_a_plain_table_s_witness_is_small_and_runs_again():
+    """The record that differs is where it was found, among as few others as show it."""
+    from tests.zoo.tables import Prepared
+
+    found = lockstep(Prepared(how="last-fifth-out"), seconds=20)
+    assert (found.premise, found.witness["manner"]) == ("P1", "anywhere")
+    assert max(len(table["y"]) for table in found.witness["tables"]) < 30
+    again = replay_witness(json.loads(found.as_json()))
+    assert again.broken[0].why == found.why
