@@ -102,7 +102,7 @@ def outliers_out(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:
 
 
 def rare_out(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:
-    names, where, often = np.unique(X["colour"], return_inverse=True, return_counts=True)
+    _, where, often = np.unique(X["colour"], return_inverse=True, return_counts=True)
     return _only(X, y, often[where] >= LEAST)
 
 
@@ -120,7 +120,7 @@ def threshold(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:
 
 
 def target_encoded(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:
-    names, where = np.unique(X["colour"], return_inverse=True)
+    _, where = np.unique(X["colour"], return_inverse=True)
     means = np.bincount(where, weights=y) / np.bincount(where)
     return X | {"weight": means[where] - 5}, y
 

@@ -29,9 +29,13 @@ STEPS = 8
 """From one kind of table to the next."""
 
 
-def arriving(fitting: Fitting, base: Example,
-             rng: Generator) -> Iterator[tuple[Pair, tuple[Broken, ...]]]:
-    """Pairs without end, each with what is wrong; a far pair begins each kind of table."""
+def arriving(fitting: Fitting, base: Example, rng: Generator,
+             start: int = 0) -> Iterator[tuple[Pair, tuple[Broken, ...]]]:
+    """Pairs without end, each with what is wrong; a far pair begins each kind of table.
+
+    Args:
+        start: number of the kind to begin with.
+    """
     first = base.take(np.arange(min(base.n_records, 60)))
     tap = Tap(fresh(rng), Steering(uniform=0.5))
     real = fitting.run(first, tap)
@@ -44,7 +48,7 @@ def arriving(fitting: Fitting, base: Example,
     if real.failed:
         yield (first, first), (Broken("P1", -1, f"the fit on a plain table fails: {real.failed}"),)
     yield (first, first), tuple(promised(fitting, real))
-    for turn in count_from(0):
+    for turn in count_from(start):
         table = kind_of_table(base, turn, rng)
         run = again(table)
         yield (first, table), tuple(parted(real, run, "on another plain table", steady))
@@ -91,7 +95,7 @@ def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
     if kind == 4:
         return amid(base.take(np.repeat(places[:4], 1 + rows // 4)), base, 0.0, 0.3)
     if kind == 5:
-        sizes = (1000, 300, 1025, 120, 2049)
+        sizes = (1025, 300, 2049, 120, 1000)
         return base.take(np.arange(sizes[turn // 9 % len(sizes)]) % base.n_records)
     if kind == 6:
         return joined(amid(some, base, 0.0, 0.1), corner(base, rng))

@@ -14,7 +14,7 @@ from privledger.guard.teller import Teller
 from privledger.ledger.codec import encode
 from privledger.testing.lockstep.kept import Broken
 
-_NAMED = re.compile(r"\b(grant|data|scope|filter|sample|parts?|partition)-[0-9a-f]+")
+_NAMED = re.compile(r"\b(allocation|grant|data|scope|filter|sample|parts?|partition)-[0-9a-f]+")
 _OTHER_EACH_TIME = ("time", "uuid", "holder", "vector", "lease", "members", "people")
 
 
