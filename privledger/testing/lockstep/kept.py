@@ -31,7 +31,8 @@ class Broken:
     """A premise that does not hold, or a release of which no lock can say whether it does.
 
     Attributes:
-        premise: `P1` to `P7`; empty for what is not replayable. release: number of the release, from 0; -1 for the whole fit.
+        premise: `P1` to `P7`; empty for what is not replayable.
+        release: number of the release, from 0; -1 for the whole fit.
         why: in words, without a value of the table.
     """
 
