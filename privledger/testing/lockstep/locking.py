@@ -95,6 +95,7 @@ class Audit:
     start: float
     until: float
     tables: int = 0
+    looked: int = 0
     best: tuple[Lock, Pair, tuple[int, ...], Manner] | None = None
     unknown: Broken | None = None
 
@@ -130,7 +131,8 @@ class Audit:
         return Verdict(
             first is None, "" if first is None else first.premise,
             found.release if first is None else first.release,
-            "" if first is None else first.why, found.ratio, self.tables,
+            "" if first is None else first.why, found.ratio,
+            self.tables + self.looked,
             witness_of(self.learner, self.relation, pair, seeds, found, manner=manner),
             time.process_time() - self.start, self.unknown is None)
 
@@ -182,7 +184,7 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
     rng = generator(audit.seed, 1)
     bases = examples_for(learner, example)
     if not any(_first(audit, base, rng) for base in bases):
-        _search(audit, bases, rng)
+        _search(audit, bases, generator(audit.seed, 4))
     return audit.verdict()
 
 
@@ -200,10 +202,10 @@ def _arrivals(audit: Audit, base: Example, rng: Generator, start: int = 0) -> It
     """Whether one more plain table shows what a learner does to it, one after another."""
     fitting = fitting_of(audit.learner, audit.relation, plain=True, seed=audit.seed)
     for pair, broken in arriving(fitting, base, rng, start):
-        audit.tables += 1
+        audit.looked += 1  # apart, so that locks have the seeds they had
         if broken:
             audit.best = (Lock(broken[:1], 0.0, broken[0].release), pair,
-                          (audit.seed, audit.tables), "anywhere")
+                          (audit.seed, audit.looked), "anywhere")
         yield bool(broken)
 
 
@@ -254,7 +256,7 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     if any(audit.lock(one, "plain").broken for one in pairs):
         return True
     began = time.process_time()
-    if any(islice(_arrivals(audit, table, rng), FIRST_PLAIN)):
+    if any(islice(_arrivals(audit, table, generator(audit.seed, 3)), FIRST_PLAIN)):
         return True
     audit.until += time.process_time() - began  # they are looked at whatever the time
     return False
