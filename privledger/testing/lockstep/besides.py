@@ -19,6 +19,7 @@ from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.probing import probed
 from privledger.testing.lockstep.replay import AMPLE, Fitting, unit_of
 from privledger.testing.lockstep.rereading import reread
+from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.replaying import others_of
@@ -45,9 +46,10 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     told = tuple(one.answer for one in real.releases)
     again = fitting.run(table, Tap(taps[1], script=tuple(first.draws)), told)
     steady = steady_of(real, again)
-    yield from _before_samples(real, fitting.run(
-        table, Tap(generator(int(taps[3].integers(0, 1 << 62))), script=tuple(first.draws),
-                   shared=False), told))
+    if any(one.vectors for one in real.grants) and any(map(samples_of, real.releases)):
+        yield from _before_samples(real, fitting.run(
+            table, Tap(generator(int(taps[3].integers(0, 1 << 62))), script=tuple(first.draws),
+                       shared=False), told))
     for place, (name, other) in enumerate(others_of(table, fitting.relation).items()):
         # Draws are fresh: coins and words of other records are others.
         run = fitting.run(other, Tap(taps[2 + place % 2], script=tuple(first.draws)), told)

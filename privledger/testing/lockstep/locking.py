@@ -35,7 +35,7 @@ MOST_ROWS = 400
 FIRST_PLAIN = 20
 """Pairs of plain tables that are always looked at, whatever the time."""
 
-HEAD_START = 0.1
+HEAD_START = 0.25
 """Seconds of climbing before more plain tables."""
 
 SHRINKING = 0.5
