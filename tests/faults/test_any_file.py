@@ -26,8 +26,8 @@ from privledger.cli.federated_receipts import write_receipts
 from privledger.ledger import audit
 from privledger.models.file import ModelFile, model_bytes, model_file
 from privledger.people.keys import make_people_key
-from tests.alone import verify_history
 from privledger.storage import store_at
+from tests.alone import verify_history
 from tests.faults import anybody
 from tests.standalone.conftest import chained, lived
 
