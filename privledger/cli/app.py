@@ -45,6 +45,8 @@ COMMANDS = {
     "serve": ("serve:serve", "A read-only page about a ledger, on 127.0.0.1."),
     "federate": ("federate:federate", "One model of several owners, a ledger with each."),
     "overlap": ("overlap:overlap", "Find tables that several ledgers protected."),
+    "backup": ("backup:backup", "Copy a ledger, also one in use, to a new file."),
+    "restore": ("backup:restore", "Put a backup in place, and say what it lacks."),
     "window": ("window:window", "Open a window: caps per window start afresh."),
     "people-key": ("people_key:people_key", "Make the key of a ledger's people."),
     "learners": ("learners:learners", "List the installed learners."),

@@ -37,7 +37,15 @@ _LOGGED = b"\x02\x02"  # at byte 18: both versions of the file format that keeps
 
 
 def make_file(path: Path, first: Sequence[Entry]) -> None:
-    """A new file at `path` that holds `first`.
+    """A new file at `path` that holds `first`; raises as `put_file`."""
+    put_file(path, _content(first))
+
+
+def put_file(path: Path, content: bytes) -> None:
+    """A new ledger's file at `path`, whole or not at all.
+
+    Args:
+        content: of a SQLite file; it is marked as one that keeps a log.
 
     Raises:
         InvalidValue: a name that is too long for the files beside it.
@@ -57,7 +65,7 @@ def make_file(path: Path, first: Sequence[Entry]) -> None:
             _remove_left(left)
     try:
         with registry():  # nobody here opens it before the maker's descriptor is closed
-            _placed(path, _content(first))
+            _placed(path, content[:18] + _LOGGED + content[20:])
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -106,10 +114,9 @@ def _content(first: Sequence[Entry]) -> bytes:
         connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", [
             (one.position, one.event.kind, body_text(one), one.previous, one.hash)
             for one in first])
-        made = connection.serialize()
+        return connection.serialize()
     finally:
         connection.close()
-    return made[:18] + _LOGGED + made[20:]
 
 
 def _write_and_link(beside: Path, path: Path, content: bytes) -> None:

@@ -28,7 +28,7 @@ from privledger.mutex import Mutex
 from privledger.reading import kind_of
 from privledger.storage.descriptors import registry
 from privledger.storage.forks import Forking
-from privledger.storage.making import finish, make_file
+from privledger.storage.making import finish, make_file, put_file
 from privledger.storage.place import Place
 from privledger.storage.sqlite_open import (
     FAILURES,
@@ -60,6 +60,7 @@ class SQLiteStore(Forking):
 
     Args:
         first: entries that a new file begins with.
+        alone: read a file that was in use although its log is missing, as far as it goes.
 
     Raises:
         LedgerMissing: there is no file.
@@ -69,10 +70,11 @@ class SQLiteStore(Forking):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False,
-                 read_only: bool = False, first: Sequence[Entry] = ()) -> None:
+                 read_only: bool = False, first: Sequence[Entry] = (),
+                 alone: bool = False) -> None:
         self.location = str(path)
         self._path = Path(os.path.abspath(path))  # wherever the process goes afterwards
-        self._read_only = read_only
+        self._read_only, self._alone = read_only, alone and read_only
         self._begin_here()
         if create:
             make_file(self._path, first)
@@ -135,7 +137,8 @@ class SQLiteStore(Forking):
         writable = not self._read_only
         finish(self._path)
         self._place = Place(self._path, writable=writable)
-        check_log(self._place.head(), self._place.path, self.location)
+        if not self._alone:
+            check_log(self._place.head(), self._place.path, self.location)
         self._connection = connect(self._place.path, writable=writable, seconds=BUSY_SECONDS)
         check_header(self._connection, self.location)
         self._connection.execute("BEGIN")
@@ -175,6 +178,24 @@ class SQLiteStore(Forking):
                 found.append("there are entries before the first, which nobody reads")
             found += [f"the file {fault}" for fault in self._place.faults()]
         return [Finding(PLACE, -1, text) for text in found]
+
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """A copy as of one moment, log included, as a file that was closed; by SQLite's own way.
+
+        Raises:
+            LedgerError: there is something already, or it cannot be written.
+        """
+        made = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            with self._held():
+                self._connect().backup(made)
+            made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            content = made.serialize()
+        except FAILURES as error:
+            raise translate(error, self.location) from None
+        finally:
+            made.close()
+        put_file(Path(os.path.abspath(path)), content)
 
     @contextmanager
     def _reading(self, *tables: str) -> Iterator[sqlite3.Connection]:
