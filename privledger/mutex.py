@@ -8,13 +8,14 @@ to time. The same holds in a forked child, where every other thread is gone.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import inspect
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.25
@@ -22,6 +23,16 @@ FIRST_LOOK, LONGEST_LOOK = 0.02, 0.25
 
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CONTEXTLIB = vars(contextlib)
+
+
+@contextlib.contextmanager
+def delivered() -> Iterator[None]:
+    """Around what runs in a callback of the collector, where Python swallows every exception: an
+    interrupt is sent again, to the main thread, as if it came a moment later."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _thread.interrupt_main()
 
 
 class Bell:

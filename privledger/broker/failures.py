@@ -26,6 +26,11 @@ PUBLIC: dict[str, type[PrivledgerError]] = {
 }
 
 
+def harmless(said: str) -> str:
+    """A text of another process, without what moves a cursor or changes colours."""
+    return "".join(sign if sign.isprintable() or sign == " " else "?" for sign in said)
+
+
 def number_out(value: float) -> str:
     """A float, infinity included, exactly."""
     return float(value).hex()
@@ -51,6 +56,7 @@ def error_out(error: BaseException) -> Json:
     if isinstance(error, BudgetExceeded):
         body |= {key: number_out(getattr(error, key)) for key in _NUMBERS}
         body |= {key: str(getattr(error, key))[:400] for key in _WORDS}
+        body |= {} if error.own is None else {"own": number_out(error.own)}
     return body
 
 
@@ -60,9 +66,10 @@ def error_in(value: Any) -> PrivledgerError:
     kind = PUBLIC.get(text(body, "error"), PrivledgerError)
     if kind is BudgetExceeded:
         numbers: Any = {key: number_in(body, key) for key in _NUMBERS}
-        words: Any = {key: text(body, key, 400) for key in _WORDS}
+        words: Any = {key: harmless(text(body, key, 400)) for key in _WORDS}
+        numbers |= {"own": number_in(body, "own")} if "own" in body else {}
         return BudgetExceeded(**numbers, **words)
-    message = text(body, "text", MOST_TEXT)
+    message = harmless(text(body, "text", MOST_TEXT))
     found = kind.__new__(kind)
     Exception.__init__(found, message)
     if isinstance(found, PolicyViolation):

@@ -18,7 +18,7 @@ from attrs import define, evolve, field
 from privledger.broker.allowance import DEFAULTS, Limits, Purse, Watch
 from privledger.broker.boot import NO_MEMORY
 from privledger.broker.channel import MIB, Channel
-from privledger.broker.failures import error_in, number_in, number_out
+from privledger.broker.failures import error_in, harmless, number_in, number_out
 from privledger.broker.readable import find_places
 from privledger.broker.server import Server
 from privledger.errors import (
@@ -247,7 +247,7 @@ class RemoteLearner:
                 raise _failure(table(message["failed"]), server, self.limits)
             elif "unavailable" in message:
                 raise IsolationUnavailable(f"isolation is not available here: "
-                                           f"{text(message, 'unavailable', _MOST_TEXT)}. "
+                                           f"{_said(message, 'unavailable')}. "
                                            "Nothing was read")
             else:
                 raise IsolationError("the learner's process broke the protocol")
@@ -348,7 +348,7 @@ def _start(config: Json, limits: Limits) -> tuple[subprocess.Popen[bytes], Chann
 
 
 def _info(wire: Json) -> LearnerInfo:
-    words = {name: text(wire, name, _MOST_TEXT) for name in ("name", "summary", "paper")}
+    words = {name: _said(wire, name) for name in ("name", "summary", "paper")}
     lists = {name: tuple(str(item)[:100] for item in items(wire, name, 20))
              for name in ("relations", "tasks")}
     return LearnerInfo(**words, **lists)  # type: ignore[arg-type]
@@ -357,8 +357,13 @@ def _info(wire: Json) -> LearnerInfo:
 def _claim(wire: Json) -> ClaimStep:
     numbers = {key: number_in(wire, key) for key in ("sound", "delta")}
     claimed = None if wire.get("claimed") is None else number_in(wire, "claimed")
-    words = {key: text(wire, key, _MOST_TEXT) for key in ("step", "reference", "note")}
+    words = {key: _said(wire, key) for key in ("step", "reference", "note")}
     return ClaimStep(**words, claimed=claimed, **numbers)  # type: ignore[arg-type]
+
+
+def _said(wire: Json, key: str) -> str:
+    """A text of the learner's process, which can do nothing to a terminal."""
+    return harmless(text(wire, key, _MOST_TEXT))
 
 
 def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerError:
@@ -367,8 +372,7 @@ def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerErr
         if text(wire, "type", 100) in _NO_MEMORY or any(
                 words in text(wire, "text", _MOST_TEXT) for words in NO_MEMORY):
             return IsolationLimit("memory_mb", limits.memory_mb)
-        return IsolationError(f"the learner failed: {text(wire, 'type', 100)}: "
-                              f"{text(wire, 'text', _MOST_TEXT)}")
+        return IsolationError(f"the learner failed: {_said(wire, 'type')}: {_said(wire, 'text')}")
     told = error_in(wire)
     if isinstance(told, ModelError):
         return told

@@ -18,6 +18,7 @@ from attrs import define, field
 from privledger.engines.kernel_digest import described
 from privledger.engines.worker import receive, send
 from privledger.errors import EngineError
+from privledger.mutex import delivered
 from privledger.rounding import count, positive
 from privledger.spool.layout import CHUNK_ROWS
 
@@ -64,7 +65,7 @@ class _Worker:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
+    with delivered(), contextlib.suppress(OSError):
         process.kill()
         process.wait(10)
         for pipe in (process.stdin, process.stdout):

@@ -16,6 +16,7 @@ from pathlib import Path
 from attrs import define, field
 
 from privledger.errors import InvalidValue, SpoolError
+from privledger.mutex import delivered
 from privledger.spool.layout import Piece
 
 _PREFIX = "privledger-spool-"
@@ -47,12 +48,10 @@ class Folder:
     def temporary(cls) -> Folder:
         """A fresh one, which goes with whoever holds it, or at the end of the process; what a
         killed process left behind goes first."""
-        base = Path(tempfile.gettempdir())
-        for old in base.glob(f"{_PREFIX}*"):
-            _sweep(old)
+        clear_left()
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # mode 0700
         folder = cls(path, secrets.token_bytes(32), lasting=False)
-        folder.write(_OWNER, [str(os.getpid()).encode()])
+        folder.write(_OWNER, [f"{os.getpid()} {_started(os.getpid())}".encode()])
         folder.write(_KEY, [folder.key])
         return folder
 
@@ -66,12 +65,14 @@ class Folder:
         place = Path(path)
         try:
             place.mkdir(mode=0o700, parents=False, exist_ok=True)
-            mode = place.stat().st_mode & 0o077
+            state = place.stat()
+            mode = state.st_mode & 0o077
             found = [one for one in place.iterdir() if _unfinished(one) != _KEY]
         except OSError as error:
             raise SpoolError(f"the spool folder cannot be used: {_why(error)}") from None
-        if mode:
-            raise InvalidValue("spool", "a folder that others may open", "of mode 0700")
+        if mode or not _is_own(state):
+            raise InvalidValue("spool", "a folder that others may open", "of mode 0700, and one's "
+                               "own: whoever has made it can read what is put there")
         if not found:
             folder = cls(place, secrets.token_bytes(32), lasting=True)
             folder.write(_KEY, [folder.key])
@@ -163,26 +164,42 @@ def _why(error: OSError) -> str:
 
 
 def _remove(path: str, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child leaves it to its parent
-        shutil.rmtree(path, ignore_errors=True)
+    with delivered():
+        if os.getpid() == pid:  # a forked child leaves it to its parent
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _sweep(path: Path) -> None:
-    """Remove what a process left that is gone."""
+def clear_left() -> None:
+    """Remove the chunk stores that killed processes of this user left in the temporary folder:
+    they hold rows. Whoever opens a ledger calls it, with an engine or without."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            owner, _, started = (path / _OWNER).read_text().partition(" ")
+            pid, mine = int(owner), _is_own(path.lstat())
+        except (OSError, ValueError):
+            continue
+        if mine and not path.is_symlink() and not _alive(pid, started):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_own(state: os.stat_result) -> bool:
+    return not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
+
+
+def _started(pid: int) -> str:
+    """A mark that tells a process from a later one of its number; empty where there is none."""
     try:
-        owner = int((path / _OWNER).read_text())
-        mine = path.stat().st_uid == os.getuid()
-    except (OSError, ValueError):
-        return
-    if mine and not Path(f"/proc/{owner}").exists() and not _alive(owner):
-        shutil.rmtree(path, ignore_errors=True)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
-def _alive(pid: int) -> bool:
+def _alive(pid: int, started: str) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        return True
-    return True
+        pass
+    now = _started(pid)
+    return not (started and now and started != now)

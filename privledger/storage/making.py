@@ -78,6 +78,18 @@ def put_file(path: Path, content: bytes) -> None:
                           f"({error.strerror}); open it if it is there") from None
 
 
+def take_back(path: Path, first: Sequence[Entry]) -> None:
+    """Remove a ledger that was made a moment ago and could not be opened, if it is as it was made:
+    whoever has it open already marks the file before the first write."""
+    made = _content(first)
+    with contextlib.suppress(OSError), registry():
+        log = Path(f"{path}-wal")
+        if path.read_bytes() == made[:18] + _LOGGED + made[20:] and not (
+                log.exists() and log.stat().st_size):
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
 def _placed(path: Path, content: bytes) -> None:
     """Write and link; again if another maker took the unfinished file for one that was left.
 

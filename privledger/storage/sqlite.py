@@ -24,11 +24,11 @@ from privledger.findings import Finding
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import Entry, body_text, entries_of
 from privledger.ledger.store import PLACE, Row
-from privledger.mutex import Mutex
+from privledger.mutex import Mutex, delivered
 from privledger.reading import kind_of
 from privledger.storage.descriptors import registry
 from privledger.storage.forks import Forking
-from privledger.storage.making import finish, make_file, put_file
+from privledger.storage.making import finish, make_file, put_file, take_back
 from privledger.storage.place import Place
 from privledger.storage.sqlite_open import (
     FAILURES,
@@ -84,8 +84,13 @@ class SQLiteStore(Forking):
             kind = kind_of(self._path.stat().st_mode)
             raise LedgerCorrupt(f"{self.location} is {kind}, not a file: not a ledger")
         _OPEN.add(self)
-        with self._held():
-            self._connect()
+        try:
+            with self._held():
+                self._connect()
+        except LedgerError:
+            if create:  # no room for its log, say: nobody was promised anything
+                take_back(self._path, first)
+            raise
 
     def _begin_here(self) -> None:
         """Locks of this process: a forked child would inherit them as they happened to be."""
@@ -381,7 +386,7 @@ class SQLiteStore(Forking):
             self._let_go()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # also when it was never opened, or the interpreter ends
+        with delivered(), suppress(Exception):  # also when it was never opened, or at the end
             if self._pid == os.getpid():
                 self._let_go()
 

@@ -1,0 +1,117 @@
+"""What killed processes, full disks, interrupts and confined learners leave behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pytest
+from click.testing import CliRunner
+
+import privledger as pl
+from privledger.broker.failures import error_in, error_out, harmless
+from privledger.cli import main
+from privledger.mutex import delivered
+from privledger.spool import folder as spool
+from privledger.storage import making
+from privledger.storage.sqlite import SQLiteStore
+
+KILLED = """
+import os
+from privledger.spool.folder import Folder
+folder = Folder.temporary()
+folder.write("chunk-0000000", [b"a row in clear"])
+print(folder.path, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def killed(place):
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True,
+                          check=False, env={**os.environ, "TMPDIR": str(place)})
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("command", [("show",), ("verify",), ("log",), ("receipt",)])
+def test_any_command_clears_the_chunks_of_a_killed_driver(tmp_path, temporary, command):
+    pl.Ledger.create(tmp_path / "l", budget=pl.Budget(1.0)).close()
+    path = killed(temporary)
+    assert os.path.exists(path)
+    CliRunner().invoke(main, [*command, str(tmp_path / "l")])
+    assert not os.path.exists(path)
+
+
+def test_chunks_of_a_process_that_is_there_stay(temporary):
+    own = spool.Folder.temporary()
+    spool.clear_left()
+    assert own.path.exists()
+    (own.path / "owner").write_text(f"{os.getpid()} 1")  # a number that another process had
+    spool.clear_left()
+    assert not own.path.exists()
+
+
+def test_a_spool_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
+    place = tmp_path / "theirs"
+    place.mkdir(mode=0o700)
+    monkeypatch.setattr(spool.os, "geteuid", lambda: os.stat(place).st_uid + 1)
+    with pytest.raises(pl.errors.InvalidValue, match="one's own"):
+        spool.Folder.at(place)
+
+
+def test_a_ledger_that_cannot_be_opened_after_it_was_made_is_taken_back(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise pl.LedgerError("the disk is full")
+    monkeypatch.setattr(SQLiteStore, "_connect", full)
+    with pytest.raises(pl.LedgerError, match="full"):
+        pl.Ledger.create(tmp_path / "l", budget=pl.Budget(1.0))
+    assert os.listdir(tmp_path) == []
+    monkeypatch.undo()
+    pl.Ledger.create(tmp_path / "l", budget=pl.Budget(1.0)).close()
+
+
+def test_one_that_was_written_to_is_not_taken_back(tmp_path):
+    path = tmp_path / "l"
+    ledger = pl.Ledger.create(path, budget=pl.Budget(1.0))
+    first = ledger._history.store.read()
+    data = ledger.protect({"x": [0.5]}, pl.Schema("t", (
+        pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
+    ledger.request(pl.Laplace(4.0), data)
+    making.take_back(path, first)
+    assert path.exists()
+
+
+def test_an_interrupt_in_a_callback_of_the_collector_is_delivered():
+    def callback():
+        with delivered():
+            raise KeyboardInterrupt
+    def waited():
+        threading.Thread(target=callback).start()
+        for _ in range(200):
+            time.sleep(0.01)
+    with pytest.raises(KeyboardInterrupt):
+        waited()
+
+
+def test_texts_of_a_confined_learner_do_nothing_to_a_terminal():
+    evil = "\x1b[31mred\x07\u202ereversed\nline"
+    assert harmless(evil) == "?[31mred??reversed?line"
+    found = error_in(error_out(pl.errors.LearnerError(evil)))
+    assert str(found).isprintable()
+
+
+def test_a_refusal_comes_whole_through_the_wire():
+    refusal = pl.BudgetExceeded(asked=2.0, spent=1.0, left=0.5, own=0.3, fits="less", scope="a cap")
+    found = error_in(error_out(refusal))
+    assert (str(found), found.own) == (str(refusal), refusal.own)
