@@ -83,7 +83,7 @@ DEFAULTS = Limits()
 
 
 @define(eq=False)
-class Purse:
+class ResourceLimits:
     """Processor time that may still be given to pricing one learner's plans."""
 
     limits: Limits
@@ -118,7 +118,7 @@ class Purse:
 
 
 @define(eq=False)
-class Watch:
+class LimitsWatch:
     """Looks after a process from outside; `look` raises `IsolationLimit`.
 
     The kernel's own limits stand behind it: they hold while its owner is busy.

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 from attrs import define, field
 
-from privledger.broker.allowance import Watch
+from privledger.broker.allowance import LimitsWatch
 from privledger.errors import IsolationError, IsolationLimit
 from privledger.facts.values import Json
 
@@ -76,7 +76,7 @@ class Channel:
     patience: float | None = None
     message_mb: int = 64
     traffic_mb: int | None = None
-    watch: Watch | None = None
+    watch: LimitsWatch | None = None
     _read: int = field(default=0, init=False)
     _looked: float = field(default=0.0, init=False)
 

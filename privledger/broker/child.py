@@ -16,7 +16,7 @@ from attrs import asdict, define, field, frozen
 
 from privledger.broker.channel import Channel, Ends
 from privledger.broker.failures import error_in, error_out, number_in, number_out
-from privledger.broker.wire import Describer
+from privledger.broker.wire import WireDescriber
 from privledger.errors import NotGranted, PrivledgerError
 from privledger.facts.columns import MISSING, Columns
 from privledger.facts.schema import Schema
@@ -37,7 +37,7 @@ from privledger.guard import Scope
 from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
-from privledger.models import Facts, kept, model_bytes, model_file, revived
+from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
 from privledger.plugins import configured
 from privledger.plugins.registry import checked
 from privledger.questions.derivation import Step
@@ -67,7 +67,7 @@ class BrokeredLedger:
     mode: str
     budget: Budget
     _channel: Ends = field(alias="channel")
-    _describer: Describer = field(alias="describer")
+    _describer: WireDescriber = field(alias="describer")
     path: str = "in another process"
     on_release: Any = None
 
@@ -228,7 +228,7 @@ class Worker:
                                   order.get("unlabelled") is True, self._public_rows()))
         budget = Budget(number_in(order, "epsilon"), number_in(order, "delta"))
         ledger = BrokeredLedger(text(order, "relation"), text(order, "mode"), budget,
-                                self.channel, Describer(vault, self.schema))
+                                self.channel, WireDescriber(vault, self.schema))
         self.learner.fit(Dataset(self.schema, vault, ledger=ledger))
         return {}
 
@@ -248,7 +248,7 @@ class Worker:
 
     def keep(self, order: Json) -> Json:
         """What was learned, as a model file; it is fetched in parts."""
-        facts = Facts(text(order, "name"), self.schema, text(order, "relation"))
+        facts = ModelFacts(text(order, "name"), self.schema, text(order, "relation"))
         self._kept = model_bytes(kept(self.learner, facts))
         return {"size": len(self._kept)}
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
-from privledger.broker.allowance import DEFAULTS, Limits, Purse, Watch
+from privledger.broker.allowance import DEFAULTS, Limits, LimitsWatch, ResourceLimits
 from privledger.broker.boot import NO_MEMORY
 from privledger.broker.channel import MIB, Channel
 from privledger.broker.failures import error_in, harmless, number_in, number_out
@@ -48,7 +48,7 @@ from privledger.graph import Node
 from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _vault_of
 from privledger.ledger import plain_labels
-from privledger.models import Facts, ModelFile, model_bytes, model_file
+from privledger.models import ModelFacts, ModelFile, model_bytes, model_file
 from privledger.plugins import ClaimStep, LearnerInfo
 from privledger.tables.encode import encode_features
 
@@ -78,7 +78,7 @@ class RemoteLearner:
     _channel: Channel = field(alias="channel")
     labels: Mapping[str, str] = field(factory=dict)
     limits: Limits = DEFAULTS
-    purse: Purse = field(init=False)
+    purse: ResourceLimits = field(init=False)
     info: LearnerInfo = field(init=False)
     _plan: Node = field(init=False)
     _claims: tuple[ClaimStep, ...] = field(init=False, default=())
@@ -86,7 +86,7 @@ class RemoteLearner:
 
     def __attrs_post_init__(self) -> None:
         plain_labels(self.labels)
-        self.purse = Purse(self.limits)
+        self.purse = ResourceLimits(self.limits)
 
     @staticmethod
     def start(point: EntryPoint, params: dict[str, Any], schema: Schema, relation: str, *,
@@ -214,7 +214,7 @@ class RemoteLearner:
             raise IsolationError("the learner predicted another number of rows than it was asked")
         return found
 
-    def keep(self, facts: Facts) -> ModelFile:
+    def keep(self, facts: ModelFacts) -> ModelFile:
         """The model that was learned, for a file; under the owner's word, not the learner's.
 
         Raises:
@@ -344,7 +344,7 @@ def _start(config: Json, limits: Limits) -> tuple[subprocess.Popen[bytes], Chann
     for number in (source, output):
         os.set_blocking(number, False)
     return process, Channel(source, output, limits.silence_seconds, limits.message_mb,
-                            limits.traffic_mb, Watch(process.pid, limits))
+                            limits.traffic_mb, LimitsWatch(process.pid, limits))
 
 
 def _info(wire: Json) -> LearnerInfo:

@@ -12,10 +12,10 @@ import numpy as np
 from attrs import define, field
 
 from privledger.accounting import check_relation
-from privledger.broker.allowance import DEFAULTS, Purse
+from privledger.broker.allowance import DEFAULTS, ResourceLimits
 from privledger.broker.failures import error_out, number_out
 from privledger.broker.lengths import refuse_long
-from privledger.broker.wire import Reader
+from privledger.broker.wire import WireReader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.values import Json, array_out, items, text
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
@@ -77,17 +77,17 @@ class Server:
     data: Dataset
     learner: str
     labels: Mapping[str, str] = field(factory=dict)
-    purse: Purse = field(factory=lambda: Purse(DEFAULTS))
+    purse: ResourceLimits = field(factory=lambda: ResourceLimits(DEFAULTS))
     isolation: str = ISOLATION
     shares: bool = False
     last: PrivledgerError | None = field(default=None, init=False)
     waited: float = field(default=0.0, init=False)
-    _reader: Reader = field(init=False)
+    _reader: WireReader = field(init=False)
     _sessions: list[Session] = field(factory=list, init=False)
     _scopes: dict[str, Scope] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._reader = Reader(self.data)
+        self._reader = WireReader(self.data)
 
     def answer(self, message: Json) -> Json:
         """One request, one reply. Errors become replies; none carries a record's value.

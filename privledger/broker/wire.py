@@ -1,7 +1,7 @@
 """What a learner in a process of its own may say, as JSON values; each class writes itself.
 
-`Describer` is the learner's side: it gives every described object a number and writes each down
-once. `Reader` is the owner's side: it builds the objects anew by the package's own calls, so
+`WireDescriber` is the learner's side: it gives every described object a number and writes each down
+once. `WireReader` is the owner's side: it builds the objects anew by the package's own calls, so
 they are what the same learner would hold in one process. No value carries code.
 """
 
@@ -32,7 +32,7 @@ def _refuse(what: object) -> Any:
 
 
 @define(eq=False)
-class Describer:
+class WireDescriber:
     """The learner's side: objects of this package -> numbers and what they stand for.
 
     Attributes:
@@ -149,7 +149,7 @@ class Describer:
 
 
 @define(eq=False)
-class Reader:
+class WireReader:
     """The owner's side: numbers -> objects that were built and checked here.
 
     Attributes:
@@ -232,7 +232,7 @@ class Reader:
         return kind.from_wire(wire, self)
 
 
-def _part(wire: Json, reader: Reader, kind: type[Partition] | type[Allocation]) -> Dataset:
+def _part(wire: Json, reader: WireReader, kind: type[Partition] | type[Allocation]) -> Dataset:
     parts: Partition | Allocation = reader.object(wire.get("parts"), kind)
     part = whole(wire, "part", most=MOST_COUNT)
     if part >= len(parts):
@@ -244,7 +244,7 @@ def _sizes(wire: Json) -> tuple[int, int]:
     return whole(wire, "size", most=MOST_COUNT), whole(wire, "out_of", most=MOST_COUNT)
 
 
-_DERIVATIONS: dict[str, Callable[[Json, Reader], Any]] = {
+_DERIVATIONS: dict[str, Callable[[Json, WireReader], Any]] = {
     "sample": lambda wire, reader: reader.object(wire.get("of"), Dataset).poisson(
         number("rate", wire.get("rate"))),
     "subset": lambda wire, reader: reader.object(wire.get("of"), Dataset).fixed_size(

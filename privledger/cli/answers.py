@@ -35,7 +35,7 @@ check_format_option = click.option(
 
 
 @frozen
-class Answer:
+class PrintedAnswer:
     """The gate's answer.
 
     Attributes:
@@ -82,7 +82,7 @@ def _has_policy(folder: Path) -> bool:
     return isinstance(tool, dict) and "privledger" in tool
 
 
-def show_answer(format_: str, subject: str, policy: Policy, result: Answer) -> None:
+def show_answer(format_: str, subject: str, policy: Policy, result: PrintedAnswer) -> None:
     """Print the verdict; a job on GitHub gets a page, too."""
     if format_ in FORMATS:
         outcome = Outcome(subject, privledger.__version__, result.code, result.verdict, RULES,
@@ -100,7 +100,7 @@ def show_answer(format_: str, subject: str, policy: Policy, result: Answer) -> N
          lambda out: _render(out, result, policy))
 
 
-def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
+def numbers(result: PrintedAnswer, policy: Policy) -> list[tuple[str, str]]:
     """What was compared."""
     facts = result.facts
     compared = [] if result.compared is None else [("compared", result.compared.text)]
@@ -139,7 +139,7 @@ def _owed(facts: Facts) -> list[str]:
             *([many(claims, "unverified claim")] if claims else [])]
 
 
-def _render(out: Console, result: Answer, policy: Policy) -> None:
+def _render(out: Console, result: PrintedAnswer, policy: Policy) -> None:
     """One line, the numbers, every finding."""
     owed = [] if result.facts is None else _owed(result.facts)
     colour = RED if result.code != WITHIN else YELLOW if owed else GREEN

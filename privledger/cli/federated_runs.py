@@ -16,7 +16,7 @@ from privledger.cli.printing import GREEN, charge, pairs, remainder, text
 from privledger.cli.run import check_outputs, fit, open_ledger, refuse_early, save
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json
-from privledger.federation import Federation, InProcess, Line, Party, verify_statements
+from privledger.federation import Federation, InProcess, OwnerLine, Party, verify_statements
 from privledger.federation.calls import Callers, answer_calls
 from privledger.federation.cards import Identity, read_identity
 from privledger.guard import Ledger
@@ -92,7 +92,7 @@ def served(run_file: str, secret: str, data_dir: str | None, table: str | None,
                             talks=talks)
 
 
-def _trained(found: FederatedFile, calls: Callers, own: dict[str, Line], model: str | None,
+def _trained(found: FederatedFile, calls: Callers, own: dict[str, OwnerLine], model: str | None,
              receipts: str | None, wait: float, *, talks: bool) -> Json:
     calls.wait(wait, (lambda name: note(f"{name} is there")) if talks else lambda name: None)
     prepared = found.prepared

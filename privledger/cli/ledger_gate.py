@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from privledger.cli.answers import Answer
+from privledger.cli.answers import PrintedAnswer
 from privledger.cli.compared_with import Witness
 from privledger.cli.opening import reading_store
 from privledger.cli.output import note
@@ -16,7 +16,7 @@ from privledger.rounding import probability, upward_percent
 
 
 def check_ledger(path: str, policy: Policy, known: Witness,
-                 warn_at: float | None = None) -> Answer:
+                 warn_at: float | None = None) -> PrintedAnswer:
     """Trust first, then limits.
 
     Args:
@@ -24,10 +24,10 @@ def check_ledger(path: str, policy: Policy, known: Witness,
     """
     share = None if warn_at is None else probability("warn_at", warn_at, one=True)
     report = trusted(path, known)
-    if isinstance(report, Answer):
+    if isinstance(report, PrintedAnswer):
         return report
     if not report.live:
-        return Answer(NOTHING, "nothing to check: the ledger has no grant", None, (),
+        return PrintedAnswer(NOTHING, "nothing to check: the ledger has no grant", None, (),
                        receipt=report.receipt)
     missing = missing_receipt(policy, known)
     result = decided(ledger_facts(report), policy, report.policy, missing)
@@ -37,7 +37,7 @@ def check_ledger(path: str, policy: Policy, known: Witness,
     return evolve(result, receipt=report.receipt, warnings=full)
 
 
-def trusted(path: str, known: Witness) -> Survey | Answer:
+def trusted(path: str, known: Witness) -> Survey | PrintedAnswer:
     """A ledger without a fault, summed up; or the verdict that it has one."""
     named: list[Finding] = []
     try:
@@ -53,7 +53,7 @@ def trusted(path: str, known: Witness) -> Survey | Answer:
         findings = [Finding("history-can-be-read", -1, str(error))]
     named += [Finding("ledger-not-trusted", found.position, f"{found.rule}: {found.message}")
               for found in findings]
-    return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, tuple(named))
+    return PrintedAnswer(NOT_TRUSTED, "the ledger cannot be trusted", None, tuple(named))
 
 
 def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
@@ -77,7 +77,7 @@ def ledger_facts(seen: Survey) -> Facts:
 
 
 def decided(facts: Facts, policy: Policy, own: Policy | None,
-            more: tuple[Finding, ...]) -> Answer:
+            more: tuple[Finding, ...]) -> PrintedAnswer:
     """Compare with the policy given and with the ledger's own; the strictest counts."""
     findings = (*compare(facts, policy), *more)
     if own is not None:  # the ledger would refuse: its own policy counts as well
@@ -86,5 +86,5 @@ def decided(facts: Facts, policy: Policy, own: Policy | None,
                           for found in compare(facts, own)
                           if (found.rule, found.message) not in said)
     if findings:
-        return Answer(REFUSED, "refused", facts, findings)
-    return Answer(WITHIN, "within the policy", facts, ())
+        return PrintedAnswer(REFUSED, "refused", facts, findings)
+    return PrintedAnswer(WITHIN, "within the policy", facts, ())

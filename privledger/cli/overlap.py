@@ -16,7 +16,7 @@ from privledger.cli.printing import GREEN, RED, charge, grid, text
 from privledger.gate import NOT_TRUSTED, REFUSED
 from privledger.ledger import State
 from privledger.numerals import many
-from privledger.reports.forks import Copies, divergence
+from privledger.reports.forks import ForkedCopies, divergence
 from privledger.reports.overlap import Overlap, Shared, overlaps, shared_people
 from privledger.rounding import add_up, exact
 from privledger.storage import shown
@@ -57,7 +57,7 @@ def overlap(ledgers: tuple[str, ...], format_: str) -> None:
             NOT_TRUSTED if any(one.fork for one in apart) else REFUSED)
 
 
-def copies(states: Mapping[str, State]) -> list[Copies]:
+def copies(states: Mapping[str, State]) -> list[ForkedCopies]:
     """Places of one ledger that do not hold the same history; forks first."""
     found = []
     for (one, state), (other, more) in combinations(states.items(), 2):
@@ -68,7 +68,7 @@ def copies(states: Mapping[str, State]) -> list[Copies]:
         if apart is not None:
             position, entries, others, fork = apart
             epsilons, deltas = zip(_spent(state), _spent(more), strict=True)
-            found.append(Copies(state.uuid, shown(one), shown(other), position,
+            found.append(ForkedCopies(state.uuid, shown(one), shown(other), position,
                                 (entries, others), add_up(epsilons), add_up(deltas), fork))
     return sorted(found, key=lambda one: not one.fork)
 
@@ -88,7 +88,7 @@ def _spent(state: State) -> tuple[float, float]:
             state.budget.delta if state.budget and state.units else 0.0)
 
 
-def _render(out: Console, apart: list[Copies], found: list[Overlap],
+def _render(out: Console, apart: list[ForkedCopies], found: list[Overlap],
             people: list[Shared]) -> None:
     for one in apart:
         out.print(text(one.text, f"bold {RED}" if one.fork else RED), soft_wrap=True)

@@ -13,7 +13,7 @@ from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.prepared import Prepared, fitting, prepare
 from privledger.cli.printing import GREEN, RED, SCREEN, charge, grid, height, pairs, text, tree
 from privledger.plugins import ClaimStep
-from privledger.reports import Price, outline, release_count
+from privledger.reports import PriceFigures, outline, release_count
 from privledger.reports.gist import reserved_line
 from privledger.reports.too_few import too_few
 from privledger.rounding import exact
@@ -76,7 +76,9 @@ def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:
         out.print(text(f"{instead[:1].upper()}{instead[1:]}."))
 
 
-def render_price(out: Console, price: Price, releases: int | None, unit: str = "row") -> None:
+def render_price(
+    out: Console, price: PriceFigures, releases: int | None, unit: str = "row"
+) -> None:
     """What it costs, about whom, and by which theorem."""
     order = "" if price.order is None else f", order {price.order:g}"
     out.print(pairs([
@@ -104,7 +106,7 @@ def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
                    title=f"epsilon as published and as proved, at delta {exact(claims[0].delta)}"))
 
 
-def render_fit(out: Console, price: Price) -> None:
+def render_fit(out: Console, price: PriceFigures) -> None:
     """The last line: granted or not."""
     if price.refusal is None:
         out.print(text(f"fits: epsilon {charge(price.spent)} is spent before it, "

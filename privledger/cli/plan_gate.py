@@ -10,7 +10,7 @@ from typing import Any
 import click
 from attrs import evolve, frozen
 
-from privledger.cli.answers import Answer
+from privledger.cli.answers import PrintedAnswer
 from privledger.cli.compared_with import Witness
 from privledger.cli.confined import usual_isolation
 from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, trusted
@@ -69,7 +69,7 @@ def _params(given: Sequence[str]) -> dict[str, Any]:
 
 
 def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
-               isolation: str | None, *, new: bool) -> Answer:
+               isolation: str | None, *, new: bool) -> PrintedAnswer:
     """Price a plan, on top of what its ledger has spent already, before any data is opened.
 
     Args:
@@ -80,25 +80,25 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
     try:
         prepared = make()
     except RelationMismatch as error:
-        return Answer(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
+        return PrintedAnswer(REFUSED, "refused", None, (Finding("wrong-relation", -1, str(error)),))
     except UnsupportedNode as error:
         found = Finding("over-epsilon", -1, f"no finite epsilon is proved: {error}")
-        return Answer(REFUSED, "refused", None, (found,))
+        return PrintedAnswer(REFUSED, "refused", None, (found,))
     except LedgerError as error:
         found = Finding("ledger-not-trusted", -1, str(error))
-        return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
+        return PrintedAnswer(NOT_TRUSTED, "the ledger cannot be trusted", None, (found,))
     before: Facts | None = None
     own: Policy | None = None
     receipt, missing = None, missing_receipt(policy, known) if prepared.exists else ()
     if prepared.exists:
         report = trusted(str(prepared.ledger), known)
-        if isinstance(report, Answer):
+        if isinstance(report, PrintedAnswer):
             return report
         before, receipt, own = ledger_facts(report), report.receipt, report.policy
     elif known.present:
         gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
                                        "moved or deleted")
-        return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
+        return PrintedAnswer(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
     elif not new:
         return _absent(prepared)
     level = isolation or usual_isolation(prepared.run.learner)
@@ -108,15 +108,25 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
                   compared=known.comparison if prepared.exists else None)
 
 
-def _absent(prepared: Prepared) -> Answer:
+def _absent(prepared: Prepared) -> PrintedAnswer:
     """Lost, where a receipt of it lies beside its place; else nobody has said that it is new."""
     seen = None if is_url(prepared.ledger) else receipt_of(prepared.ledger)
     why = ("bring it back, or say --new-ledger (in the policy: new_ledger = true) if it was never "
            "made" if seen is None else
            f"{seen.name} is a receipt of it. Bring it back; what it had spent is not lost with it")
-    return Answer(USAGE if seen is None else NOT_TRUSTED, "the ledger is missing", None, (Finding(
-        ABSENT, -1, f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
-                    f"one: {why}"),))
+    return PrintedAnswer(
+        USAGE if seen is None else NOT_TRUSTED,
+        "the ledger is missing",
+        None,
+        (
+            Finding(
+                ABSENT,
+                -1,
+                f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
+                f"one: {why}",
+            ),
+        ),
+    )
 
 
 def _fits(prepared: Prepared, policy: Policy) -> str:

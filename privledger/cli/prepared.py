@@ -21,7 +21,7 @@ from privledger.guard.creating import differing
 from privledger.ledger import State
 from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
-from privledger.reports import Price, price_plan, release_count
+from privledger.reports import PriceFigures, price_plan, release_count
 from privledger.reports.too_few import too_few
 from privledger.rounding import exact
 from privledger.runs import RunFile
@@ -42,7 +42,7 @@ class Prepared:
     model: Any
     node: Node
     claims: tuple[ClaimStep, ...]
-    price: Price
+    price: PriceFigures
     ledger: Path | str = field(repr=shown)
     exists: bool
     state: State | None = field(default=None, repr=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from privledger.findings import Finding
 from privledger.numerals import many
 from privledger.reports import Outline, clean
-from privledger.reports.verdict import BAD, GOOD, OPEN, Verdict
+from privledger.reports.verdict import BAD, GOOD, OPEN, LedgerVerdict
 from privledger.rounding import downward, upward
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def text(value: object, style: str = "") -> Text:
     return Text(clean(value), style=style)
 
 
-def verdict_text(verdict: Verdict) -> Text:
+def verdict_text(verdict: LedgerVerdict) -> Text:
     """The first line about a ledger: nothing in it is green where anything is owed."""
     colour = {GOOD: GREEN if verdict.level == GOOD else "", OPEN: YELLOW, BAD: RED}
     line = text("")

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from privledger.guard import Ledger
-from privledger.reports.steps import Steps, silent
+from privledger.reports.steps import PlanSteps, silent
 
 T = TypeVar("T")
 FEW = 2000  # what is done at once needs no bar
 
 
 @contextmanager
-def counting(*, shown: bool) -> Iterator[Steps]:
+def counting(*, shown: bool) -> Iterator[PlanSteps]:
     """Steps that are shown as bars while the block runs."""
     if not (shown and sys.stderr.isatty()):
         yield silent

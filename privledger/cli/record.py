@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from privledger.guard import RecordSpend
     from privledger.ledger.view_people import PersonSpend
-    from privledger.ledger.view_records import Line
+    from privledger.ledger.view_records import SpendLine
 
 CONFIDENTIAL_PERSON = ("confidential, for this person and for auditors: what somebody spent "
                        "depends on private data")
@@ -101,14 +101,14 @@ def render_person(out: Console, spend: PersonSpend, delta: float, simulated: boo
     _render_lines(out, spend.lines)
 
 
-def _line(line: Line) -> dict[str, object]:
+def _line(line: SpendLine) -> dict[str, object]:
     return {"grant": line.grant, "learner": line.learner, "node": line.node,
             "amount": line.amount, "cap": line.cap, "share": line.share,
             "rounds": line.rounds, "basis": line.basis, "scope": line.scope,
             "data": line.data, "time": line.time, "origin": line.origin}
 
 
-def _render_lines(out: Console, lines: Sequence[Line]) -> None:
+def _render_lines(out: Console, lines: Sequence[SpendLine]) -> None:
     """One paragraph per grant, in order of the history."""
     for line in lines:
         out.print(text(f"{line.time or 'undated'}  {line.learner or 'nobody named'} on "

@@ -27,14 +27,14 @@ from privledger.reports import Survey, audited, ledger_report
 from privledger.reports.page import (
     Distrusted,
     Page,
-    Shown,
+    ShownPerson,
     distrusted,
     page_of,
     render_distrusted,
     render_page,
 )
-from privledger.reports.steps import Steps, silent
-from privledger.reports.verdict import Verdict
+from privledger.reports.steps import PlanSteps, silent
+from privledger.reports.verdict import LedgerVerdict
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     _check_usage(ledger, output, include_records, publishable, force)
     known = witness(receipt, None, key_file, public_key)
     with counting(shown=format_ == "text") as steps:
-        page = read_page(ledger, Shown(vectors=include_records), publishable, steps, known)
+        page = read_page(ledger, ShownPerson(vectors=include_records), publishable, steps, known)
     if isinstance(page, Distrusted):
         _write_distrusted(page, ledger, output, format_)
     data = render_page(page).encode("utf-8")
@@ -105,7 +105,7 @@ def _write_distrusted(page: Distrusted, ledger: str, output: str, format_: str) 
     click.get_current_context().exit(NOT_TRUSTED)
 
 
-def read_page(ledger: str, records: Shown, publishable: bool, steps: Steps = silent,
+def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanSteps = silent,
               known: Witness | None = None) -> Page | Distrusted:
     """The page's record, from one reading of the store, compared with what is known of it."""
     known = known or Witness()
@@ -175,7 +175,7 @@ def write(output: str, data: bytes, *, confidential: bool) -> None:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 
-def _render(out: Console, value: dict[str, Any], verdict: Verdict) -> None:
+def _render(out: Console, value: dict[str, Any], verdict: LedgerVerdict) -> None:
     out.print(verdict_text(verdict), soft_wrap=True)
     out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
                    f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "

@@ -40,7 +40,7 @@ from privledger.guard.alone import MOST_WAIT, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.reserve import refused
 from privledger.ledger import audit
-from privledger.models import Facts, kept, write_model
+from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
 from privledger.reports import release_count
 from privledger.reports.remembered import receipt_of
@@ -239,8 +239,14 @@ def fit(prepared: Prepared, data: Dataset) -> Any:
 def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     """Keep a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
     fitted = result["model"]
-    facts = Facts(prepared.run.learner, prepared.schema, result["relation"], result["isolation"],
-                  result["private"], result["receipt"])
+    facts = ModelFacts(
+        prepared.run.learner,
+        prepared.schema,
+        result["relation"],
+        result["isolation"],
+        result["private"],
+        result["receipt"],
+    )
     try:
         made = fitted.keep(facts) if isinstance(fitted, RemoteLearner) else kept(fitted, facts)
         write_model(made, path)

@@ -25,7 +25,7 @@ from privledger.guard import Ledger
 from privledger.ledger.view_compared import comparison
 from privledger.ledger.view_records import data_names
 from privledger.reports import pages, survey
-from privledger.reports.verdict import Verdict
+from privledger.reports.verdict import LedgerVerdict
 from privledger.storage import shown
 
 HOST = "127.0.0.1"
@@ -46,7 +46,7 @@ MOST_ASKED = 16384  # bytes of a request, headers included
 _WRITTEN = 1 << 16
 
 
-def _verdict(ledger: Ledger) -> Verdict:
+def _verdict(ledger: Ledger) -> LedgerVerdict:
     """Of the ledger as it is now, compared with nothing."""
     seen = survey(ledger._history.store)
     return seen.verdict(seen.findings, comparison())
@@ -108,7 +108,7 @@ def _count(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 
-class Line(io.RawIOBase):
+class ServedLine(io.RawIOBase):
     """A connection with one deadline for all of it, and a most that is read from it."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         self.connection = self.request
-        self.line = Line(self.request)
+        self.line = ServedLine(self.request)
         self.rfile = io.BufferedReader(self.line)
         self.wfile = io.BufferedWriter(self.line, _WRITTEN)
 

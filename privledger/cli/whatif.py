@@ -19,7 +19,7 @@ from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
 from privledger.ledger.view_forecast import Forecast, forecast
-from privledger.reports import Price, price_plan
+from privledger.reports import PriceFigures, price_plan
 from privledger.reports.advice import what_fits
 from privledger.reports.pricing import rule_for
 from privledger.reports.supposing import OtherPrice, group_price, other_prices
@@ -155,7 +155,7 @@ def _render_room(out: Console, room: Forecast) -> None:
         out.print(text(f"  by {one.name}: {'any number' if one.times is None else one.times}"))
 
 
-def _render(out: Console, price: Price | None, fits: str, others: list[OtherPrice],
+def _render(out: Console, price: PriceFigures | None, fits: str, others: list[OtherPrice],
             room: Forecast | None) -> None:
     if price is not None:
         if price.fits:

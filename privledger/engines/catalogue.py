@@ -32,7 +32,7 @@ _KINDS: Final = (*NUMBERED, Schema, Votes, ScoreName)
 _LENGTH: Final = 8
 
 
-class Late(Exception):
+class LateObject(Exception):
     """A task that speaks of an earlier state than this worker has seen."""
 
 
@@ -136,7 +136,7 @@ class Read:
             Late: more were read already. SpoolError: they are not there.
         """
         if self._lines > lines:
-            raise Late
+            raise LateObject
         if self._lines == lines:
             return
         with open(self.folder.file(self.file), "rb") as file:

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from privledger.engines.catalogue import Late, Read
+from privledger.engines.catalogue import LateObject, Read
 from privledger.engines.messages import (
     ASKED,
     DONE,
@@ -74,7 +74,7 @@ class Bench:
                 asked = read.built(task)
                 assert isinstance(asked, Asked)
                 said = self._answered(asked, read)
-        except Late:
+        except LateObject:
             said = Said(release, (), "", 0, LATE)
         except SpoolError:
             said = Said(release, (), "", 0, SPOOL)

@@ -33,7 +33,7 @@ from privledger.errors import DataError, EngineError, SpoolError
 from privledger.facts.columns import Columns
 from privledger.kernels.asking import Sketch, Task
 from privledger.kernels.members import Members
-from privledger.kernels.rounds import Purse
+from privledger.kernels.rounds import FilterAccount
 from privledger.mutex import Mutex
 from privledger.spool.folder import Folder
 from privledger.spool.ingest import Ingested
@@ -134,7 +134,7 @@ class ChunkTable:
         """What a chunk kept."""
         return Pocket(self.folder, note.number, note.sha256, self.secret, str)
 
-    def ask(self, task: Task, members: Members, purse: Purse) -> Sketch:
+    def ask(self, task: Task, members: Members, purse: FilterAccount) -> Sketch:
         """As `Chunks.ask`.
 
         Raises:
@@ -167,7 +167,7 @@ class ChunkTable:
                 for slot, label in gone:
                     pocket.forget(slot, label)
 
-    def _takings(self, task: Task, purse: Purse) -> ChunkTakings | None:
+    def _takings(self, task: Task, purse: FilterAccount) -> ChunkTakings | None:
         """Where records stand under the task's filter."""
         if task.round is None:
             return None

@@ -9,11 +9,24 @@ except ImportError:
     raise ImportError("several owners need the packages cryptography and, to call each other, "
                       "grpcio: pip install 'privledger[federated]'") from None
 
-from privledger.federation.coordinator import Direct, Federation, InProcess, Line
+from privledger.federation.coordinator import Direct, Federation, InProcess, OwnerLine
 from privledger.federation.enlisted import Owner, Run, new_key, public_key
 from privledger.federation.party import Party
 from privledger.federation.secure_sum import SEED_BITS, MaskedSum, PlainSum
 from privledger.federation.statements import verify_statements
 
-__all__ = ["SEED_BITS", "Direct", "Federation", "InProcess", "Line", "MaskedSum", "Owner", "Party",
-           "PlainSum", "Run", "new_key", "public_key", "verify_statements"]
+__all__ = [
+    "SEED_BITS",
+    "Direct",
+    "Federation",
+    "InProcess",
+    "MaskedSum",
+    "Owner",
+    "OwnerLine",
+    "Party",
+    "PlainSum",
+    "Run",
+    "new_key",
+    "public_key",
+    "verify_statements",
+]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privledger.broker.child import BrokeredLedger, Elsewhere
 from privledger.broker.failures import number_in
-from privledger.broker.wire import Describer
+from privledger.broker.wire import WireDescriber
 from privledger.errors import (
     EngineError,
     InvalidPlan,
@@ -38,7 +38,7 @@ from privledger.ledger import Budget
 from privledger.rounding import count
 
 
-class Line(Protocol):
+class OwnerLine(Protocol):
     """The way to one owner. Replaceable: it carries JSON objects and is trusted with nothing.
 
     All owners are sent a message before the first reply is waited for.
@@ -57,11 +57,11 @@ class Direct:
     _message: Json
 
     def send(self, message: Json) -> None:
-        """As `Line.send`."""
+        """As `OwnerLine.send`."""
         self._message = message
 
     def receive(self) -> Json:
-        """As `Line.receive`."""
+        """As `OwnerLine.receive`."""
         return self.ask(self._message)
 
     def ask(self, message: Json) -> Json:
@@ -97,7 +97,7 @@ class Federation:
 
     run: Run
     schema: Schema
-    lines: Mapping[str, Line]
+    lines: Mapping[str, OwnerLine]
     budget: Budget
     attempts: int = 3
     data: Dataset = field(init=False)
@@ -120,7 +120,7 @@ class Federation:
         self._greeted({"meet": hellos})
         vault = _sealed(Elsewhere(f"run-{self.run.digest.hex()[:16]}", self.schema))
         ledger = BrokeredLedger(self.run.relation, "private", self.budget, self,
-                                Describer(vault, self.schema))
+                                WireDescriber(vault, self.schema))
         self.data = Dataset(self.schema, vault, ledger=ledger)
 
     @property

@@ -45,7 +45,7 @@ _FREE = (Public, PostProcess, Sequential, Parallel)  # the latter two where they
 
 
 @frozen
-class Elsewhere:
+class ExternalRun:
     """What runs, and where: the arguments of `Ledger.foreign`."""
 
     plan: Node
@@ -193,7 +193,7 @@ def _check_enforced(plan: Node) -> None:
                               "was granted")
 
 
-def foreign(history: History, asked: Elsewhere) -> ForeignGrant:
+def foreign(history: History, asked: ExternalRun) -> ForeignGrant:
     """Reserve for a run elsewhere, durably, or refuse; nothing is read here.
 
     Raises: as `Ledger.foreign`.

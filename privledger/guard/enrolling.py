@@ -24,7 +24,7 @@ NO_KEY = ("this ledger protects people: open it with people_key=..., the key fil
 
 
 @frozen(eq=False, repr=False)
-class Standing:
+class EnrolmentState:
     """Where the people of one table stand. Lives inside the guard.
 
     Attributes:
@@ -82,7 +82,7 @@ class Enrolling:
         return persons(people, column, n_rows)
 
     def enrol(self, data: str, found: Persons, lines: Callable[[], list[Event]],
-              check: Callable[[int], None], before: Standing | None = None) -> Standing:
+              check: Callable[[int], None], before: EnrolmentState | None = None) -> EnrolmentState:
         """Give people places, durably, and say who is in the table.
 
         Args:
@@ -100,7 +100,7 @@ class Enrolling:
 
     def _written(self, data: str, found: Persons, marks: Digests,
                  lines: Callable[[], list[Event]], check: Callable[[int], None],
-                 before: Standing | None) -> Standing:
+                 before: EnrolmentState | None) -> EnrolmentState:
         history, roster = self._history, self._roster
         roster.follow(history.store, _enrolled(history))
         number, first = roster.enrolments, roster.size
@@ -132,11 +132,11 @@ def _enrolled(history: History) -> list[Enrolled]:
     return history.look(lambda state: [event for _, event in state.enrolled])
 
 
-def _standing(found: Persons, places: NDArray[np.int64], before: Standing | None,
-              number: int) -> Standing:
+def _standing(found: Persons, places: NDArray[np.int64], before: EnrolmentState | None,
+              number: int) -> EnrolmentState:
     """The numbers of a table's people: those of earlier rows stay, new ones follow."""
     if before is None:
-        return Standing(found.rows, places, number)
+        return EnrolmentState(found.rows, places, number)
     order = np.argsort(before.places, kind="stable")
     at = np.searchsorted(before.places[order], places)
     held = np.minimum(at, len(order) - 1)
@@ -144,7 +144,7 @@ def _standing(found: Persons, places: NDArray[np.int64], before: Standing | None
     numbers = np.empty(len(places), dtype=np.int32)
     numbers[known] = order[held[known]]
     numbers[~known] = np.arange(len(before.places), len(before.places) + int((~known).sum()))
-    return Standing(np.concatenate([before.rows, numbers[found.rows]]),
+    return EnrolmentState(np.concatenate([before.rows, numbers[found.rows]]),
                     np.concatenate([before.places, places[~known]]), number)
 
 

@@ -16,7 +16,7 @@ from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.opaque import Opaque, bare
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
 from privledger.guard.tuned import Best, Trial
@@ -264,15 +264,15 @@ class LedgerHandle(Opaque):
         return f"<code>{escape(repr(self))}</code>"
 
 
-def _session(granted: Granted) -> Session:
+def _session(granted: GrantedPlan) -> Session:
     """What a learner gets for a grant."""
     session = object.__new__(Session)
     _hide(session, granted)
     return session
 
 
-def _granted(session: object) -> Granted:
-    found: Granted | None = _behind(session) if type(session) is Session else None
+def _granted(session: object) -> GrantedPlan:
+    found: GrantedPlan | None = _behind(session) if type(session) is Session else None
     if found is None:
         raise NotGranted("no grant stands behind this session; nothing was read")
     return found

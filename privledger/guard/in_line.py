@@ -17,7 +17,7 @@ from privledger.ledger.decide import Charge, Refusal, limits, may_come
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import Event, Granted, Holder, Refused, ScopeOpened
 from privledger.ledger.holder import is_gone, now
-from privledger.ledger.line import MOST_PLACES, Place, held_by, is_over
+from privledger.ledger.line import MOST_PLACES, QueuePosition, held_by, is_over
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 
@@ -29,14 +29,23 @@ class Over(Exception):
         self.refusal = refusal
 
 
-def place_of(asked: Granted | ScopeOpened, charge: Charge, seconds: float = 0.0) -> Place:
+def place_of(asked: Granted | ScopeOpened, charge: Charge, seconds: float = 0.0) -> QueuePosition:
     """What a request would be in the line, for so many seconds."""
     until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
     if isinstance(asked, ScopeOpened):
-        return Place("", "", {}, charge.units, charge.delta_units, until)
+        return QueuePosition("", "", {}, charge.units, charge.delta_units, until)
     held = asked.holder or Holder("", 0, "")
-    return Place(asked.grant, asked.data, dict(asked.labels), charge.units, charge.delta_units,
-                 until, held.host, held.pid, held.started)
+    return QueuePosition(
+        asked.grant,
+        asked.data,
+        dict(asked.labels),
+        charge.units,
+        charge.delta_units,
+        until,
+        held.host,
+        held.pid,
+        held.started,
+    )
 
 
 def check_turn(state: State, rule: FilterRule, asked: Granted | ScopeOpened,

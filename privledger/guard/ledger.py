@@ -21,12 +21,12 @@ from privledger.graph.nodes import Sequential, check_node
 from privledger.guard.chunking import Chunking
 from privledger.guard.creating import check_agrees, creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
-from privledger.guard.elsewhere import Elsewhere, ForeignGrant, foreign
+from privledger.guard.elsewhere import ExternalRun, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities
 from privledger.guard.policing import keep
-from privledger.guard.protecting import Late, Table, grown, protected
+from privledger.guard.protecting import Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
@@ -244,9 +244,18 @@ class Ledger(Teller):
         if engine is None and spool is not None:
             raise InvalidValue("spool", "given", "left out without an engine: the table stays in "
                                                  "memory")
-        table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
-                      target, None if engine is None else Chunking(
-                          engine, spool, self.on_rows, self.on_chunks))
+        table = ProtectedTable(
+            X,
+            y,
+            schema,
+            name,
+            fingerprint_key,
+            public_features,
+            unlabelled,
+            people,
+            target,
+            None if engine is None else Chunking(engine, spool, self.on_rows, self.on_chunks),
+        )
         return protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
 
@@ -313,7 +322,7 @@ class Ledger(Teller):
         Raises:
             BudgetExceeded, PolicyViolation, UnsupportedNode: nothing was charged.
         """
-        return foreign(self._history, Elsewhere(plan, table, library, version, hook, learner,
+        return foreign(self._history, ExternalRun(plan, table, library, version, hook, learner,
                                                 labels or {}, delta))
 
     @property

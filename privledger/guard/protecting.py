@@ -44,7 +44,7 @@ from privledger.tables.sources import Source
 
 
 @frozen(eq=False, repr=False)
-class Table:
+class ProtectedTable:
     """What an owner puts behind the guard; the fields are the arguments of `Ledger.protect`."""
 
     X: Any
@@ -58,7 +58,7 @@ class Table:
     target: str | None = None
     chunking: Chunking | None = None
 
-    def with_labels(self, schema: Schema) -> Table:
+    def with_labels(self, schema: Schema) -> ProtectedTable:
         """The same with its target in `y`, where `target` names a column of a table in memory."""
         if self.target is None:
             if self.y is not None and type(self.X) is Source:
@@ -82,7 +82,7 @@ class Late:
     target: str | None = None
 
 
-def protected(table: Table, history: History, source: NoiseSource, identities: Identities,
+def protected(table: ProtectedTable, history: History, source: NoiseSource, identities: Identities,
               enrolling: Enrolling, shown: object) -> Dataset:
     """A handle on the rows, now behind the guard, and a line about it in the history.
 
@@ -136,8 +136,16 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     return data
 
 
-def _protected_chunks(table: Table, how: Chunking, own: Schema, partial: bool, history: History,
-                      source: NoiseSource, identities: Identities, shown: object) -> Dataset:
+def _protected_chunks(
+    table: ProtectedTable,
+    how: Chunking,
+    own: Schema,
+    partial: bool,
+    history: History,
+    source: NoiseSource,
+    identities: Identities,
+    shown: object,
+) -> Dataset:
     """As `protected`, of rows that go to a spool."""
     assert table.schema is not None
     chunks = chunk_table(how, own, _portions(table, own, partial, how.engine.chunk_rows),
@@ -161,7 +169,7 @@ def version_of(mark: str | None, vault: Vault) -> str:
     return vault.version if mark is None else f"mark:{mark}"
 
 
-def _portions(table: Table, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:
+def _portions(table: ProtectedTable, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:
     """The rows of a source as it is read, or all of a table in memory."""
     if type(table.X) is Source:
         return table.X.batches(own, table.target, rows, unlabelled=partial)
@@ -199,7 +207,7 @@ def grown(late: Late, history: History, source: NoiseSource, identities: Identit
                          "this one was extended already")
     if (late.y is not None or late.target is not None) != old.facts.has_target:
         raise DataError("late arrivals come with a target exactly if the others did")
-    table = Table(late.X, late.y, old.schema, None, None, False, old.unlabelled,
+    table = ProtectedTable(late.X, late.y, old.schema, None, None, False, old.unlabelled,
                   target=late.target).with_labels(old.schema)
     if old.facts.chunked:
         vault = old.with_chunks(lambda chunks: more_chunks(

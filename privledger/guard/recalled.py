@@ -51,7 +51,7 @@ class Answered:
 
 
 @frozen(eq=False)
-class Asked:
+class KeptQuestion:
     """One question as the guard asks it, in copies that nobody else holds.
 
     Attributes:
@@ -66,7 +66,7 @@ class Asked:
     key: str | None
 
 
-def asked_of(mechanism: object, query: object, history: History, *, keep: bool) -> Asked:
+def asked_of(mechanism: object, query: object, history: History, *, keep: bool) -> KeptQuestion:
     """The guard's own copy of a question about a whole table of this ledger.
 
     Raises:
@@ -80,7 +80,7 @@ def asked_of(mechanism: object, query: object, history: History, *, keep: bool) 
                            "parts and samples are asked in a session")
     leaf, question = own_leaf(mechanism), own_question(query, vault)
     private = history.state.mode == "private"
-    return Asked(leaf, question, seal, vault,
+    return KeptQuestion(leaf, question, seal, vault,
                  _key(leaf, question, vault) if keep and private else None)
 
 

@@ -35,7 +35,7 @@ from privledger.storage import is_url
 
 
 @define(eq=False, repr=False)
-class Granted:
+class GrantedPlan:
     """An open grant, inside the guard.
 
     Attributes:
@@ -182,7 +182,7 @@ class Granted:
 
 
 @define(eq=False, repr=False)
-class Branch(Granted):
+class Branch(GrantedPlan):
     """One run inside a grant: its own meter, samples and coins, and nothing to settle.
 
     Attributes:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, SpoolError
 from privledger.graph import Context, IndividualFilter, from_json, to_json
 from privledger.graph.meter import filter_caps
-from privledger.guard.enrolling import Standing
+from privledger.guard.enrolling import EnrolmentState
 from privledger.kernels.rounds import Takings
 from privledger.ledger import GrantState, History, State, Store
 from privledger.ledger.events import VectorNote
@@ -130,7 +130,7 @@ class Spends:
     scope: Scope | None
     covers: str
     grant: str
-    standing: Standing | None = None
+    standing: EnrolmentState | None = None
     _filters: dict[str, Scope] = field(init=False, factory=dict)
     _taken: dict[str, tuple[Scope, Takings]] = field(init=False, factory=dict)
 

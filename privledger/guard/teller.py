@@ -27,9 +27,16 @@ from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.dividing import check_divided
 from privledger.guard.policing import forbids, refuse_forbidden
-from privledger.guard.recalled import Answered, Asked, Recall, asked_of, kept_answer, value_of
+from privledger.guard.recalled import (
+    Answered,
+    KeptQuestion,
+    Recall,
+    asked_of,
+    kept_answer,
+    value_of,
+)
 from privledger.guard.reserve import reserve, reserve_in_scope, would_refuse
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.guard.spends import Scope, own_scope
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import Budget, History, Receipt, audit, events, plain_labels
@@ -171,7 +178,7 @@ class Teller:
                 return Answered(value_of(found[1]), found[0], True)
             return self._answered(asked, learner, labels, delta)
 
-    def _answered(self, asked: Asked, learner: str, labels: Mapping[str, str] | None,
+    def _answered(self, asked: KeptQuestion, learner: str, labels: Mapping[str, str] | None,
                   delta: float) -> Answered:
         """Reserve, release, settle with the answer, and only then give it out."""
         given = self._grant(Request(asked.leaf, Dataset(asked.vault.schema, asked.seal), learner,
@@ -212,7 +219,7 @@ class Teller:
             check_divided(own, vault.facts, self._history.state)
         return would_refuse(self._history, event, own)
 
-    def _grant(self, asked: Request, shown: object) -> Granted:
+    def _grant(self, asked: Request, shown: object) -> GrantedPlan:
         """Reserve, durably, or refuse; nothing is read here.
 
         Args:
@@ -235,7 +242,7 @@ class Teller:
             stored = reserve(self._history, event, own, seconds)
         else:
             stored = self._reserve_alone(asking, event, own, drawn, seconds)
-        given = Granted(
+        given = GrantedPlan(
             plan=from_json(stored.plan), grant=stored.grant, vault=vault,
             data=Dataset(asked.data.schema, seal, ledger=shown),
             history=self._history, source=self._source, scope=drawn, on_release=self.on_release,

@@ -46,7 +46,7 @@ class Best:
     output: Any = field(repr=False)
 
 
-class Run(Protocol):
+class TuningRun(Protocol):
     """One run inside a grant: what its trial's sessions stand for, until it is over."""
 
     @property
@@ -57,7 +57,7 @@ class Run(Protocol):
         """Make every handle of it worth nothing."""
 
 
-Branching = Callable[[Node, bool], Run]
+Branching = Callable[[Node, bool], TuningRun]
 """Opens a run for a plan; whether somebody vouches for what it asserts."""
 Shown = Callable[[Any], Any]
 """What a learner gets for a run."""
@@ -107,8 +107,8 @@ class Desk(Opaque):
         return repr(_desk(self)[0])
 
 
-def _desk(desk: object) -> tuple[Any, Run, Shown]:
-    found: tuple[Any, Run, Shown] | None = _behind(desk) if type(desk) is Desk else None
+def _desk(desk: object) -> tuple[Any, TuningRun, Shown]:
+    found: tuple[Any, TuningRun, Shown] | None = _behind(desk) if type(desk) is Desk else None
     if found is None:
         raise NotGranted("no trial stands behind this handle; nothing was read")
     return found
@@ -166,7 +166,7 @@ class Contest:
                 best = found
         return best
 
-    def _one(self, inner: Run, data: Dataset, candidate: int, shown: Shown) -> Best:
+    def _one(self, inner: TuningRun, data: Dataset, candidate: int, shown: Shown) -> Best:
         """A trial that fails is an answer of lowest rank: leaving it out would change the law."""
         desk = Desk()
         _hide(desk, (data.ledger, inner, shown))

@@ -23,7 +23,7 @@ from privledger.errors import NotGranted
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
-from privledger.guard.enrolling import Standing
+from privledger.guard.enrolling import EnrolmentState
 from privledger.kernels.asking import Held, Task
 from privledger.mutex import Mutex
 from privledger.tables.chunk import Rows
@@ -147,7 +147,7 @@ class Vault:
         self.relation = relation
         self.unlabelled = unlabelled
         self.version = f"here:{secrets.token_hex(16)}"  # of this object: it ends with the process
-        self.standing: Standing | None = None
+        self.standing: EnrolmentState | None = None
         if isinstance(rows, ChunkTable):
             self.facts = _in_chunks(rows, relation, public_features, unlabelled)
             self.public = _public_side(_lasting(rows.loaded())) if public_features else None

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.kernels.members import Members, is_sampled
-from privledger.kernels.rounds import Purse, Round, admit, admit_people
+from privledger.kernels.rounds import FilterAccount, Round, admit, admit_people
 from privledger.ledger.individual import ScopeSpend
 from privledger.questions.cells import follows_records
 from privledger.questions.derivation import Derivation
@@ -61,21 +61,21 @@ class Sketching(Protocol):
 class Chunks(Protocol):
     """A table in pieces, somewhere else."""
 
-    def ask(self, task: Task, members: Members, purse: Purse) -> Sketch:
+    def ask(self, task: Task, members: Members, purse: FilterAccount) -> Sketch:
         """The merged sketch of all chunks, each of them taken once."""
 
 
 Held: TypeAlias = Rows | Chunks
 
 
-def ask(held: Held, task: Task, members: Members, purse: Purse) -> Sketch:
+def ask(held: Held, task: Task, members: Members, purse: FilterAccount) -> Sketch:
     """The sketch of a whole table."""
     if isinstance(held, Rows):
         return answer(task, held, members, purse)
     return held.ask(task, members, purse)
 
 
-def answer(task: Task, rows: Rows, members: Members, purse: Purse) -> Sketch:
+def answer(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Sketch:
     """The sketch of some rows."""
     question, state = task.question, task.state
     if isinstance(question, LabelQuery):  # positions are asked: who is behind them is public
@@ -94,7 +94,7 @@ def answer(task: Task, rows: Rows, members: Members, purse: Purse) -> Sketch:
     return question.sketch(rows, evolve(state, values=values, mask=mask))
 
 
-def _mask(task: Task, rows: Rows, members: Members, purse: Purse,
+def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
           values: list[Floats | None]) -> NDArray[np.bool_] | None:
     """Who is behind a derived handle and can pay, shape (rows,); None for everybody."""
     data = task.question.data
@@ -109,7 +109,9 @@ def _mask(task: Task, rows: Rows, members: Members, purse: Purse,
     return mask
 
 
-def _voices(question: Query, task: Task, rows: Rows, members: Members, purse: Purse) -> Voices:
+def _voices(
+    question: Query, task: Task, rows: Rows, members: Members, purse: FilterAccount
+) -> Voices:
     """Under unit person: what those behind a derived handle say who can pay for it."""
     assert rows.n_people is not None
     mask = members.mask(question.data, rows)
@@ -124,7 +126,7 @@ def _voices(question: Query, task: Task, rows: Rows, members: Members, purse: Pu
     return said
 
 
-def _spend(asked: Round, purse: Purse, n: int) -> ScopeSpend:
+def _spend(asked: Round, purse: FilterAccount, n: int) -> ScopeSpend:
     """What so many records, or people, spent under the round's filter."""
     def begin(cap: float, before: NDArray[np.int64]) -> ScopeSpend:
         return ScopeSpend(cap, before, np.zeros(n, dtype=np.int32))

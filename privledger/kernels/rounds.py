@@ -36,7 +36,7 @@ class Takings(Protocol):
         """What the grant charged to each record."""
 
 
-class Purse(Protocol):
+class FilterAccount(Protocol):
     """Where spends of one grant are kept, filter by filter."""
 
     def spend(self, token: str, n: int,

@@ -20,7 +20,7 @@ from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.events import Corrected, Crashed, Enrolled, Granted, ScopeOpened, Settled
 from privledger.ledger.filters import FilterRule
-from privledger.ledger.line import Place
+from privledger.ledger.line import QueuePosition
 from privledger.ledger.state import GrantState, ScopeState, State
 
 VERSION = 2
@@ -191,7 +191,7 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
         state.scopes = {one["scope"]: _scope(one) for one in value["scopes"]}
         state.enrolled = [(int(position), cast(Enrolled, decode("enrolled", body)))
                           for position, body in value.get("enrolled", [])]
-        state.line = {one["grant"]: Place(**one) for one in value.get("line", [])}
+        state.line = {one["grant"]: QueuePosition(**one) for one in value.get("line", [])}
         state.closed = json.loads(f"[{names}]")
         state.closed_names = set(state.closed)
         state.position, state.head = checkpoint.position, checkpoint.head

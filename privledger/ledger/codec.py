@@ -24,7 +24,7 @@ from privledger.ledger.events import (
     Unknown,
     VectorNote,
 )
-from privledger.ledger.line import Place
+from privledger.ledger.line import QueuePosition
 from privledger.ledger.policy import Policy
 
 Body = dict[str, Any]
@@ -69,12 +69,13 @@ def _whole(value: object) -> int:
     return value
 
 
-def _place(value: Mapping[str, object]) -> Place:
+def _place(value: Mapping[str, object]) -> QueuePosition:
     grant, data, until, host, started = (
         _text(value[name]) for name in ("grant", "data", "until", "host", "started"))
     units, delta_units, pid = (_whole(value[name]) for name in ("units", "delta_units", "pid"))
-    return Place(grant, data, _labels(value["labels"]), units, delta_units, until, host, pid,
-                 started)
+    return QueuePosition(
+        grant, data, _labels(value["labels"]), units, delta_units, until, host, pid, started
+    )
 
 
 _BY_TYPE: dict[object, Callable[[object], object]] = {"str": _text, "str | None": _maybe(_text)}

@@ -12,7 +12,7 @@ from privledger.graph import Node, certify, cost_of
 from privledger.ledger.caps import Cap
 from privledger.ledger.events import Granted, ScopeOpened
 from privledger.ledger.filters import FilterRule
-from privledger.ledger.line import Limit, Place
+from privledger.ledger.line import Limit, QueuePosition
 from privledger.ledger.state import State
 from privledger.rounding import downward, exact, upward
 
@@ -142,12 +142,12 @@ def limits(state: State, rule: FilterRule) -> tuple[Limit, ...]:
     return tuple(found)
 
 
-def _under(cap: Cap, window: str | None, place: Place) -> bool:
+def _under(cap: Cap, window: str | None, place: QueuePosition) -> bool:
     """Without a table it is a scope, which may serve any table and any request later."""
     return cap.matches(window, place if place.data else None)
 
 
-def may_come(state: State, place: Place) -> bool:
+def may_come(state: State, place: QueuePosition) -> bool:
     """Whether a plan that does not fit could yet: in a new window, or if every open grant is
     handed back."""
     rule = state.rule

@@ -16,7 +16,7 @@ from attrs import Factory, fields_dict, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap
-from privledger.ledger.line import Place
+from privledger.ledger.line import QueuePosition
 from privledger.ledger.policy import Policy
 
 Plan: TypeAlias = dict[str, Any]
@@ -266,7 +266,7 @@ class Refused(_Event):
     spent: float | None = None
     left: float | None = None
     rules: tuple[str, ...] = ()
-    waits: Place | None = None
+    waits: QueuePosition | None = None
     left_line: str | None = None
     limit: str | None = None
 

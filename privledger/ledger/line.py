@@ -22,7 +22,7 @@ MOST_PLACES = 1000
 
 
 @frozen
-class Place:
+class QueuePosition:
     """A request that waits.
 
     Attributes:
@@ -57,7 +57,7 @@ class Limit:
     team: bool
     used: tuple[int, int]
     cap: tuple[int, int]
-    matches: Callable[[Place], bool]
+    matches: Callable[[QueuePosition], bool]
 
     @property
     def share(self) -> Fraction:
@@ -66,7 +66,7 @@ class Limit:
                     for used, cap in zip(self.used, self.cap, strict=True)), default=Fraction(0))
 
 
-def follow(line: dict[str, Place], said: Mapping[str, object],
+def follow(line: dict[str, QueuePosition], said: Mapping[str, object],
            known: Callable[[str], bool]) -> bool:
     """Fold the fields of a refusal in. A place that cannot be read is none.
 
@@ -79,12 +79,12 @@ def follow(line: dict[str, Place], said: Mapping[str, object],
     left, place = said.get("left_line"), said.get("waits")
     if isinstance(left, str):
         line.pop(left, None)
-    if isinstance(place, Place) and not known(place.grant) and len(line) < MOST_PLACES:
+    if isinstance(place, QueuePosition) and not known(place.grant) and len(line) < MOST_PLACES:
         line[place.grant] = place
     return left is None and place is None
 
 
-def is_over(place: Place, moment: str) -> bool:
+def is_over(place: QueuePosition, moment: str) -> bool:
     """Whether a place ended by its own time; one that says no time that can be read did."""
     try:
         return datetime.fromisoformat(moment) > datetime.fromisoformat(place.until)
@@ -92,8 +92,10 @@ def is_over(place: Place, moment: str) -> bool:
         return True
 
 
-def _in_turn(places: Mapping[str, Place], limits: tuple[Limit, ...]) -> Iterator[Place]:
-    def key(numbered: tuple[int, Place]) -> tuple[Fraction, int]:
+def _in_turn(
+    places: Mapping[str, QueuePosition], limits: tuple[Limit, ...]
+) -> Iterator[QueuePosition]:
+    def key(numbered: tuple[int, QueuePosition]) -> tuple[Fraction, int]:
         number, place = numbered
         own = [limit.share for limit in limits if limit.team and limit.matches(place)]
         return max(own) if own else limits[0].share, number
@@ -101,7 +103,9 @@ def _in_turn(places: Mapping[str, Place], limits: tuple[Limit, ...]) -> Iterator
     return (place for _, place in sorted(enumerate(places.values()), key=key))
 
 
-def held_by(places: Mapping[str, Place], own: Place, limits: tuple[Limit, ...]) -> str:
+def held_by(
+    places: Mapping[str, QueuePosition], own: QueuePosition, limits: tuple[Limit, ...]
+) -> str:
     """The title of a budget that somebody before `own` waits for; empty if it is its turn.
 
     Args:
@@ -127,6 +131,6 @@ def held_by(places: Mapping[str, Place], own: Place, limits: tuple[Limit, ...]) 
     return ""
 
 
-def _fits(limit: Limit, place: Place, taken: tuple[int, int]) -> bool:
+def _fits(limit: Limit, place: QueuePosition, taken: tuple[int, int]) -> bool:
     return all(used + more + asked <= cap for used, more, asked, cap in zip(
         limit.used, taken, (place.units, place.delta_units), limit.cap, strict=True))

@@ -35,7 +35,7 @@ from privledger.ledger.events import (
     WindowOpened,
 )
 from privledger.ledger.filters import FilterRule, fixed_filter
-from privledger.ledger.line import Place, follow
+from privledger.ledger.line import QueuePosition, follow
 from privledger.ledger.policy import Policy
 
 
@@ -183,7 +183,7 @@ class State:
     policy: Policy | None = None
     closed: list[str] = field(factory=list)
     closed_names: set[str] = field(factory=set, repr=False)
-    line: dict[str, Place] = field(factory=dict)
+    line: dict[str, QueuePosition] = field(factory=dict)
 
     @property
     def creation(self) -> Created:

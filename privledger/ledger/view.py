@@ -25,7 +25,7 @@ from privledger.ledger.filters import FilterRule
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.view_charges import (
-    Charge,
+    ChargeFigures,
     Part,
     TableSpend,
     charges_of,
@@ -39,7 +39,7 @@ from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import ReleaseLine, lines_of
 from privledger.ledger.view_trust import (
-    Federated,
+    FederatedTrust,
     alone_of,
     federated_of,
     rests_on_others,
@@ -95,7 +95,7 @@ class View:
     left: Figure
     entries: int
     head: str
-    charges: tuple[Charge, ...]
+    charges: tuple[ChargeFigures, ...]
     refused: int
     refusals: tuple[Refused, ...]
     releases: dict[str, tuple[ReleaseLine, ...]]
@@ -167,7 +167,7 @@ class View:
             words |= dict.fromkeys(one.claims)
         return Vouched(answers, grants, tuple(words))
 
-    def vouched(self, one: Charge) -> bool:
+    def vouched(self, one: ChargeFigures) -> bool:
         """Whether a grant's plan, or an answer under it, rests on an unverified claim."""
         return bool(one.claims) or any(line.vouched for line in self.releases.get(one.name, ()))
 
@@ -177,7 +177,7 @@ class View:
         return alone_of(self.charges, self.relation, self.total)
 
     @property
-    def federated(self) -> tuple[Federated, ...]:
+    def federated(self) -> tuple[FederatedTrust, ...]:
         """Grants and scopes that ran in a federation, each with both of its prices."""
         found = [federated_of(one, self.relation) for one in self.charges
                  if not one.handed_back]
@@ -217,7 +217,7 @@ class View:
         """All of `paid` as one plan, in order."""
         return Sequential([node for _, node in self.paid()])
 
-    def charge(self, name: str) -> Charge:
+    def charge(self, name: str) -> ChargeFigures:
         """The charge of a grant or scope.
 
         Raises:

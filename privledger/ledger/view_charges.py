@@ -39,7 +39,7 @@ LABEL = "label:"
 
 
 @frozen
-class Charge:
+class ChargeFigures:
     """One grant or scope, and what it counts for. Charges of a ledger add up to its total.
 
     Attributes:
@@ -182,7 +182,7 @@ def left_of(state: State) -> Figure:
     return total_of(state).left
 
 
-def charges_of(state: State) -> tuple[Charge, ...]:
+def charges_of(state: State) -> tuple[ChargeFigures, ...]:
     """Every grant and scope that a state keeps, in order of the history."""
     users: dict[str, list[Granted]] = {}
     found = []
@@ -196,8 +196,8 @@ def charges_of(state: State) -> tuple[Charge, ...]:
     return tuple(sorted(found, key=lambda one: one.position))
 
 
-def grouped(charges: Iterable[Charge], aspect: str, rule: FilterRule | None,
-            asserted: Callable[[Charge], bool] | None = None) -> dict[str, Part]:
+def grouped(charges: Iterable[ChargeFigures], aspect: str, rule: FilterRule | None,
+            asserted: Callable[[ChargeFigures], bool] | None = None) -> dict[str, Part]:
     """Charges added up by one of `ASPECTS`, or by `label:KEY`, dearest first. Nothing is left out
     or counted twice.
 
@@ -221,7 +221,7 @@ def grouped(charges: Iterable[Charge], aspect: str, rule: FilterRule | None,
             for name, (units, delta_units, grants, claimed) in ranked}
 
 
-def aspect_of(aspect: str) -> Callable[[Charge], str]:
+def aspect_of(aspect: str) -> Callable[[ChargeFigures], str]:
     """What a charge is called by an aspect.
 
     Raises:
@@ -235,7 +235,7 @@ def aspect_of(aspect: str) -> Callable[[Charge], str]:
     return _NAMES[aspect]
 
 
-def table_spends(charges: Iterable[Charge], rule: FilterRule | None,
+def table_spends(charges: Iterable[ChargeFigures], rule: FilterRule | None,
                  rows: Mapping[str, int | None]) -> tuple[TableSpend, ...]:
     """What every table with a charge lost, dearest first. A scope nobody used cost no table."""
     return tuple(TableSpend(name, part.amount.epsilon.value, part.amount.delta.value,
@@ -243,17 +243,17 @@ def table_spends(charges: Iterable[Charge], rule: FilterRule | None,
                  for name, part in grouped(charges, "table", rule).items() if name != NOBODY)
 
 
-def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -> Charge:
+def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -> ChargeFigures:
     """A plan that is not granted yet, as the charge it would be."""
     amount = Amount(units, delta_units, rule)
-    return Charge("", -1, "grant", "granted", amount, amount, table)
+    return ChargeFigures("", -1, "grant", "granted", amount, amount, table)
 
 
-def _grant(grant: GrantState, event: Granted, state: State) -> Charge:
+def _grant(grant: GrantState, event: Granted, state: State) -> ChargeFigures:
     rule = state.rule
     corrected, end = grant.corrected, grant.end
     plan = corrected[-1].plan if corrected else event.plan
-    return Charge(
+    return ChargeFigures(
         name=grant.grant, position=grant.position, kind="grant", status=_status(grant, end),
         amount=Amount(*grant.counted, rule), asked=Amount(*grant.charged, rule),
         table=event.data, learners=(event.learner,) if event.learner else (),
@@ -264,10 +264,10 @@ def _grant(grant: GrantState, event: Granted, state: State) -> Charge:
         caps=() if event.scope else caps_over(state.caps, event.window, event))
 
 
-def _scope(scope: ScopeState, users: Sequence[Granted], state: State) -> Charge:
+def _scope(scope: ScopeState, users: Sequence[Granted], state: State) -> ChargeFigures:
     event, rule = scope.event, state.rule
     amount = Amount(*scope.charged, rule)
-    return Charge(
+    return ChargeFigures(
         name=scope.scope, position=scope.position, kind="scope", status="scope", amount=amount,
         asked=amount, table=_joined([one.data for one in users], ""),
         learners=tuple(dict.fromkeys(one.learner or UNNAMED for one in users)),
@@ -276,7 +276,7 @@ def _scope(scope: ScopeState, users: Sequence[Granted], state: State) -> Charge:
         plan=scope.plan, event=event, caps=caps_over(state.caps, event.window, None))
 
 
-def chosen(conditions: Iterable[str]) -> Callable[[Charge], bool]:
+def chosen(conditions: Iterable[str]) -> Callable[[ChargeFigures], bool]:
     """Whether a charge meets every `KEY=VALUE`: KEY is one of `ASPECTS`, `data` for `table`, or
     `label:` with a name; of learners, caps and libraries one of several, or its name, is enough.
 
@@ -290,7 +290,7 @@ def chosen(conditions: Iterable[str]) -> Callable[[Charge], bool]:
             raise InvalidValue("where", one, "KEY=VALUE, such as team=red")
         asked.append((aspect_of("table" if key == "data" else key), key, value))
 
-    def meets(one: Charge) -> bool:
+    def meets(one: ChargeFigures) -> bool:
         parts = {"learner": one.learners, "cap": one.caps, "mechanism": one.mechanisms or (),
                  "library": (one.library.partition(" ")[0],), "grant": (one.name,)}
         return all(value == name_of(one) or value in parts.get(key, ())
@@ -321,23 +321,23 @@ def _joined(names: Iterable[str], otherwise: str) -> str:
     return " + ".join(dict.fromkeys(names)) or otherwise
 
 
-def _table(one: Charge) -> str:
+def _table(one: ChargeFigures) -> str:
     return one.table or (NOBODY if one.kind == "scope" else "")
 
 
-def _learner(one: Charge) -> str:
+def _learner(one: ChargeFigures) -> str:
     return _joined(one.learners, NOBODY if one.kind == "scope" else UNNAMED)
 
 
-def _mechanism(one: Charge) -> str:
+def _mechanism(one: ChargeFigures) -> str:
     return VOID if one.mechanisms is None else _joined(one.mechanisms, "(nothing)")
 
 
-def _name(one: Charge) -> str:
+def _name(one: ChargeFigures) -> str:
     return f"scope {one.name}" if one.kind == "scope" else one.name
 
 
-_NAMES: dict[str, Callable[[Charge], str]] = {
+_NAMES: dict[str, Callable[[ChargeFigures], str]] = {
     "table": _table, "learner": _learner, "mechanism": _mechanism, "team": lambda one: one.team,
     "window": lambda one: one.window or "", "grant": _name,
     "isolation": lambda one: one.isolation, "library": lambda one: one.library,

@@ -19,7 +19,7 @@ LEDGER = "the ledger"
 
 
 @frozen
-class Room:
+class RoomForecast:
     """What one budget allows.
 
     Attributes:
@@ -40,7 +40,7 @@ class Forecast:
     """
 
     times: int | None
-    rooms: tuple[Room, ...]
+    rooms: tuple[RoomForecast, ...]
 
 
 def forecast(state: State, rule: FilterRule, cost: Cost, asked: Granted) -> Forecast:
@@ -54,11 +54,13 @@ def forecast(state: State, rule: FilterRule, cost: Cost, asked: Granted) -> Fore
         UnsupportedNode: it has no price under the ledger's filter.
     """
     units, delta_units = rule.price(cost, float(asked.delta))
-    rooms = [Room(LEDGER, how_often(rule, units, delta_units, state.units, state.delta_units))]
+    rooms = [
+        RoomForecast(LEDGER, how_often(rule, units, delta_units, state.units, state.delta_units))
+    ]
     for cap, (spent, spent_delta) in zip(state.caps, state.cap_spent, strict=True):
         if cap.matches(state.window, asked if asked.data else None):
             closed = cap.per_window and state.window is None
-            rooms.append(Room(cap.title, 0 if closed else how_often(
+            rooms.append(RoomForecast(cap.title, 0 if closed else how_often(
                 cap.rule(rule), units, delta_units, spent, spent_delta)))
     known = [room.times for room in rooms if room.times is not None]
     return Forecast(min(known) if known else None, tuple(rooms))

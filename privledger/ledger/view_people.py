@@ -18,8 +18,8 @@ from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
 from privledger.ledger.view_records import (
     ALL,
-    Line,
     RecordSpend,
+    SpendLine,
     beside_scopes,
     certified,
     charged_alike,
@@ -49,7 +49,7 @@ class PersonSpend:
     """
 
     place: int
-    lines: tuple[Line, ...]
+    lines: tuple[SpendLine, ...]
     tables: tuple[str, ...]
     unit: str
     epsilon: float
@@ -67,7 +67,7 @@ class Taken:
 
     Attributes:
         amounts: shape (n_people,), in the ledger's unit, never too low.
-        rounds: shape (n_people,); -1 for who is not in the grant's table. cap: as `Line.cap`.
+        rounds: shape (n_people,); -1 for who is not in the grant's table. cap: as `SpendLine.cap`.
         counted: whether the grant counted person by person.
     """
 
@@ -129,20 +129,31 @@ class _Reader:
             found = self._there[number] = is_member(self.store, event, self.place)
         return found
 
-    def line(self, grant: GrantState) -> Line:
+    def line(self, grant: GrantState) -> SpendLine:
         """What one grant took from the person."""
         event, note = grant.event, note_of(grant)
         plan, time = node_text(grant), str(event.time or "")
         if note is None:
             amount, cap, basis = charged_alike(self.state, grant)
-            return Line(grant.grant, event.learner, plan, amount, cap, None, basis, event.scope,
-                        event.data, time, told_from(self.state, grant))
+            return SpendLine(
+                grant.grant,
+                event.learner,
+                plan,
+                amount,
+                cap,
+                None,
+                basis,
+                event.scope,
+                event.data,
+                time,
+                told_from(self.state, grant),
+            )
         taken, rounds = spent_at(self.store, note, self.place)
         money, scope = currency_of(self.state, grant), event.scope or grant.grant
         before = self._taken.get(scope, 0)
         self._taken[scope] = before + taken
         amount = float(money.between(np.array([before]), np.array([taken]))[0])
-        return Line(grant.grant, event.learner, plan, amount, money.cap, rounds, money.basis,
+        return SpendLine(grant.grant, event.learner, plan, amount, money.cap, rounds, money.basis,
                     event.scope, event.data, time, told_from(self.state, grant))
 
 

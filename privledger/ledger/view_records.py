@@ -30,7 +30,7 @@ ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
 
 
 @frozen
-class Line:
+class SpendLine:
     """One grant's part in a record's spend.
 
     Attributes:
@@ -75,7 +75,7 @@ class RecordSpend:
 
     row: int
     data: str
-    lines: tuple[Line, ...]
+    lines: tuple[SpendLine, ...]
     known: bool = True
     epsilon: float = 0.0
     bound: float = 0.0
@@ -111,7 +111,7 @@ def _pick_data(state: State, data: str | None, held: Sequence[str] = ()) -> str:
     return str(data)
 
 
-def certified(state: State, lines: Sequence[Line]) -> tuple[float, float]:
+def certified(state: State, lines: Sequence[SpendLine]) -> tuple[float, float]:
     """Epsilon of what one record or person spent, and of the whole ledger, which it never passes;
     both at the budget's delta."""
     if state.rule is None:
@@ -147,7 +147,7 @@ def record_spend(store: Store, state: State, row: int, data: str | None,
     return RecordSpend(place, name, found, bool(lengths), *certified(state, found))
 
 
-def within_scopes(lines: Sequence[Line]) -> tuple[Line, ...]:
+def within_scopes(lines: Sequence[SpendLine]) -> tuple[SpendLine, ...]:
     """No scope took more than its cap, whatever its grants count with."""
     room: dict[str, float] = {}
     found = []
@@ -280,15 +280,15 @@ def _scope_of(state: State, grant: GrantState) -> ScopeState:
     return found
 
 
-def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
+def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> SpendLine:
     event, scope = grant.event, grant.event.scope
     plan, when = node_text(grant), (event.data, str(event.time or ""), told_from(state, grant))
     if found is None:
         amount, cap, basis = charged_alike(state, grant)
-        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope, *when)
+        return SpendLine(grant.grant, event.learner, plan, amount, cap, None, basis, scope, *when)
     late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
     amount = 0.0 if late else found.at(row)
-    return Line(grant.grant, event.learner, plan, amount, found.cap,
+    return SpendLine(grant.grant, event.learner, plan, amount, found.cap,
                 0 if late else int(found.rounds[row]),
                 "not in the table yet" if late else found.currency.basis, scope, *when)
 

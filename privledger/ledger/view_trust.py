@@ -12,13 +12,13 @@ from attrs import frozen
 
 from privledger.accounting import check_relation
 from privledger.graph import Trust, alone, cost_of, trusts
-from privledger.ledger.view_charges import Charge
+from privledger.ledger.view_charges import ChargeFigures
 from privledger.ledger.view_figures import Amount
 from privledger.ledger.view_plans import plan_or_none
 
 
 @frozen
-class Federated:
+class FederatedTrust:
     """A grant or scope whose plan ran in a federation.
 
     Attributes:
@@ -37,28 +37,30 @@ class Federated:
         return (f"{'; '.join(one.text for one in self.trusts)}: {prices_text(self)}")
 
 
-def prices_text(one: Federated) -> str:
+def prices_text(one: FederatedTrust) -> str:
     """Both epsilons of a charge, at the budget's delta."""
     return (f"declared epsilon {one.declared.epsilon.text()}, alone epsilon "
             f"{one.alone.epsilon.text()}")
 
 
-def rests_on_others(one: Charge) -> bool:
+def rests_on_others(one: ChargeFigures) -> bool:
     """Whether owners share the noise of a charge's plan."""
     return one.plan is not None and any(
         trust.noise == "shared" for trust in trusts(plan_or_none(one.plan)))
 
 
-def federated_of(one: Charge, relation: str) -> Federated | None:
+def federated_of(one: ChargeFigures, relation: str) -> FederatedTrust | None:
     """What a charge asks to believe, with both prices; None if its plan ran in no federation."""
     if one.plan is None:
         return None
     plan = plan_or_none(one.plan)
     believed = trusts(plan)
-    return Federated(one.name, believed, one.amount, _alone(one, relation)) if believed else None
+    return (
+        FederatedTrust(one.name, believed, one.amount, _alone(one, relation)) if believed else None
+    )
 
 
-def alone_of(charges: Iterable[Charge], relation: str, total: Amount) -> Amount:
+def alone_of(charges: Iterable[ChargeFigures], relation: str, total: Amount) -> Amount:
     """`total` with the charges that are named here priced alone; never less than `total`."""
     units, delta_units = total.units, total.delta_units
     for one in charges:
@@ -68,7 +70,7 @@ def alone_of(charges: Iterable[Charge], relation: str, total: Amount) -> Amount:
     return Amount(units, delta_units, total.rule)
 
 
-def _alone(one: Charge, relation: str) -> Amount:
+def _alone(one: ChargeFigures, relation: str) -> Amount:
     rule = one.amount.rule
     if rule is None or one.plan is None or not one.amount.units:
         return one.amount

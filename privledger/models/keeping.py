@@ -12,7 +12,7 @@ from attrs import frozen
 from privledger.errors import ModelError, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.models.file import MOST_MB, ModelFile, read_model, write_model
-from privledger.models.tree import Reader, Records, Writer
+from privledger.models.tree import Records, TreeReader, Writer
 from privledger.plugins import load_learner
 
 # What a fitted learner holds beside what it learned; none of it belongs into a file.
@@ -23,7 +23,7 @@ _BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "recei
 
 
 @frozen
-class Facts:
+class ModelFacts:
     """What the owner vouches for, beside what the learner made.
 
     Attributes:
@@ -54,7 +54,7 @@ def _version() -> str:
         return ""
 
 
-def kept(learner: Any, facts: Facts) -> ModelFile:
+def kept(learner: Any, facts: ModelFacts) -> ModelFile:
     """A fitted learner as a model file: its parameters, and its attributes that end in "_".
 
     Raises:
@@ -87,7 +87,7 @@ def revived(model: ModelFile, kind: type) -> Any:
         ModelError: the file is not of this learner, or says what none can hold.
     """
     header = model.header
-    reader = Reader(Records.of(kind), list(model.arrays))
+    reader = TreeReader(Records.of(kind), list(model.arrays))
     try:
         schema = Schema.from_dict(header["schema"])
         # In the order they were written in: a record may stand once and be named again.
@@ -130,7 +130,7 @@ def save_model(learner: Any, path: str | Path) -> None:
     if not isinstance(schema, Schema):
         raise ModelError("a model is kept with its schema; this learner has none")
     receipt = getattr(learner, "receipt_", None)
-    facts = Facts(info.name, schema, getattr(learner, "relation", "add_remove"),
+    facts = ModelFacts(info.name, schema, getattr(learner, "relation", "add_remove"),
                   private=getattr(ledger, "mode", "private") == "private" and bool(
                       getattr(learner, "private_", True)),
                   receipt=None if receipt is None else receipt.as_dict())

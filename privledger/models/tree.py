@@ -142,7 +142,7 @@ class Writer:
 
 
 @define(eq=False)
-class Reader:
+class TreeReader:
     """Tree -> values. Builds records by their own constructors; calls nothing else."""
 
     records: Records
@@ -250,6 +250,6 @@ class Reader:
         return made
 
 
-_READ = {"float": Reader._float, "list": Reader._list, "tuple": Reader._tuple,
-         "dict": Reader._dict, "array": Reader._array, "number": Reader._number,
-         "texts": Reader._texts, "same": Reader._same}
+_READ = {"float": TreeReader._float, "list": TreeReader._list, "tuple": TreeReader._tuple,
+         "dict": TreeReader._dict, "array": TreeReader._array, "number": TreeReader._number,
+         "texts": TreeReader._texts, "same": TreeReader._same}

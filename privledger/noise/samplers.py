@@ -47,7 +47,7 @@ _SMALLEST_SCALE = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class Law:
+class SamplerLaw:
     """A symmetric law of scale 1, by its magnitude T."""
 
     name: str
@@ -67,12 +67,12 @@ def _laplace_quantile(tail: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.negative(result, out=result)
 
 
-GAUSSIAN = Law("gaussian", _gaussian_quantile, gaussian_survival)
-LAPLACE = Law("laplace", _laplace_quantile, laplace_survival)
+GAUSSIAN = SamplerLaw("gaussian", _gaussian_quantile, gaussian_survival)
+LAPLACE = SamplerLaw("laplace", _laplace_quantile, laplace_survival)
 
 
 def rounded(
-    law: Law, scale: Scale, size: int, words: Words, *, margin: float = MARGIN
+    law: SamplerLaw, scale: Scale, size: int, words: Words, *, margin: float = MARGIN
 ) -> NDArray[np.int64]:
     """Independent exact draws of floor(scale * X + 1/2), X from `law`.
 
@@ -98,7 +98,7 @@ def rounded(
 
 
 def _fill(
-    out: NDArray[np.int64], law: Law, scale: Scale, words: Words, margin: float
+    out: NDArray[np.int64], law: SamplerLaw, scale: Scale, words: Words, margin: float
 ) -> None:
     """Writes one chunk of draws into `out`."""
     drawn = words(len(out))
@@ -125,7 +125,7 @@ def _fill(
     out -= signs
 
 
-def _decide(law: Law, scale: float, fraction: int, guess: int, words: Words) -> int:
+def _decide(law: SamplerLaw, scale: float, fraction: int, guess: int, words: Words) -> int:
     """One magnitude by integer arithmetic."""
     uniform = LazyUniform(fraction, _FRACTION_BITS, lambda: int(words(1)[0]))
     return rounded_magnitude(uniform, law.survival, scale, guess)

@@ -49,7 +49,7 @@ assert (_MOST_ROWS - 1) * _STEPS * _STEPS < 1 << 63
 
 
 @define(eq=False)
-class Settled:
+class SettledScores:
     """Scores that no sums lead to: of a whole table, which is not in chunks.
 
     Attributes:
@@ -74,11 +74,11 @@ class Products:
     found: Floats | None = field(default=None, init=False, repr=False)
 
 
-Sketch = Ordered | Tallied | Products | VoteSums | Settled
+Sketch = Ordered | Tallied | Products | VoteSums | SettledScores
 
 
 @define(eq=False)
-class Known:
+class ReleasedScores:
     """What one question's draws share on one chunk.
 
     Attributes:
@@ -96,18 +96,18 @@ def sketch_of(score: str, votes: Votes | None, custom: CustomScores | None, sche
               key: object, rows: Rows, weights: tuple[int, ...] = ()) -> Sketch:
     """What a question keeps of a chunk; found once for all its draws."""
     asked = (score, votes, custom, schema, weights)
-    known: Known | None = rows.cache.get(key)
+    known: ReleasedScores | None = rows.cache.get(key)
     if known is None or known.asked != asked:
-        known = rows.cache[key] = Known(asked)
+        known = rows.cache[key] = ReleasedScores(asked)
     if known.sketch is None:
         known.sketch = _sketch(score, votes, custom, schema, key, known, rows)
     return known.sketch
 
 
 def _sketch(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
-            key: object, known: Known, rows: Rows) -> Sketch:
+            key: object, known: ReleasedScores, rows: Rows) -> Sketch:
     if custom is not None:
-        return Settled(_custom(custom, schema, rows))
+        return SettledScores(_custom(custom, schema, rows))
     if votes is not None:
         if known.coins is None:
             known.coins = coins_of(votes, key, rows)
@@ -204,10 +204,10 @@ def _ordered(schema: Schema, rows: Rows) -> Ordered | Tallied:
     return Tallied(tuple(tallies), total, one)
 
 
-def _voted(votes: Votes, schema: Schema, coins: Ints, rows: Rows) -> VoteSums | Settled:
+def _voted(votes: Votes, schema: Schema, coins: Ints, rows: Rows) -> VoteSums | SettledScores:
     """Sums that the blocks vote by; of wide tables the votes themselves."""
     if not fits_sums(votes, schema):
-        return Settled(votes_of(votes, matrix_of_features(schema, rows), target_numbers(rows),
+        return SettledScores(votes_of(votes, matrix_of_features(schema, rows), target_numbers(rows),
                                 coins))
     return vote_sums(votes, schema, coins, rows, _STEPS)
 

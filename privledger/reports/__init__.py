@@ -2,7 +2,7 @@
 
 from privledger.ledger.view_releases import ReleaseLine
 from privledger.reports.outline import Outline, leaves, outline, release_count
-from privledger.reports.pricing import Price, price_plan
+from privledger.reports.pricing import PriceFigures, price_plan
 from privledger.reports.receipt import Past, load_receipt, receipt_is_in_history
 from privledger.reports.safe_text import clean, plain
 from privledger.reports.spend import GrantReport, LedgerReport, audited, ledger_report
@@ -13,7 +13,7 @@ __all__ = [
     "LedgerReport",
     "Outline",
     "Past",
-    "Price",
+    "PriceFigures",
     "ReleaseLine",
     "Survey",
     "audited",

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from privledger.graph import Node
 from privledger.ledger import State
 from privledger.ledger.view import View, view_of
-from privledger.ledger.view_charges import UNNAMED, Charge
+from privledger.ledger.view_charges import UNNAMED, ChargeFigures
 from privledger.ledger.view_plans import plan_or_none
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
@@ -141,7 +141,7 @@ def _grants(view: View) -> dict[str, str]:
     return {one.name: _grant(one) for one in view.charges if one.kind == "grant"}
 
 
-def _grant(one: Charge) -> str:
+def _grant(one: ChargeFigures) -> str:
     corrected = f", corrected {many(one.corrections, 'time')}" if one.corrections else ""
     return (f"{one.status}, {one.learner or UNNAMED} on {one.table}, epsilon "
             f"{one.amount.epsilon.text(4)}, {many(one.releases, 'release')}{corrected}")

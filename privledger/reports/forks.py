@@ -15,7 +15,7 @@ RULE = "one-ledger-one-history"
 
 
 @frozen
-class Copies:
+class ForkedCopies:
     """Two places that hold one ledger, by its identity, and not the same history.
 
     Attributes:

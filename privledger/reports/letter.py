@@ -8,7 +8,7 @@ from textwrap import fill
 
 from privledger.ledger import Budget
 from privledger.ledger.view_people import PersonSpend
-from privledger.ledger.view_records import Line
+from privledger.ledger.view_records import SpendLine
 from privledger.numerals import in_100, many
 from privledger.reports.risk import SIMULATED, Risk
 from privledger.reports.safe_text import clean
@@ -55,7 +55,7 @@ def _done(spend: PersonSpend) -> str:
             "out:")
 
 
-def _line(line: Line) -> str:
+def _line(line: SpendLine) -> str:
     share = "all that one computation may take" if line.share >= 1 else (
         f"{max(1, math.ceil(100 * line.share))} per cent of what it was allowed to take from "
         "anybody")

@@ -14,7 +14,7 @@ from privledger.ledger.view_records import RecordSpend, data_names
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
 from privledger.reports.safe_text import clean
-from privledger.reports.verdict import Verdict
+from privledger.reports.verdict import LedgerVerdict
 
 PER_PAGE = 100
 MOST_NODES = 500
@@ -43,7 +43,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
 
 
-def totals_page(state: State, location: str, verdict: Verdict | None, token: str) -> str:
+def totals_page(state: State, location: str, verdict: LedgerVerdict | None, token: str) -> str:
     """The promise and what was spent; links to the grants, and a form for one record.
 
     Args:

@@ -25,7 +25,7 @@ from privledger.rounding import from_units
 
 
 @frozen
-class Price:
+class PriceFigures:
     """A plan before the ledger.
 
     Attributes:
@@ -97,7 +97,7 @@ def price_plan(
     data: str = "",
     labels: Mapping[str, str] | None = None,
     everywhere: bool = False,
-) -> Price:
+) -> PriceFigures:
     """Price `node` against a fresh ledger with `budget`, or against the `state` of one.
 
     Args:
@@ -125,7 +125,7 @@ def price_plan(
     alone = Amount(units, delta_units, rule)
     before = Amount(known.units, known.delta_units, rule)
     after = summed((before, alone), rule)
-    return Price(
+    return PriceFigures(
         epsilon=certificate.epsilon, delta=delta, relation=checked,
         theorem=certificate.theorem, accountant=certificate.accountant,
         order=certificate.order, filter=rule.kind, filter_theorem=rule.theorem,

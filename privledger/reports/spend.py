@@ -15,7 +15,7 @@ from privledger.ledger.events import Granted, Holder
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import View, view_of
-from privledger.ledger.view_charges import Charge, TableSpend
+from privledger.ledger.view_charges import ChargeFigures, TableSpend
 from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import ReleaseLine
@@ -23,8 +23,8 @@ from privledger.ledger.view_trust import federated_of
 from privledger.reports.outline import Outline, outline
 from privledger.reports.risk import Risk, ledger_risk
 from privledger.reports.safe_text import plain
-from privledger.reports.steps import Counted, Steps, silent
-from privledger.reports.verdict import Verdict, verdict_of
+from privledger.reports.steps import CountedNode, PlanSteps, silent
+from privledger.reports.verdict import LedgerVerdict, verdict_of
 
 DEAD = "crashed: the whole reservation stays spent"
 OVERDUE = "unfinished: its lease is over"
@@ -136,7 +136,7 @@ class LedgerReport:
         return self._view
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> LedgerVerdict:
         """What every surface says first about it."""
         return verdict_of(self._view, self.findings, repriced=self.repriced)
 
@@ -152,13 +152,13 @@ class LedgerReport:
                 "judgement": self.verdict.as_dict()}
 
 
-def audited(store: Store, steps: Steps = silent) -> tuple[list[Entry], list[Finding]]:
+def audited(store: Store, steps: PlanSteps = silent) -> tuple[list[Entry], list[Finding]]:
     """Everything in `store`, and what an audit of the very same rows found.
 
     Entries that cannot be parsed are findings; then there is none at all.
     """
     rows = list(store.rows())
-    findings = audit(store, Counted(rows, "entries verified", steps))
+    findings = audit(store, CountedNode(rows, "entries verified", steps))
     try:
         return entries_of(rows, store.location), findings
     except LedgerCorrupt:
@@ -194,7 +194,7 @@ def ledger_report(store: Store, state: State,
         alone=view.alone.epsilon.value if view.federated else None)
 
 
-def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
+def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:
     lines = view.releases.get(one.name, ())
     event, status, note = one.event, one.status, "an individual filter, paid for once"
     isolation, claimed = "", None
@@ -222,13 +222,13 @@ def _claimed(event: Granted) -> float | None:
     return float(claimed)
 
 
-def _ratio(view: View, one: Charge, claimed: float | None) -> float | None:
+def _ratio(view: View, one: ChargeFigures, claimed: float | None) -> float | None:
     """What was reserved over what is claimed. One at another delta is another statement."""
     same = view.filter == "basic" or one.delta == view.budget.delta
     return one.asked.epsilon.value / claimed if same and claimed and not one.scope else None
 
 
-def _status(one: Charge, event: Granted, moment: str) -> tuple[str, str]:
+def _status(one: ChargeFigures, event: Granted, moment: str) -> tuple[str, str]:
     """The status, and what it means for the budget."""
     who = "process ? on ?" if event.holder is None else (
         f"process {event.holder.pid} on {event.holder.host}")

@@ -22,7 +22,7 @@ from privledger.ledger.entries import Entry
 from privledger.ledger.events import Released
 from privledger.ledger.origins import asserted_kinds
 from privledger.ledger.view import View, readable
-from privledger.ledger.view_charges import Charge
+from privledger.ledger.view_charges import ChargeFigures
 from privledger.ledger.view_figures import Amount
 from privledger.ledger.view_releases import VOUCHED
 from privledger.ledger.view_trust import federated_of
@@ -84,7 +84,7 @@ def share_text(amount: Amount) -> str:
     return f"{parts // 10**DECIMALS}.{parts % 10**DECIMALS:0{DECIMALS}d}"
 
 
-def _charge(view: View, one: Charge) -> tuple[object, ...]:
+def _charge(view: View, one: ChargeFigures) -> tuple[object, ...]:
     amount, event = one.amount, one.event
     kinds = "" if one.mechanisms is None else " + ".join(one.mechanisms)
     return ("granted" if one.kind == "grant" else one.kind, one.name,
@@ -94,19 +94,19 @@ def _charge(view: View, one: Charge) -> tuple[object, ...]:
             *_from(one))
 
 
-def _from(one: Charge) -> tuple[str, ...]:
+def _from(one: ChargeFigures) -> tuple[str, ...]:
     """Isolation, library, labels and caps."""
     return (one.isolation, one.library,
             "; ".join(f"{key}={text}" for key, text in sorted(one.labels)), "; ".join(one.caps))
 
 
-def _alone(view: View, one: Charge) -> object:
+def _alone(view: View, one: ChargeFigures) -> object:
     """Epsilon if every other party gives its noise away; empty where no federation ran it."""
     found = federated_of(one, view.relation)
     return "" if found is None else found.alone.epsilon.value
 
 
-def _releases(one: Charge, event: Released) -> Iterator[tuple[object, ...]]:
+def _releases(one: ChargeFigures, event: Released) -> Iterator[tuple[object, ...]]:
     leaves = [from_json(node.leaf) for node in event.nodes]
     for place, question, cells in event.items:
         leaf, asked = leaves[place], str(event.questions[question])

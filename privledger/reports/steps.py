@@ -10,7 +10,7 @@ from attrs import frozen
 T = TypeVar("T")
 
 
-class Steps(Protocol):
+class PlanSteps(Protocol):
     """Goes along with long work."""
 
     def __call__(self, title: str, items: Collection[T]) -> Iterable[T]:
@@ -23,12 +23,12 @@ def silent(title: str, items: Collection[T]) -> Iterable[T]:
 
 
 @frozen
-class Counted(Sequence[T]):
+class CountedNode(Sequence[T]):
     """A sequence that is counted each time somebody goes through it."""
 
     items: Sequence[T]
     title: str
-    steps: Steps
+    steps: PlanSteps
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.steps(self.title, self.items))

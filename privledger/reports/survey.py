@@ -27,7 +27,7 @@ from privledger.ledger.origins import alone_epsilon, claims_of, library_of, outs
 from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
-    Charge,
+    ChargeFigures,
     TableSpend,
     charges_of,
     kinds_of,
@@ -40,7 +40,7 @@ from privledger.ledger.view_forecast import fullness
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import lines_of
 from privledger.reports.receipt import Past
-from privledger.reports.verdict import Verdict
+from privledger.reports.verdict import LedgerVerdict
 
 
 @frozen
@@ -95,13 +95,13 @@ class Survey:
         """Whether an audit found no fault."""
         return not self.findings
 
-    def verdict(self, findings: Sequence[Finding], compared: Comparison) -> Verdict:
+    def verdict(self, findings: Sequence[Finding], compared: Comparison) -> LedgerVerdict:
         """What every surface says first about it.
 
         Args:
             findings: of the audit, and of the comparison.
         """
-        return Verdict(tuple(findings), Figure(self.spent),
+        return LedgerVerdict(tuple(findings), Figure(self.spent),
                        Figure(self.epsilon, direction=CHOSEN),
                        Figure(self.delta, "delta", CHOSEN),
                        bool(self.relation) and not self.private, self.answers,
@@ -186,7 +186,7 @@ class _Watch:
         self.with_word: set[str] = set()  # grants with an asserted answer
         self._known: dict[Asked, tuple[int, int]] = {}  # answers, and asserted ones
 
-    def charges(self, state: State) -> tuple[Charge, ...]:
+    def charges(self, state: State) -> tuple[ChargeFigures, ...]:
         """Tallies of the grants that a compact state has forgotten, and every other charge."""
         kept = charges_of(state)
         grants, back = self._grants.copy(), self._back.copy()
@@ -313,10 +313,10 @@ def _like(event: Granted) -> _Like:
 
 
 def _tally(table: str, like: _Like, rule: FilterRule | None, many: int, *,
-           back: bool = False) -> Charge:
+           back: bool = False) -> ChargeFigures:
     """So many grants that are alike, and not kept by name; `back` if they were handed back."""
     counted = 0 if back else many
-    return Charge(
+    return ChargeFigures(
         "", -1, "grant", "aborted" if back else "settled",
         Amount(like.units * counted, like.delta_units * counted, rule),
         Amount(like.units, like.delta_units, rule), table,

@@ -38,7 +38,7 @@ class Clause:
 
 
 @frozen
-class Verdict:
+class LedgerVerdict:
     """What is to be said about a ledger, whoever says it.
 
     Attributes:
@@ -156,13 +156,13 @@ class Verdict:
 
 
 def verdict_of(view: View, findings: Sequence[Finding], *, repriced: bool = True,
-               publishable: bool = False) -> Verdict:
+               publishable: bool = False) -> LedgerVerdict:
     """Of a ledger that was read with its entries.
 
     Args:
-        findings: of its audit, and of a comparison. repriced, publishable: as in `Verdict`.
+        findings: of its audit, and of a comparison. repriced, publishable: as in `LedgerVerdict`.
     """
     epsilon, delta = view.promised
     answers = sum(line.count for lines in view.releases.values() for line in lines)
-    return Verdict(tuple(findings), view.spent, epsilon, delta, view.simulated, answers,
+    return LedgerVerdict(tuple(findings), view.spent, epsilon, delta, view.simulated, answers,
                    view.asserted, view.compared, repriced, publishable, view.trusting)

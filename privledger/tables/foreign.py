@@ -49,7 +49,7 @@ class Computed(Protocol):
         """A column."""
 
 
-class Partition(Protocol):
+class FramePart(Protocol):
     """A piece of a Dask frame, as far as it is used here."""
 
     def compute(self) -> Computed:
@@ -74,7 +74,7 @@ class DaskLike(Protocol):
     def __getitem__(self, names: list[str]) -> DaskLike:
         """Some columns."""
 
-    def get_partition(self, place: int) -> Partition:
+    def get_partition(self, place: int) -> FramePart:
         """One piece."""
 
 

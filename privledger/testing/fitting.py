@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.guard.teller import Request, Teller
 from privledger.ledger import Budget
 from privledger.plugins.learner import Priced
@@ -174,7 +174,7 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
     """
     found, real = Requests(), Teller._grant
 
-    def grant(self: Any, asked: Request, shown: object) -> Granted:
+    def grant(self: Any, asked: Request, shown: object) -> GrantedPlan:
         if not any(known is self for known in found.ledgers):
             found.ledgers.append(self)
             if first is not None:

@@ -20,12 +20,12 @@ from privledger.rounding import count, non_negative, probability
 from privledger.testing.examples import Example, examples_for, worst_pair
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, relation_of, ways
 from privledger.testing.plan_claims import MOST_RECORDS, PlanClaims, plan_claims
-from privledger.testing.scoring import NAMES, Score, learned, shares_of_bets
+from privledger.testing.scoring import NAMES, BetScore, learned, shares_of_bets
 from privledger.testing.structure import probes_beside
 from privledger.testing.wagers import (
     SHARES,
-    Claim,
-    Purse,
+    BetAccount,
+    BetClaim,
     for_a_group,
     log_factors,
     log_sum,
@@ -78,7 +78,7 @@ class Guessed:
 class _Game:
     """Outputs and coins so far, the bettors, and what they guessed."""
 
-    purse: Purse
+    purse: BetAccount
     values: list[Floats] = field(factory=list)
     second: list[bool] = field(factory=list)
     outcomes: list[Ints] = field(factory=list)
@@ -88,7 +88,7 @@ class _Game:
     right: int = 0
     bets: int = 0
     due: int = LOOKS
-    scores: tuple[Score, ...] = ()
+    scores: tuple[BetScore, ...] = ()
 
     def learn(self) -> None:
         """Scores from all fits so far, whenever there are a fifth more of them."""
@@ -143,7 +143,7 @@ def _goal(false_alarm: float) -> float:
 
 def fits_needed(epsilon: float, false_alarm: float = FALSE_ALARM) -> int:
     """Fits after which a whole leak is proved to cost more than `epsilon`, and a few more."""
-    gain = math.log1p(SHARES[-1] * float(Claim(epsilon).stakes()[2]))
+    gain = math.log1p(SHARES[-1] * float(BetClaim(epsilon).stakes()[2]))
     first = math.log(len(SHARES) / shares_of_bets()[0])  # one way to bet has to do it
     return LOOKS + CHUNK * (2 + math.ceil((_goal(false_alarm) + first) / gain / CHUNK))
 
@@ -183,9 +183,9 @@ def guess(fit: Callable[[int], ArrayLike], *, epsilon: float, delta: float = 0.0
     count("fits", fits)
     count("records", records)
     every = [for_a_group(epsilon, delta, records),
-             *(Claim(non_negative("epsilon", e), probability("delta", d, zero=True, one=True))
+             *(BetClaim(non_negative("epsilon", e), probability("delta", d, zero=True, one=True))
                for e, d in claims)]
-    game = _Game(Purse(every, np.outer(_WEIGHTS, shares_of_bets())))
+    game = _Game(BetAccount(every, np.outer(_WEIGHTS, shares_of_bets())))
     goal, stopped, coins = _goal(false_alarm), "", _coins(seed)
     while len(game.second) < fits:
         game.learn()

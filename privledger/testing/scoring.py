@@ -22,7 +22,7 @@ MOST_PLACES, WIDEST, SHRINK, MOST_BINS = 64, 20.0, 0.1, 24
 
 
 @frozen(eq=False)
-class Score:
+class BetScore:
     """A number for every output, and where to guess.
 
     Attributes:
@@ -47,11 +47,11 @@ class Score:
 
 
 def shares_of_bets() -> Floats:
-    """Weight of each column of `Score.guesses`; they sum to 1."""
+    """Weight of each column of `BetScore.guesses`; they sum to 1."""
     return np.repeat(np.array(SIDES) / len(LEVELS), len(LEVELS))
 
 
-def learned(values: Floats, second: NDArray[np.bool_]) -> tuple[Score, ...]:
+def learned(values: Floats, second: NDArray[np.bool_]) -> tuple[BetScore, ...]:
     """One score for each of `NAMES`, in their order; none while one table has no output yet.
 
     Args:
@@ -135,7 +135,7 @@ def _whole(values: Floats, second: NDArray[np.bool_]) -> Callable[[Floats], Floa
 
 
 def _placed(name: str, way: Callable[[Floats], Floats], values: Floats,
-            second: NDArray[np.bool_], zero: bool) -> Score:
+            second: NDArray[np.bool_], zero: bool) -> BetScore:
     """The score with its cut, and around it the edges of every level."""
     seen = way(values)
     cut = 0.0 if zero else _best_cut(seen, second)
@@ -146,7 +146,7 @@ def _placed(name: str, way: Callable[[Floats], Floats], values: Floats,
     # Level 0 guesses whatever is not at the cut; the others what is beyond an output seen.
     high, low = np.nextafter(high, -np.inf), np.nextafter(low, np.inf)
     high[0] = low[0] = cut
-    return Score(name, way, low, high)
+    return BetScore(name, way, low, high)
 
 
 def _best_cut(seen: Floats, second: NDArray[np.bool_]) -> float:

@@ -20,7 +20,7 @@ false the claim is, which is not known."""
 
 
 @frozen
-class Claim:
+class BetClaim:
     """(epsilon, delta) indistinguishability of the two tables, in both directions."""
 
     epsilon: float
@@ -35,12 +35,12 @@ class Claim:
         return np.array([-price - self.delta, -self.delta, 1 - self.delta]) / (price + self.delta)
 
 
-def for_a_group(epsilon: float, delta: float, records: int) -> Claim:
+def for_a_group(epsilon: float, delta: float, records: int) -> BetClaim:
     """What (epsilon, delta) says of tables that differ in so many records."""
     if records == 1:
-        return Claim(epsilon, delta)
+        return BetClaim(epsilon, delta)
     steps = sum(math.exp(min(step * epsilon, 700.0)) for step in range(records))
-    return Claim(records * epsilon, min(1.0, delta * steps))
+    return BetClaim(records * epsilon, min(1.0, delta * steps))
 
 
 def log_factors(stakes: Floats) -> Floats:
@@ -52,7 +52,7 @@ def log_factors(stakes: Floats) -> Floats:
     return np.asarray(np.log1p(np.moveaxis(stakes, -1, 0)[..., None] * np.array(SHARES)))
 
 
-class Purse:
+class BetAccount:
     """Many bettors, each with a share of one unit at first; what counts is their sum.
 
     A bettor has a rule of guessing (a score, and a way to bet on it), a claim and a share. None
@@ -62,7 +62,7 @@ class Purse:
         weights: of the rules, shape (scores, ways), summing to 1.
     """
 
-    def __init__(self, claims: Sequence[Claim], weights: Floats) -> None:
+    def __init__(self, claims: Sequence[BetClaim], weights: Floats) -> None:
         self.table = log_factors(np.stack([claim.stakes() for claim in claims]))
         shape = (*weights.shape, *self.table.shape[1:])
         prior = np.log(weights / math.prod(shape[2:]))[:, :, None, None]

@@ -14,7 +14,7 @@ from measure import spread, table
 
 import privledger as pl
 from privledger.cli.report import read_page
-from privledger.reports.page import Shown, render_page
+from privledger.reports.page import ShownPerson, render_page
 
 SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
 ROUND = pl.Gaussian(20.0)
@@ -38,7 +38,9 @@ def lived(place: Path, plans: int, records: int) -> str:
     return str(place)
 
 
-def written(ledger: str, place: Path, shown: Shown, runs: int) -> tuple[list[float], list[float]]:
+def written(
+    ledger: str, place: Path, shown: ShownPerson, runs: int
+) -> tuple[list[float], list[float]]:
     """Seconds of wall and CPU time to write the page, ledger verified first."""
     wall, cpu = [], []
     for _ in range(runs):
@@ -73,8 +75,8 @@ def report(_: object = None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         pages = []
         for plans, records, shown, goal in (
-                (1000, 10**6, Shown(), "600 kB, 3 s, 500 ms"),
-                (1000, 10**6, Shown(vectors=True), "3500 kB, 3 s, 500 ms")):
+                (1000, 10**6, ShownPerson(), "600 kB, 3 s, 500 ms"),
+                (1000, 10**6, ShownPerson(vectors=True), "3500 kB, 3 s, 500 ms")):
             source = Path(folder) / f"{plans}.ledger"
             ledger = str(source) if source.exists() else lived(source, plans, records)
             place = Path(folder) / f"{plans}-{shown.vectors}.html"

@@ -11,7 +11,7 @@ import pytest
 import privledger as pl
 from privledger.broker import Limits, RemoteLearner
 from privledger.broker.sandbox import BROKEN
-from privledger.models import Facts, model_bytes, model_file, read_model, revived, write_model
+from privledger.models import ModelFacts, model_bytes, model_file, read_model, revived, write_model
 from privledger.plugins import find_learner
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
@@ -61,7 +61,7 @@ def test_a_learner_in_its_own_process_is_kept(name, more, tmp_path):
     data = ledger.protect(X, y, schema, public_features=relation == "replace_label",
                           unlabelled=learner.unlabelled)
     learner.fit(data)
-    made = learner.keep(Facts(name, schema, relation, "brokered", True,
+    made = learner.keep(ModelFacts(name, schema, relation, "brokered", True,
                               ledger.receipt.as_dict()))
     write_model(made, tmp_path / "kept.model")
     found = pl.load_model(tmp_path / "kept.model")
@@ -106,7 +106,7 @@ def test_a_model_larger_than_its_limit_is_not_kept(start, tiny):
     learner = start("BigModel", limits=Limits(model_mb=1))
     learner.fit(tiny[1])
     with pytest.raises(pl.errors.IsolationLimit, match="model_mb"):
-        learner.keep(Facts("big", tiny[1].schema, "add_remove"))
+        learner.keep(ModelFacts("big", tiny[1].schema, "add_remove"))
     assert learner._process.poll() is not None
 
 
@@ -120,13 +120,13 @@ def test_a_hostile_model_is_refused(start, tiny, what, error):
     learner = start("OddModel", what=what)
     learner.fit(tiny[1])
     with pytest.raises(error):
-        learner.keep(Facts("odd", tiny[1].schema, "add_remove"))
+        learner.keep(ModelFacts("odd", tiny[1].schema, "add_remove"))
 
 
 def test_what_a_learner_says_about_its_model_is_not_believed(start, tiny):
     learner = start("OddModel", what="header")
     learner.fit(tiny[1])
-    made = learner.keep(Facts("odd", tiny[1].schema, "add_remove", "brokered", False))
+    made = learner.keep(ModelFacts("odd", tiny[1].schema, "add_remove", "brokered", False))
     assert (made.header["learner"], made.header["isolation"], made.header["private"]) == (
         "odd", "brokered", False)
     assert made.header["schema"] == tiny[1].schema.to_dict()

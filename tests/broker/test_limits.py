@@ -12,7 +12,7 @@ from attrs import fields
 
 import privledger as pl
 from privledger.broker import DEFAULTS, Limits
-from privledger.broker.allowance import Purse
+from privledger.broker.allowance import ResourceLimits
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
 from privledger.facts.values import array_out
@@ -126,7 +126,7 @@ def test_an_answer_for_every_row_that_no_message_carries_is_not_charged(kind):
     ledger = pl.Ledger.create(None, budget=pl.Budget(30.0, 1e-6), relation=relation)
     data = ledger.protect({"c": np.full(n, "a")}, np.full(n, "a"), schema,
                           public_features=relation == "replace_label")
-    server = Server(data, "x", purse=Purse(Limits.of({"message_mb": 1})))
+    server = Server(data, "x", purse=ResourceLimits(Limits.of({"message_mb": 1})))
     leaf = pl.Gaussian(2.0) if kind == "numbers" else pl.RandomizedResponse(0.3, 2)
     wrap = {"numbers": pl.nodes.AsReplaceOne, "responses": lambda node: node}.get(
         kind, pl.nodes.LabelOnly)

@@ -19,7 +19,7 @@ from privledger.broker.channel import MIB, Channel
 from privledger.broker.child import Elsewhere
 from privledger.broker.failures import PUBLIC, error_in, error_out, number_in, number_out
 from privledger.broker.server import Server
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.facts.values import array_in, array_out
 from privledger.questions import closed_set
 
@@ -262,7 +262,7 @@ def test_choices_arrive_as_they_were_described():
     owner = ledger.protect({"x": [0.1, 0.9], "c": ["a", "b"]}, ["n", "p"], schema)
     vault = Elsewhere("s", schema)
     child = pl.Dataset(schema, vault)
-    describer, reader = Describer(vault, schema), Reader(owner)
+    describer, reader = WireDescriber(vault, schema), WireReader(owner)
     tree = child.root(child.bins(8)).grow([0], [3])
     running = child.score("logistic", [0.0])
     for asked in (
@@ -294,7 +294,7 @@ def test_every_field_of_a_block_arrives():
                              pl.Column("t", "categorical", "target", categories=("n", "p", "q"))))
     vault = Elsewhere("s", schema)
     child = pl.Dataset(schema, vault)
-    describer, reader = Describer(vault, schema), Reader(pl.Dataset(schema, vault))
+    describer, reader = WireDescriber(vault, schema), WireReader(pl.Dataset(schema, vault))
     running = child.score("softmax", [0.1, 0.2, 0.3])
     for block in (running.gradient(0.5), running.gradient(0.5, filtered=True, coordinate=2),
                   running.hessian(), running.hessian(0.25), pl.questions.ClassIs(2),
@@ -316,7 +316,7 @@ def test_label_choices_arrive_as_they_were_described():
     owner = ledger.protect({"x": [0.1, 0.9]}, ["n", "p"], schema)
     vault = Elsewhere("s", schema)
     child = pl.Dataset(schema, vault)
-    describer, reader = Describer(vault, schema), Reader(owner)
+    describer, reader = WireDescriber(vault, schema), WireReader(owner)
     asked = child.choose_label(child.root(child.bins(8)).grow([0], [3]),
                                pl.questions.CategoryCells("", 2))
     sent = json.loads(json.dumps(describer.query(asked)))

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from privledger.facts.values import Json, table
 from privledger.testing.lockstep.claims import Claim
-from privledger.testing.lockstep.neighbours import RELATIONS, Pair
+from privledger.testing.lockstep.neighbours import RELATIONS, TablePair
 from tests.certified.learner_certificates import LearnerCertificate
 
 PAGE = "certificates.md"
@@ -29,7 +29,7 @@ class Certificate:
 
     claim: Claim
     ratio: float
-    witness: Pair
+    witness: TablePair
     ceiling: float = 1.0
     why: str = ""
     tables: int = 0
@@ -63,7 +63,7 @@ class Certificate:
     def from_json(cls, value: Json) -> Certificate:
         """The inverse of `to_json`."""
         return cls(Claim.from_json(table(value["claim"])), float(value["ratio"]),
-                   Pair.from_json(table(value["witness"])), float(value["ceiling"]),
+                   TablePair.from_json(table(value["witness"])), float(value["ceiling"]),
                    str(value["why"]), int(value["tables"]))
 
 

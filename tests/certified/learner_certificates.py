@@ -16,7 +16,7 @@ from privledger.plugins.registry import load_learner
 from privledger.reading import parse_json
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.lockstep.lock import Lock
-from privledger.testing.lockstep.neighbours import Pair
+from privledger.testing.lockstep.neighbours import TablePair
 from privledger.testing.lockstep.witnesses import locked
 from privledger.testing.lockstep.worst_tables import climbing
 
@@ -68,7 +68,7 @@ class LearnerCertificate:
     relation: str
     seeds: tuple[int, ...]
     unlabelled: bool
-    witness: Pair
+    witness: TablePair
     ratio: float
     releases: tuple[float, ...]
     tables: int = 0
@@ -102,11 +102,11 @@ class LearnerCertificate:
         """The inverse of `to_json`."""
         return cls(text(value, "learner"), table(value["settings"]), text(value, "relation"),
                    tuple(items(value, "seeds")), bool(value["unlabelled"]),
-                   Pair.from_json(table(value["witness"])), float(value["ratio"]),
+                   TablePair.from_json(table(value["witness"])), float(value["ratio"]),
                    tuple(items(value, "releases")), int(value["tables"]))
 
 
-def _tables(pair: Pair, unlabelled: bool) -> tuple[Example, Example]:
+def _tables(pair: TablePair, unlabelled: bool) -> tuple[Example, Example]:
     first, second = (evolve(one, unlabelled=unlabelled) for one in pair.tables())
     return first, second
 

@@ -15,7 +15,7 @@ import pytest
 
 import privledger as pl
 from privledger.cli.new import names_of, written
-from privledger.models.keeping import Facts, kept, revived
+from privledger.models.keeping import ModelFacts, kept, revived
 from privledger.plugins.registry import checked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def _is_kept_as_it_was(kind):
         {"name": "ill", "kind": "categorical", "categories": ["yes", "no"]}]})
     X = {"age": [10.0, 30.0, 60.0, 90.0] * 50}
     learner = kind(epsilon=1.0, schema=schema).fit(X, ["no", "no", "yes", "yes"] * 50)
-    again = revived(kept(learner, Facts("noisy-counts", schema, "add_remove")), kind)
+    again = revived(kept(learner, ModelFacts("noisy-counts", schema, "add_remove")), kind)
     np.testing.assert_array_equal(again.predict_proba(X), learner.predict_proba(X))
 
 

@@ -20,7 +20,7 @@ from attrs import evolve
 import privledger as pl
 from privledger.graph import Meter
 from privledger.guard import Ledger, reserve
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.ledger import state as states
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
@@ -377,7 +377,7 @@ def handler(kind, status):
 
 def always_refunds(patch):
     """Whoever fails says that nothing was touched, and writes no releases down."""
-    right = Granted.close
+    right = GrantedPlan.close
 
     def close(self, failed=None):
         if failed is not None:
@@ -385,7 +385,7 @@ def always_refunds(patch):
             self._log = type(self._log)()
         right(self, failed)
 
-    patch.setattr(Granted, "close", close)
+    patch.setattr(GrantedPlan, "close", close)
 
 
 def no_chain(patch):

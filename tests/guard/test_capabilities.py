@@ -24,7 +24,7 @@ import privledger as pl
 from privledger.graph import Context
 from privledger.guard.identity import Identities
 from privledger.guard.inside import Inside
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.guard.teller import Teller
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import History
@@ -41,7 +41,7 @@ TABLE = {"x": np.linspace(0, 1, N) ** 2, "c": np.array(["a", "b"] * N)[:N]}
 Y = np.linspace(0, 1, N)
 WIDE = pl.Gaussian(1000.0)  # an exact answer under this much noise would be a wonder
 FAR = 50.0
-INSIDE = (Rows, Vault, History, MemoryStore, Identities, Granted, Inside, Teller)
+INSIDE = (Rows, Vault, History, MemoryStore, Identities, GrantedPlan, Inside, Teller)
 put = object.__setattr__
 
 

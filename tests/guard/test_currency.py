@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.guard import data_spend
 from privledger.ledger.view_records import record_spend
-from privledger.reports.page.people import Shown, people
+from privledger.reports.page.people import ShownPerson, people
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 NOISE = pl.Gaussian(10.0)
@@ -143,7 +143,7 @@ def test_every_surface_has_the_same_figure(kind):
     spend(ledger, node, node, 2)
     store, state = ledger._history.store, ledger.state
     both = data_spend(store, state, "people")
-    (page,) = people(store, state, store.read(), Shown(vectors=True))
+    (page,) = people(store, state, store.read(), ShownPerson(vectors=True))
     for row in range(4):
         total = ledger.record(row).total
         assert both.spent[row] == pytest.approx(total, rel=1e-12)

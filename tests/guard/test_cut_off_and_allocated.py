@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 import privledger as pl
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.graph import Context
 from privledger.kernels.members import _cut
 from privledger.noise.samplers import integers_below
@@ -382,7 +382,7 @@ def test_rounds_are_many_and_cost_no_memory():
 
 def test_the_handles_arrive():
     _, data = guarded()
-    describer, reader = Describer(data._vault, data.schema), Reader(data)
+    describer, reader = WireDescriber(data._vault, data.schema), WireReader(data)
     rounds = data.random_allocation(3)
     tokens = []
     for handle in (data.truncated_poisson(0.5, 10, ANY), rounds[2], rounds[0],

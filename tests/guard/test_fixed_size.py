@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 import privledger as pl
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.graph import Context
 from privledger.noise.samplers import subset
 from privledger.questions.cells import CoinCells
@@ -202,7 +202,7 @@ def test_votes_of_blocks_are_refused():
 
 def test_the_handle_arrives():
     _, data = guarded()
-    describer, reader = Describer(data._vault, data.schema), Reader(data)
+    describer, reader = WireDescriber(data._vault, data.schema), WireReader(data)
     asked = data.fixed_size(10, N).count()
     wire = json.loads(json.dumps(describer.query(asked)))
     reader.learn(json.loads(json.dumps(describer.new())))

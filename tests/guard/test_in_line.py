@@ -14,7 +14,7 @@ import pytest
 import privledger as pl
 from privledger.guard import in_line
 from privledger.ledger.events import Refused
-from privledger.ledger.line import Place
+from privledger.ledger.line import QueuePosition
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
@@ -179,7 +179,7 @@ def test_a_place_that_nothing_can_come_for_holds_nobody_up():
     """An edited history, or one that was corrected meanwhile."""
     ledger, data = ledger_of(None)
     ledger.request(PART, data)
-    ledger._history.commit(lambda state: [Refused("x", waits=Place(
+    ledger._history.commit(lambda state: [Refused("x", waits=QueuePosition(
         "grant-x", "t", {}, 2**250, 0, "2999-01-01T00:00:00+00:00"))])
     ledger.request(pl.Laplace(10.5), data)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import privledger as pl
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.questions.question import Noise
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_target
@@ -110,7 +110,7 @@ def test_people_are_refused():
 
 def test_every_field_arrives():
     _, data = guarded()
-    describer, reader = Describer(data._vault, data.schema), Reader(data)
+    describer, reader = WireDescriber(data._vault, data.schema), WireReader(data)
     asked = data.responses("colour")
     found = reader.query(json.loads(json.dumps(describer.query(asked))))
     assert (found.name, found.what) == (asked.name, asked.what)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import privledger as pl
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.noise.source import SystemSource
 from privledger.questions.query import Query
 
@@ -221,7 +221,7 @@ def test_another_grant_is_another_run():
 
 def test_a_run_arrives_as_one_run():
     _, data = guarded()
-    describer, reader = Describer(data._vault, data.schema), Reader(data)
+    describer, reader = WireDescriber(data._vault, data.schema), WireReader(data)
     run, found = data.sparse_vector(), []
     for level in (1.0, 2.5):
         wire = json.loads(json.dumps(describer.query(run.above(data.count(), level))))

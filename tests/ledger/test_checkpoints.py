@@ -17,7 +17,7 @@ from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.events import Refused
-from privledger.ledger.line import Place
+from privledger.ledger.line import QueuePosition
 from privledger.ledger.seals import is_known, remember
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
@@ -144,7 +144,9 @@ def busy(place=None):
     """A store with some history and a checkpoint in it."""
     ledger, data = a_ledger(place)
     ledger.request(G, data)  # stays open
-    waits = Place("grant-waits", "people", {"team": "a"}, 2**200, 0, "2999-01-01T00:00:00+00:00")
+    waits = QueuePosition(
+        "grant-waits", "people", {"team": "a"}, 2**200, 0, "2999-01-01T00:00:00+00:00"
+    )
     ledger._history.commit(lambda state: [
         Refused("somebody", waits=waits), Refused("other", waits=evolve(waits, grant="grant-over")),
         Refused("other", left_line="grant-over")])

@@ -6,13 +6,13 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privledger.ledger.line import MOST_PLACES, Limit, Place, follow, held_by, is_over
+from privledger.ledger.line import MOST_PLACES, Limit, QueuePosition, follow, held_by, is_over
 
 NEVER = "2999-01-01T00:00:00+00:00"
 
 
 def place(name, units, team=""):
-    return Place(name, "t", {"team": team} if team else {}, units, 0, NEVER)
+    return QueuePosition(name, "t", {"team": team} if team else {}, units, 0, NEVER)
 
 
 def limit(title, used, cap, team=None):
@@ -83,7 +83,7 @@ def test_nobody_starves_behind_those_who_keep_coming(size, big):
 
 
 def test_notes_are_folded_and_what_cannot_be_read_is_no_place():
-    held: dict[str, Place] = {}
+    held: dict[str, QueuePosition] = {}
     one = place("one", 1)
     assert not follow(held, {"waits": one}, lambda name: False) and list(held) == ["one"]
     assert follow(held, {"waits": None, "left_line": None}, lambda name: False)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.models import ModelFile, model_bytes, model_file, read_model, revived
 from privledger.models.file import MAGIC, MIB
-from privledger.models.tree import MOST_NESTED, Reader, Records, Writer
+from privledger.models.tree import MOST_NESTED, Records, TreeReader, Writer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from kept_learners import NUMBER, table
@@ -177,7 +177,7 @@ def test_trees_that_would_fill_the_memory_are_refused(monkeypatch):
             "parent": made, "bins": {"same": 1}, "feature": {"array": depth + 1},
             "cut": {"array": depth + 1}}}
     with pytest.raises(pl.errors.ModelError, match="too much memory"):
-        Reader(Records.of(object), level).value(made)
+        TreeReader(Records.of(object), level).value(made)
 
 
 def test_files_that_are_none_or_too_large(tmp_path):
@@ -257,7 +257,7 @@ def test_a_value_comes_back_as_it_was(value):
         {"privledger": "", "learner": "", "schema": {}, "relation": "", "isolation": "",
          "private": True, "receipt": None, "params": {}, "fitted": {"x": tree}},
         tuple(writer.arrays))))
-    found = Reader(Records.of(object), list(made.arrays)).value(made.header["fitted"]["x"])
+    found = TreeReader(Records.of(object), list(made.arrays)).value(made.header["fitted"]["x"])
     assert repr(found) == repr(value)
     assert type(found) is type(value)
 
@@ -272,6 +272,6 @@ def test_a_value_comes_back_as_it_was(value):
                     max_leaves=15))
 def test_rubbish_is_a_value_or_a_typed_refusal(tree):
     try:
-        Reader(Records.of(object), [np.zeros(3), np.array(1.0)]).value(tree)
+        TreeReader(Records.of(object), [np.zeros(3), np.array(1.0)]).value(tree)
     except pl.PrivledgerError:
         return

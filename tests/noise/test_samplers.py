@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.noise import samplers
-from privledger.noise.samplers import GAUSSIAN, LAPLACE, MARGIN, Law
+from privledger.noise.samplers import GAUSSIAN, LAPLACE, MARGIN, SamplerLaw
 
 LAWS = pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE], ids=lambda law: law.name)
 
@@ -30,11 +30,11 @@ class Chosen:
         return np.concatenate([np.array(head, dtype=np.uint64), tail])
 
 
-def survival(law: Law, t: mpmath.mpf) -> mpmath.mpf:
+def survival(law: SamplerLaw, t: mpmath.mpf) -> mpmath.mpf:
     return mpmath.exp(-t) if law is LAPLACE else mpmath.erfc(t / mpmath.sqrt(2))
 
 
-def inverse(law: Law, start: float, tail: mpmath.mpf) -> mpmath.mpf:
+def inverse(law: SamplerLaw, start: float, tail: mpmath.mpf) -> mpmath.mpf:
     """Newton from a good float; independent of the package's own arithmetic."""
     if law is LAPLACE:
         return -mpmath.log(tail)
@@ -63,7 +63,7 @@ def dense_fractions() -> list[int]:
 
 
 @LAWS
-def test_float_quantile_is_well_inside_the_margin(law: Law) -> None:
+def test_float_quantile_is_well_inside_the_margin(law: SamplerLaw) -> None:
     fractions = dense_fractions()
     middles = (np.array(fractions, dtype=np.int64).astype(np.float64) + 0.5) * 2.0**-63
     floats = law.quantile(middles).tolist()
@@ -81,14 +81,14 @@ def test_float_quantile_is_well_inside_the_margin(law: Law) -> None:
 
 @LAWS
 @pytest.mark.parametrize("scale", [1e-300, 0.06, 0.3, 1.0, 7.5, 1e3 / 3, 2.0**24, 1e9, 2.0**40])
-def test_deciding_every_draw_by_integers_changes_nothing(law: Law, scale: float) -> None:
+def test_deciding_every_draw_by_integers_changes_nothing(law: SamplerLaw, scale: float) -> None:
     fast = samplers.rounded(law, scale, 800, Chosen(seed=3))
     slow = samplers.rounded(law, scale, 800, Chosen(seed=3), margin=math.inf)
     assert fast.tolist() == slow.tolist()
 
 
 @LAWS
-def test_one_scale_per_draw_matches_scalars(law: Law) -> None:
+def test_one_scale_per_draw_matches_scalars(law: SamplerLaw) -> None:
     scales = np.array([0.4, 3.0, 1e6, 2.0**45] * 5_000)
     scales[-1] = 0.7
     draws = samplers.rounded(law, scales, len(scales), Chosen(seed=1))
@@ -101,7 +101,7 @@ def test_one_scale_per_draw_matches_scalars(law: Law) -> None:
 
 @LAWS
 @pytest.mark.parametrize("scale", [0.3, 5.5, 2.0**20, 2.0**30])
-def test_draws_match_inversion_by_mpmath(law: Law, scale: float) -> None:
+def test_draws_match_inversion_by_mpmath(law: SamplerLaw, scale: float) -> None:
     words = Chosen(seed=9)(300)
     draws = samplers.rounded(law, scale, 300, Chosen(*words.tolist()))
     with mpmath.workprec(200):
@@ -116,7 +116,7 @@ def test_draws_match_inversion_by_mpmath(law: Law, scale: float) -> None:
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.5, 2.0**20 / 3, 2.0**33])
 @pytest.mark.parametrize("sign", [0, 1])
 def test_ambiguous_words_are_decided_by_the_bits_that_follow(
-    law: Law, scale: float, sign: int
+    law: SamplerLaw, scale: float, sign: int
 ) -> None:
     for steps in {1, 2, math.ceil(scale), math.ceil(2.2 * scale), math.ceil(4 * scale)}:
         with mpmath.workprec(400):
@@ -132,7 +132,7 @@ def test_ambiguous_words_are_decided_by_the_bits_that_follow(
 
 @LAWS
 @pytest.mark.parametrize("word", [0, 1, 2, 1 << 20, (1 << 46) - 1, 1 << 46, (1 << 46) + 1])
-def test_extreme_tails(law: Law, word: int) -> None:
+def test_extreme_tails(law: SamplerLaw, word: int) -> None:
     scale, follow = 1e6, 0x0123456789ABCDEF
     draw = int(samplers.rounded(law, scale, 1, Chosen(word, follow, 1 << 63))[0])
     with mpmath.workprec(400):
@@ -147,19 +147,19 @@ def test_extreme_tails(law: Law, word: int) -> None:
 
 
 @LAWS
-def test_words_of_all_ones_give_zero(law: Law) -> None:
+def test_words_of_all_ones_give_zero(law: SamplerLaw) -> None:
     assert samplers.rounded(law, 1.0, 3, lambda n: np.full(n, 2**64 - 1, np.uint64)).tolist() == [
         0, 0, 0]
 
 
 @LAWS
-def test_words_of_all_zeros_are_refused(law: Law) -> None:
+def test_words_of_all_zeros_are_refused(law: SamplerLaw) -> None:
     with pytest.raises(PrivledgerError):
         samplers.rounded(law, 1.0, 3, lambda n: np.zeros(n, np.uint64))
 
 
 @LAWS
-def test_the_law_of_the_first_bits_is_symmetric(law: Law) -> None:
+def test_the_law_of_the_first_bits_is_symmetric(law: SamplerLaw) -> None:
     words = Chosen(seed=4)(2000)
     flipped = words ^ np.uint64(1 << 63)
     left = samplers.rounded(law, 9.0, 2000, lambda n: words[:n])

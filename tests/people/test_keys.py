@@ -76,7 +76,7 @@ def test_a_key_given_for_its_path_is_not_quoted(tmp_path):
 
 
 def test_nothing_that_a_learner_holds_leads_to_the_key_or_to_people():
-    from privledger.guard.enrolling import Enrolling, Standing
+    from privledger.guard.enrolling import Enrolling, EnrolmentState
     from privledger.people.ids import Persons
     from tests.guard.test_capabilities import WIDE, reached
 
@@ -89,4 +89,6 @@ def test_nothing_that_a_learner_holds_leads_to_the_key_or_to_people():
         session.release(WIDE, data.count())
         found = reached(data, data.ledger, session, scope, data.rows_per_person([2]),
                         data.poisson(0.5), data.partition(3))
-    assert not [one for one in found if isinstance(one, PeopleKey | Enrolling | Standing | Persons)]
+    assert not [
+        one for one in found if isinstance(one, PeopleKey | Enrolling | EnrolmentState | Persons)
+    ]

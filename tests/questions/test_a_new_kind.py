@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 import privledger as pl
 from privledger.broker.child import Elsewhere
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.facts.values import text
 from privledger.questions import closed_set
 from privledger.questions.derivation import derivation_of
@@ -104,8 +104,8 @@ def test_a_new_kind_crosses_to_a_process_of_its_own(known, table):
     _, data = table
     vault = Elsewhere("s", SCHEMA)
     asked = Halves(pl.Dataset(SCHEMA, vault), "x")
-    sent = json.loads(json.dumps(Describer(vault, SCHEMA).query(asked)))
-    found = Reader(data).query(sent)
+    sent = json.loads(json.dumps(WireDescriber(vault, SCHEMA).query(asked)))
+    found = WireReader(data).query(sent)
     assert type(found) is Halves and (found.name, found.what) == ("x", "halves")
     assert found.data.seal is data._vault
 
@@ -118,6 +118,6 @@ def test_an_unknown_kind_meets_no_row(table):
     assert data._vault.opened == 0
     vault = Elsewhere("s", SCHEMA)
     with pytest.raises(pl.errors.UnsupportedNode):
-        Describer(vault, SCHEMA).query(Halves(pl.Dataset(SCHEMA, vault), "x"))
+        WireDescriber(vault, SCHEMA).query(Halves(pl.Dataset(SCHEMA, vault), "x"))
     with pytest.raises(pl.errors.UnsupportedNode):
-        Reader(data).query({"is": "Halves", "data": 0, "name": "x", "what": "halves"})
+        WireReader(data).query({"is": "Halves", "data": 0, "name": "x", "what": "halves"})

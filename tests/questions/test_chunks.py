@@ -15,7 +15,7 @@ from privledger.errors import UnsupportedNode
 from privledger.noise.seeded import SeededSource
 from privledger.questions import closed_set
 from privledger.questions.cells import CoinCells, LabelledCells
-from privledger.questions.feature_scores import Known
+from privledger.questions.feature_scores import ReleasedScores
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_target
 
@@ -170,7 +170,7 @@ def test_feature_scores_are_the_same_for_every_chunking_and_order(place, part, s
         if question.votes is not None:
             coins = rows.cache[question.key].coins[chunk.parent[1]]
             asked = rows.cache[question.key].asked
-            chunk.cache[question.key] = Known(asked, coins)
+            chunk.cache[question.key] = ReleasedScores(asked, coins)
     shuffled = list(range(len(chunks)))
     order.shuffle(shuffled)
     found = merged(question, [question.sketch(chunk, state) for chunk in chunks], shuffled)

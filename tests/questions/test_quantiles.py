@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.broker.wire import Describer, Reader
+from privledger.broker.wire import WireDescriber, WireReader
 from privledger.questions.quantile import QuantileChoice
 from tests.properties.test_sensitivity import SCHEMA, as_rows, neighbours, random_table
 
@@ -88,7 +88,7 @@ def test_the_rate_is_that_of_the_bound(sharp):
 
 def test_every_field_arrives(sharp):
     data = sharp[1]
-    describer, reader = Describer(data._vault, data.schema), Reader(data)
+    describer, reader = WireDescriber(data._vault, data.schema), WireReader(data)
     asked = data.quantile("size", 0.3, lower=0.1, upper=0.9, bins=77)
     sent = json.loads(json.dumps(describer.query(asked)))
     found = reader.query(sent)

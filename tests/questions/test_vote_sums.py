@@ -15,7 +15,7 @@ from privledger.facts.columns import Columns
 from privledger.facts.table import TableFacts
 from privledger.noise.seeded import SeededSource
 from privledger.questions import vote_sums
-from privledger.questions.feature_scores import Products, Settled, merged_of
+from privledger.questions.feature_scores import Products, SettledScores, merged_of
 from privledger.questions.vote_sums import VoteSums, block_votes
 from privledger.questions.votes import _standardised as of_records
 from privledger.questions.votes import block_features, coins_of, lasso, lasso_of_products
@@ -179,7 +179,7 @@ def test_wide_tables_vote_by_their_records_and_have_no_chunks(monkeypatch):
     rows = rows_of(schema, np.random.default_rng(1), 40)
     question = pl.Dataset(schema, object()).features_by(VOTES)
     sketch = question.sketch(rows, 1.0)
-    assert isinstance(sketch, Settled) and 0 < question.scores(sketch).sum() <= 6
+    assert isinstance(sketch, SettledScores) and 0 < question.scores(sketch).sum() <= 6
     with pytest.raises(UnsupportedNode):
         question.merge(sketch, sketch)
 

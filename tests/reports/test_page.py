@@ -18,7 +18,7 @@ from privledger.errors import UnsupportedNode
 from privledger.graph import cost_of
 from privledger.ledger import fixed_filter
 from privledger.reports import audited, ledger_report
-from privledger.reports.page import Shown, page_of, render_page
+from privledger.reports.page import ShownPerson, page_of, render_page
 from privledger.reports.page.drawing import MOST_DRAWN, Root, drawing
 from privledger.reports.page.nodes import NodeTable, prices, short
 from privledger.reports.page.people import packed
@@ -103,7 +103,7 @@ def test_the_page_tells_the_ledgers_own_numbers():
 
 def test_every_records_spend_is_the_one_that_record_tells():
     ledger = lived()
-    (one,) = page(ledger, shown=Shown(vectors=True)).people
+    (one,) = page(ledger, shown=ShownPerson(vectors=True)).people
     assert one.records == 40 and sum(one.counts) == 40
     for top in one.top:
         spend = ledger.record(top.row, "patients")
@@ -138,7 +138,7 @@ def test_packed_spends_are_never_too_low(shares, cap):
 
 def test_vectors_are_in_the_page_only_when_asked_for():
     ledger = lived()
-    for shown, there in ((Shown(), False), (Shown(vectors=True), True)):
+    for shown, there in ((ShownPerson(), False), (ShownPerson(vectors=True), True)):
         blocks = Reader(render_page(page(ledger, shown=shown))).blocks
         (one,) = json.loads(blocks["people"])
         assert bool(one["sources"][0][4]) is there and len(one["top"]) == 20
@@ -148,7 +148,7 @@ def test_too_many_sources_leave_the_total_only(monkeypatch):
     from privledger.reports.page import people
     monkeypatch.setattr(people, "MOST_VALUES", 39)
     ledger = lived()
-    (one,) = page(ledger, shown=Shown(vectors=True)).people
+    (one,) = page(ledger, shown=ShownPerson(vectors=True)).people
     assert one.sources[0].spent == "" and one.total
     found = numbers(one.total, 40) * (one.cap / one.levels)
     assert found[0] >= ledger.record(0, "patients").total * (1 - 1e-11)
@@ -169,7 +169,7 @@ def test_a_publishable_page_is_the_same_whatever_the_rows_are():
     ledgers = lived(), lived(np.zeros(40), fail=3), lived(np.ones(40), fail=1)
     whole = {normal(render_page(page(ledger))) for ledger in ledgers}
     assert len(whole) == len(ledgers)
-    texts = [normal(render_page(page(ledger, publishable=True, shown=Shown(vectors=True))))
+    texts = [normal(render_page(page(ledger, publishable=True, shown=ShownPerson(vectors=True))))
              for ledger in ledgers]
     assert texts[0] == texts[1] == texts[2]
     assert "entry " not in Reader(texts[0]).text and "entries" not in Reader(texts[0]).text.replace(
@@ -205,7 +205,7 @@ def test_hostile_texts_are_texts(name):
     text = SHORT[name]
     ledger = lived(learner=text[:200], name=text)
     ledger.correct(next(iter(ledger.state.grants)), ROUND, f"{text}x"[:2000])
-    made = render_page(page(ledger, shown=Shown(vectors=True)))
+    made = render_page(page(ledger, shown=ShownPerson(vectors=True)))
     made.encode("utf-8")
     read = Reader(made)
     assert set(read.tags) <= TAGS
@@ -330,7 +330,7 @@ def test_scopes_and_late_arrivals_add_up_as_record_says():
         if learner == "first":
             data = ledger.append(data, {"stay": np.full(10, 60.0)})
     ledger.request(ROUND, data, learner="whole").close()
-    made = page(ledger, shown=Shown(vectors=True))
+    made = page(ledger, shown=ShownPerson(vectors=True))
     (one,) = made.people
     assert [source.length for source in one.sources] == [30, 40]
     assert one.cap == pytest.approx(0.01 + ROUND.noise_multiplier**-2, rel=1e-9)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import privledger as pl
-from privledger.cli.answers import Answer, numbers
+from privledger.cli.answers import PrintedAnswer, numbers
 from privledger.cli.explain import _granted
 from privledger.cli.plan import render_price
 from privledger.cli.record import render_record
@@ -133,7 +133,7 @@ def test_prices_comparisons_and_refusals(ledger, noise):
     over, delta = compare(facts, policy)[:2]
     no_less(over.message, rf"^epsilon {NUMBER} is over", price.epsilon)
     no_less(delta.message, rf"^delta {NUMBER} is over", facts.delta)
-    rows = dict(numbers(Answer(1, "refused", facts, ()), policy))
+    rows = dict(numbers(PrintedAnswer(1, "refused", facts, ()), policy))
     no_less(rows["epsilon"], rf"^{NUMBER} of", price.epsilon)
     for kind in ("junit", "github", "sarif"):
         made = ci_text(kind, Outcome("x", "1", 1, "refused", {}, (over, delta), rows))

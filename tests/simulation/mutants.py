@@ -6,7 +6,7 @@ from collections import deque
 
 from privledger import mutex
 from privledger.errors import LedgerError
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.ledger import history as history_module
 from privledger.ledger import settle as settle_module
 from privledger.ledger.history import History
@@ -158,14 +158,14 @@ def done_before_it_is_durable(patch):
 
 
 def a_second_close_is_silent(patch):
-    right = Granted.close
+    right = GrantedPlan.close
 
     def close(self, failed=None):
         if not self.active:
             return
         right(self, failed)
 
-    patch.setattr(Granted, "close", close)
+    patch.setattr(GrantedPlan, "close", close)
     patch.setattr(settle_module, "settle_left", lambda history: None)
     patch.setattr(settle_module, "_kept", lambda history, settlement, error: settle_module
                   .NotSettled(grant="", releases=0, cause="", spill=None))

@@ -18,7 +18,7 @@ from privledger.testing import guess, guessing_audit
 from privledger.testing.guessing import _goal, fits_needed
 from privledger.testing.plan_claims import plan_claims
 from privledger.testing.scoring import LEVELS, NAMES, learned, shares_of_bets
-from privledger.testing.wagers import SHARES, Claim, Purse, for_a_group
+from privledger.testing.wagers import SHARES, BetAccount, BetClaim, for_a_group
 
 epsilons, deltas = st.floats(0, 6), st.sampled_from([0.0, 1e-6, 1e-3, 0.2])
 
@@ -37,7 +37,7 @@ def worst(claim):
 @settings(max_examples=60, deadline=None)
 def test_no_bet_gains_on_average_where_the_claim_holds(epsilon, delta):
     """Every rule that says, of each of four outputs, one table or none: an exact sum."""
-    claim = Claim(epsilon, delta)
+    claim = BetClaim(epsilon, delta)
     laws, stakes = worst(claim), claim.stakes()
     assert stakes[0] == pytest.approx(-1) and stakes.min() >= -1 - 1e-12
     means = []
@@ -65,8 +65,8 @@ def test_a_group_is_so_many_steps(epsilon, delta, records):
 def test_wealth_is_the_sum_of_the_bettors(seed, claims):
     """Against products of plain numbers, bettor by bettor."""
     rng = np.random.default_rng(seed)
-    every = [Claim(0.3 * (place + 1), 0.01 * place) for place in range(claims)]
-    purse = Purse(every, np.outer([0.75, 0.25], [0.5, 0.5]))
+    every = [BetClaim(0.3 * (place + 1), 0.01 * place) for place in range(claims)]
+    purse = BetAccount(every, np.outer([0.75, 0.25], [0.5, 0.5]))
     outcomes = rng.integers(-1, 2, (5, 2, 2))
     path = purse.settle(outcomes)
     total = 0.0

@@ -14,7 +14,7 @@ from privledger_learners import (
 from sklearn.base import clone
 
 import privledger as pl
-from privledger.models.keeping import Facts, kept
+from privledger.models.keeping import ModelFacts, kept
 from tests.models import kept_learners
 from tests.voices.tables import PERSON
 
@@ -56,7 +56,7 @@ def fitted(learner, schema, relation, make_ledger, people):
     if "relation" in known:
         mine.set_params(relation=relation)
     mine.fit(data)
-    model = kept(mine, Facts("m", schema, relation))
+    model = kept(mine, ModelFacts("m", schema, relation))
     learned = {name: value for name, value in model.header["fitted"].items()
                if name not in ("receipt_", "guarantee_")}  # whom it is about
     return (learned, [array.tolist() for array in model.arrays], ledger.spent,

@@ -2,8 +2,8 @@
 
 from privledger.reports.page.distrusted import Distrusted, distrusted
 from privledger.reports.page.facts import Page, page_of
-from privledger.reports.page.people import Shown
+from privledger.reports.page.people import ShownPerson
 from privledger.reports.page.render import render_distrusted, render_page
 
-__all__ = ["Distrusted", "Page", "Shown", "distrusted", "page_of", "render_distrusted",
+__all__ = ["Distrusted", "Page", "ShownPerson", "distrusted", "page_of", "render_distrusted",
            "render_page"]

@@ -12,12 +12,12 @@ from privledger.ledger.caps import Cap
 from privledger.ledger.events import Granted
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import Charge
+from privledger.ledger.view_charges import ChargeFigures
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_forecast import how_often
 from privledger.reports.colours import hue_of
 from privledger.reports.page.marks import Tick, moment, scale
-from privledger.reports.page.past import Mark, Move, Past
+from privledger.reports.page.past import Move, PageHistory, TimeMark
 from privledger.reports.page.ticks import DAY, MINUTE, day_after, seconds_of, time_ticks
 from privledger.reports.safe_text import clean
 from privledger.rounding import downward_percent, upward
@@ -63,7 +63,7 @@ class TimeLine:
 
 
 @frozen
-class Limit:
+class LimitLine:
     """One budget, and how long it lasts.
 
     Attributes:
@@ -81,7 +81,7 @@ class Limit:
     until: str
 
 
-def time_line(past: Past, state: State) -> TimeLine | None:
+def time_line(past: PageHistory, state: State) -> TimeLine | None:
     """The picture; None where nothing was charged."""
     moves = past.moves
     if not moves:
@@ -120,7 +120,7 @@ def _told(move: Move) -> str:
     return f"{said}: {downward_percent(move.left)} left, epsilon {upward(move.spent, 4)} spent"
 
 
-def _stamps(past: Past) -> list[float] | None:
+def _stamps(past: PageHistory) -> list[float] | None:
     """Begin, moves, windows, refusals and end as seconds; None where the dates tell nothing."""
     marks = sorted([*((move.place, 1, move.time) for move in past.moves),
                     *((mark.place, 2, mark.time) for mark in (*past.windows, *past.refusals))],
@@ -129,9 +129,9 @@ def _stamps(past: Past) -> list[float] | None:
     return found if found and found[-1] - found[0] >= MINUTE else None
 
 
-def _places(past: Past, stamps: list[float] | None) -> tuple[list[float], ...]:
+def _places(past: PageHistory, stamps: list[float] | None) -> tuple[list[float], ...]:
     """Of moves, windows and refusals, on the axis."""
-    def at(one: Move | Mark) -> float:
+    def at(one: Move | TimeMark) -> float:
         if stamps:
             found = seconds_of([one.time])
             assert found
@@ -155,7 +155,7 @@ def _of(part: FilterRule, whole: FilterRule) -> float:
     return float(Fraction(part.cap_units, whole.cap_units)) if whole.cap_units else 0.0
 
 
-def _spans(windows: Sequence[Mark], starts: Sequence[float], share: float | None,
+def _spans(windows: Sequence[TimeMark], starts: Sequence[float], share: float | None,
            up: Callable[[float], float]) -> tuple[Span, ...]:
     found = []
     ends = [*starts[1:], float(RIGHT)][:len(starts)]
@@ -171,7 +171,9 @@ def _spans(windows: Sequence[Mark], starts: Sequence[float], share: float | None
     return tuple(found)
 
 
-def limits(view: View, state: State, past: Past, *, dated: bool = True) -> tuple[Limit, ...]:
+def limits(
+    view: View, state: State, past: PageHistory, *, dated: bool = True
+) -> tuple[LimitLine, ...]:
     """Every budget of the ledger: its own, and those of its caps in the open window."""
     if state.rule is None or state.budget is None:
         return ()
@@ -188,17 +190,23 @@ def limits(view: View, state: State, past: Past, *, dated: bool = True) -> tuple
     return tuple(found)
 
 
-def _falls(cap: Cap, state: State, one: Charge) -> bool:
+def _falls(cap: Cap, state: State, one: ChargeFigures) -> bool:
     return cap.matches(state.window, one.event if isinstance(one.event, Granted) else None)
 
 
-def _limit(name: str, rule: FilterRule, amount: Amount, charges: Sequence[Charge], begun: str,
-           last: str) -> Limit:
+def _limit(
+    name: str,
+    rule: FilterRule,
+    amount: Amount,
+    charges: Sequence[ChargeFigures],
+    begun: str,
+    last: str,
+) -> LimitLine:
     newest = next((one.asked for one in reversed(charges)
                    if one.asked.units and one.paid), None)
     times = None if newest is None else how_often(
         rule, newest.units, newest.delta_units, amount.units, amount.delta_units)
-    return Limit(clean(name, 80), Figure(rule.budget.epsilon, direction=CHOSEN).text(),
+    return LimitLine(clean(name, 80), Figure(rule.budget.epsilon, direction=CHOSEN).text(),
                  amount.share.text(), amount.left.text(4), "" if times is None else str(times),
                  _until(amount, rule, begun, last))
 

@@ -16,10 +16,10 @@ from privledger.findings import Finding
 from privledger.ledger import Entry
 from privledger.ledger.entries import entry_of
 from privledger.ledger.view_timeline import timeline
-from privledger.reports.page.findings_told import MOST_FINDINGS, Said, said_of
+from privledger.reports.page.findings_told import MOST_FINDINGS, FindingText, said_of
 from privledger.reports.page.past import PUBLIC, Told
 from privledger.reports.safe_text import clean
-from privledger.reports.verdict import Verdict
+from privledger.reports.verdict import LedgerVerdict
 from privledger.storage import shown
 
 NEAR, ENDS, MOST_TOLD = 2, 20, 600
@@ -38,8 +38,8 @@ class Distrusted:
     """
 
     name: str
-    verdict: Verdict
-    said: Said
+    verdict: LedgerVerdict
+    said: FindingText
     entries: int
     publishable: bool
 
@@ -49,7 +49,7 @@ class Distrusted:
         return frozenset(line.entry for line in self.said.lines)
 
 
-def distrusted(rows: Sequence[Row], location: str, verdict: Verdict,
+def distrusted(rows: Sequence[Row], location: str, verdict: LedgerVerdict,
                findings: Sequence[Finding], *, publishable: bool = False) -> Distrusted:
     """Args: rows: of the store, as they are. verdict: about `findings`, of which there is one."""
     wanted = _wanted(len(rows), {one.position for one in findings[:MOST_FINDINGS]})

@@ -9,28 +9,28 @@ from attrs import evolve, frozen
 
 from privledger.graph import Sequential
 from privledger.ledger import Entry, State, Store
-from privledger.ledger.view_charges import Charge as Charged
+from privledger.ledger.view_charges import ChargeFigures as Charged
 from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.ledger.view_plans import plan_or_none
-from privledger.reports.page.dated import Limit, TimeLine, limits, time_line
+from privledger.reports.page.dated import LimitLine, TimeLine, limits, time_line
 from privledger.reports.page.drawing import Drawing, Root, drawing
-from privledger.reports.page.findings_told import MOST_FINDINGS, Said, said_of
+from privledger.reports.page.findings_told import MOST_FINDINGS, FindingText, said_of
 from privledger.reports.page.icicle import Icicle, icicle
 from privledger.reports.page.nodes import NodeRow, NodeTable
 from privledger.reports.page.over_tables import over_tables
-from privledger.reports.page.past import Bar, Past, bars, past, undated
-from privledger.reports.page.people import People, Shown, people
+from privledger.reports.page.past import Bar, PageHistory, bars, past, undated
+from privledger.reports.page.people import People, ShownPerson, people
 from privledger.reports.page.whatif import WhatIf, what_if
 from privledger.reports.risk import Risk
 from privledger.reports.safe_text import clean
 from privledger.reports.spend import GrantReport, LedgerReport
-from privledger.reports.steps import Steps, silent
+from privledger.reports.steps import PlanSteps, silent
 from privledger.rounding import from_units
 from privledger.storage import shown as place_shown
 
 
 @frozen
-class Charge:
+class PageCharge:
     """One grant or scope of the tree: what it asked, what it was granted.
 
     Attributes:
@@ -66,12 +66,12 @@ class Page:
     cap: float
     publishable: bool
     isolation: tuple[str, ...]
-    past: Past
+    past: PageHistory
     time_line: TimeLine | None
-    limits: tuple[Limit, ...]
+    limits: tuple[LimitLine, ...]
     bars: dict[str, tuple[Bar, ...]]
     rows: tuple[NodeRow, ...]
-    charges: tuple[Charge, ...]
+    charges: tuple[PageCharge, ...]
     drawing: Drawing
     people: tuple[People, ...]
     vectors: bool
@@ -93,7 +93,7 @@ class Page:
         return {charge.report.name: place for place, charge in enumerate(self.charges)}
 
     @property
-    def said(self) -> Said:
+    def said(self) -> FindingText:
         """The findings, each with its place."""
         return said_of(self.report.findings, self.past.told)
 
@@ -104,8 +104,8 @@ class Page:
 
 
 def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[Entry], *,
-            shown: Shown | None = None, publishable: bool = False,
-            steps: Steps = silent) -> Page:
+            shown: ShownPerson | None = None, publishable: bool = False,
+            steps: PlanSteps = silent) -> Page:
     """Args:
         report: of the same entries. shown: which per-record parts go in; ignored if publishable.
         publishable: leave out whatever may depend on the rows: per-record spends, what became of
@@ -130,7 +130,9 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         seen = undated(seen)
         charges = tuple(evolve(charge, position=-1) for charge in charges)
     # Counts that cannot be trusted, or not even be read, say nothing about anybody.
-    wanted = shown or Shown() if report.trusted and not publishable else Shown(totals=False)
+    wanted = (
+        shown or ShownPerson() if report.trusted and not publishable else ShownPerson(totals=False)
+    )
     found = (over_tables if state.unit == "person" else people)(store, state, entries, wanted)
     return Page(
         name=clean(PurePath(place_shown(report.location)).name, 80) or "ledger in memory",
@@ -168,11 +170,19 @@ def _says_nothing(grant: GrantReport) -> bool:
     return grant.status == "scope" or grant.note.startswith("handed back")
 
 
-def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[Charge, ...]:
+def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[PageCharge, ...]:
     places = {grant.name: place for place, grant in enumerate(report.grants)}
-    return tuple(Charge(grant, one.position, rows[one.name], one.amount.share.value, _asked(one),
-                        places.get(one.scope or "", -1))
-                 for grant, one in zip(report.grants, report.view.charges, strict=True))
+    return tuple(
+        PageCharge(
+            grant,
+            one.position,
+            rows[one.name],
+            one.amount.share.value,
+            _asked(one),
+            places.get(one.scope or "", -1),
+        )
+        for grant, one in zip(report.grants, report.view.charges, strict=True)
+    )
 
 
 def _asked(one: Charged) -> str:

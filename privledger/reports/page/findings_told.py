@@ -15,7 +15,7 @@ MOST_FINDINGS = 200
 
 
 @frozen
-class Line:
+class FindingLine:
     """One finding. `entry` is the entry it links to; -1 where it is about the whole file."""
 
     rule: str
@@ -24,18 +24,27 @@ class Line:
 
 
 @frozen
-class Said:
+class FindingText:
     """What a page says of findings: `more` are not listed; `told` are their entries, in order."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[FindingLine, ...]
     more: int
     told: tuple[Told, ...]
 
 
-def said_of(findings: Sequence[Finding], told: Sequence[Told]) -> Said:
+def said_of(findings: Sequence[Finding], told: Sequence[Told]) -> FindingText:
     """Each finding with its place among the entries that could be told."""
     there = {one.position for one in told}
     kept = findings[:MOST_FINDINGS]
-    return Said(tuple(Line(clean(one.rule, 80), one.position if one.position in there else -1,
-                           clean(one.message)) for one in kept),
-                len(findings) - len(kept), tuple(told))
+    return FindingText(
+        tuple(
+            FindingLine(
+                clean(one.rule, 80),
+                one.position if one.position in there else -1,
+                clean(one.message),
+            )
+            for one in kept
+        ),
+        len(findings) - len(kept),
+        tuple(told),
+    )

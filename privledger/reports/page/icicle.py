@@ -11,7 +11,7 @@ from fractions import Fraction
 from attrs import frozen
 
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import NOBODY, UNNAMED, Charge
+from privledger.ledger.view_charges import NOBODY, UNNAMED, ChargeFigures
 from privledger.ledger.view_figures import Amount, summed
 from privledger.numerals import many
 from privledger.reports.colours import hue_of
@@ -21,7 +21,7 @@ WIDTH, ROW = 1000, 26
 NARROWEST = 5.0
 """Cells that would be narrower stand together in one."""
 _LETTER = 7.2
-_LEVELS: tuple[Callable[[Charge], str], ...] = (
+_LEVELS: tuple[Callable[[ChargeFigures], str], ...] = (
     lambda one: one.table or NOBODY,
     lambda one: one.learner or UNNAMED,
     lambda one: " + ".join(one.mechanisms or ()) or "(nothing is promised)",
@@ -71,12 +71,12 @@ def icicle(view: View) -> Icicle:
     return Icicle(tuple(cells))
 
 
-def _below(charges: Sequence[Charge], own: Amount, x: float, level: int, whole: Amount,
+def _below(charges: Sequence[ChargeFigures], own: Amount, x: float, level: int, whole: Amount,
            cells: list[Cell]) -> None:
     """The cells of one level under one cell, dearest first, the narrow ones together."""
     if level == len(_LEVELS):
         return
-    parts: dict[str, list[Charge]] = {}
+    parts: dict[str, list[ChargeFigures]] = {}
     for one in charges:
         parts.setdefault(_LEVELS[level](one), []).append(one)
     sized = sorted(((summed([one.amount for one in part], own.rule), name, part)
@@ -112,6 +112,6 @@ def _named(name: str, amount: Amount, width: float) -> tuple[str, str]:
     return title, f"{said}: {amount.share.text()} of the budget"
 
 
-def _hue(part: Iterable[Charge]) -> int:
+def _hue(part: Iterable[ChargeFigures]) -> int:
     learners = {one.learner for one in part}
     return hue_of(learners.pop()) if len(learners) == 1 else 0

@@ -23,7 +23,7 @@ from privledger.graph import (
 from privledger.graph.remember import own_copy, unshared
 from privledger.ledger import FilterRule
 from privledger.reports.safe_text import clean
-from privledger.reports.steps import Steps, silent
+from privledger.reports.steps import PlanSteps, silent
 from privledger.rounding import from_units, upward
 
 MOST_EXACT = 300
@@ -87,7 +87,7 @@ class NodeTable:
         return place
 
     def rows(self, rule: FilterRule | None, relation: str,
-             plans: Collection[int] = (), steps: Steps = silent) -> tuple[NodeRow, ...]:
+             plans: Collection[int] = (), steps: PlanSteps = silent) -> tuple[NodeRow, ...]:
         """Every node with its price. O(distinct nodes).
 
         Args:
@@ -115,7 +115,7 @@ def parameters(node: Node) -> str:
 
 
 def prices(nodes: Sequence[Node], rule: FilterRule, relation: str,
-           swapped: Collection[int] = (), steps: Steps = silent, *, keep: Collection[int] = (),
+           swapped: Collection[int] = (), steps: PlanSteps = silent, *, keep: Collection[int] = (),
            costs: dict[int, Cost] | None = None) -> tuple[list[_Price], list[_Price]]:
     """(amount, epsilon) of one run of each node by the ledger's filter; None where unpriced.
 

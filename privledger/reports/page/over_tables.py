@@ -20,8 +20,8 @@ from privledger.reports.page.people import (
     MOST_TOP,
     MOST_VALUES,
     People,
-    Shown,
-    Source,
+    PersonSource,
+    ShownPerson,
     TopRecord,
     deflated,
     filtered_rounds,
@@ -34,17 +34,17 @@ MOST_SEARCHED = 300_000
 
 
 def over_tables(store: Store, state: State, entries: Sequence[Entry],
-                shown: Shown) -> tuple[People, ...]:
+                shown: ShownPerson) -> tuple[People, ...]:
     """Everybody in the roster, by place, in one; nothing where no grant counted by person."""
     if not shown.totals or not any(note_of(grant) for grant in state.grants.values()):
         return ()
     size, filtered = people_known(store, state), filtered_rounds(entries)
-    total, missed, sources = np.zeros(size), np.zeros(size, dtype=np.bool_), list[Source]()
+    total, missed, sources = np.zeros(size), np.zeros(size, dtype=np.bool_), list[PersonSource]()
     for grant, found in each_taken(store, state):
         rounds = _rounds(filtered.get(grant.grant, 0), found)
         total = (total + found.amounts) * ROUND
         missed |= (found.rounds >= 0) & (found.rounds < rounds)
-        sources.append(Source(grant.grant, grant.event.scope, found.cap, rounds, size))
+        sources.append(PersonSource(grant.grant, grant.event.scope, found.cap, rounds, size))
     caps = {source.scope or source.grant: source.cap for source in sources}
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = size * len(sources)

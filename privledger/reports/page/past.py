@@ -47,7 +47,7 @@ class Move:
 
 
 @frozen
-class Mark:
+class TimeMark:
     """What the total did not move by: a window that was opened, or a refusal.
 
     Attributes:
@@ -73,7 +73,7 @@ class Told:
 
 
 @frozen
-class Past:
+class PageHistory:
     """A history as the page tells it.
 
     Attributes:
@@ -84,8 +84,8 @@ class Past:
     """
 
     moves: tuple[Move, ...]
-    windows: tuple[Mark, ...]
-    refusals: tuple[Mark, ...]
+    windows: tuple[TimeMark, ...]
+    refusals: tuple[TimeMark, ...]
     told: tuple[Told, ...]
     begun: str
     last: str
@@ -109,20 +109,20 @@ class Bar:
 
 
 def past(entries: Iterable[Entry], wanted: Collection[int] = (),
-         learners: Mapping[str, str] | None = None) -> Past:
+         learners: Mapping[str, str] | None = None) -> PageHistory:
     """The history in one pass.
 
     Args:
         wanted: entries to be told in words. learners: of grants and scopes, by name.
     """
     found: list[tuple[int, Moment]] = []
-    marks, told, begun, last = list[Mark](), list[Told](), "", ""
+    marks, told, begun, last = list[TimeMark](), list[Told](), "", ""
     for one in timeline(entries):
         begun, last = begun or one.time, one.time or last
         if one.change:
             found.append((len(found) + 1, one))
         if one.kind in MARKED:
-            marks.append(Mark(one.kind, len(found), clean(one.time), one.total.share_left.value,
+            marks.append(TimeMark(one.kind, len(found), clean(one.time), one.total.share_left.value,
                               clean(one.text)))
         if one.position in wanted:
             told.append(Told(one.position, one.kind, clean(one.time, 40), clean(one.text),
@@ -130,7 +130,7 @@ def past(entries: Iterable[Entry], wanted: Collection[int] = (),
     step = -(-len(found) // MOST_POINTS) if found else 1
     kept = found[::-1][::step][::-1]  # the last one always stays
     who = learners or {}
-    return Past(
+    return PageHistory(
         tuple(Move(one.position, clean(one.time), one.total.share_left.value,
                    one.total.epsilon.value, clean(one.what), place,
                    clean(who.get(one.grant, ""), LONGEST)) for place, one in kept),
@@ -138,10 +138,10 @@ def past(entries: Iterable[Entry], wanted: Collection[int] = (),
         clean(last), tuple(sum(mark.kind == kind for mark in marks) for kind in MARKED))
 
 
-def undated(seen: Past) -> Past:
+def undated(seen: PageHistory) -> PageHistory:
     """Without times and entry numbers, which may depend on the rows: so does how long a fit took,
     and one that released nothing leaves fewer entries."""
-    def bare(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    def bare(marks: Sequence[TimeMark]) -> tuple[TimeMark, ...]:
         return tuple(evolve(mark, time="") for mark in marks)
 
     told = tuple(evolve(one, time="", text=one.text if one.kind in PUBLIC else "")
@@ -151,7 +151,7 @@ def undated(seen: Past) -> Past:
                       evolve(move, time="", position=move.place) for move in seen.moves))
 
 
-def _newest(marks: Sequence[Mark], kind: str) -> tuple[Mark, ...]:
+def _newest(marks: Sequence[TimeMark], kind: str) -> tuple[TimeMark, ...]:
     return tuple(mark for mark in marks if mark.kind == kind)[-MOST_MARKS:]
 
 

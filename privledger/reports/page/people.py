@@ -35,7 +35,7 @@ _Each: TypeAlias = Callable[[], Iterator[tuple[GrantState, Counted]]]
 
 
 @frozen
-class Shown:
+class ShownPerson:
     """What of the records goes into a page.
 
     Attributes:
@@ -48,7 +48,7 @@ class Shown:
 
 
 @frozen
-class Source:
+class PersonSource:
     """One grant that counted by record.
 
     Attributes:
@@ -90,7 +90,7 @@ class People:
         counts: `counts[i]` records spent from `i` to `i + 1` of `len(counts)` parts of the cap.
         top: the dearest records.
         levels: packed numbers are in cap / levels, rounded up.
-        total: as `Source.spent`, for all sources together, where single ones were too many.
+        total: as `PersonSource.spent`, for all sources together, where single ones were too many.
         digests: of people, by place, 16 bytes each, base64: so that the page finds an id under
             the key that its reader types in. Empty unless every spend is shown.
     """
@@ -105,14 +105,14 @@ class People:
     stopped: int
     counts: tuple[int, ...]
     top: tuple[TopRecord, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[PersonSource, ...]
     levels: int = FINE
     total: str = ""
     digests: str = ""
 
 
 def people(store: Store, state: State, entries: Sequence[Entry],
-           shown: Shown) -> tuple[People, ...]:
+           shown: ShownPerson) -> tuple[People, ...]:
     """Every data set for which a grant counted by record."""
     if not shown.totals:
         return ()
@@ -132,7 +132,7 @@ def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
 
 
 def _people(store: Store, state: State, data: str, filtered: dict[str, int],
-            shown: Shown) -> People:
+            shown: ShownPerson) -> People:
     grants = grants_for(state, data)
     each = _reader(store, state, [grant for grant in grants if note_of(grant)])
     total, missed, sources = _added(each, filtered)
@@ -172,7 +172,7 @@ def _reader(store: Store, state: State, counting: Sequence[GrantState]) -> _Each
 
 
 def _added(each: _Each, filtered: dict[str, int],
-           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[Source]]:
+           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[PersonSource]]:
     """Spend of every record, whether it missed a round, and what each grant is."""
     total, missed = np.zeros(0), np.zeros(0, dtype=bool)
     sources = []
@@ -183,7 +183,7 @@ def _added(each: _Each, filtered: dict[str, int],
         total, missed = longer(total, number), longer(missed, number)
         total[:number] = (total[:number] + found.amounts()) * ROUND
         missed[:number] |= found.rounds < rounds
-        sources.append(Source(grant.grant, grant.event.scope, found.cap, rounds,
+        sources.append(PersonSource(grant.grant, grant.event.scope, found.cap, rounds,
                               number))
     return total, missed, sources
 

@@ -18,7 +18,7 @@ from privledger.graph import canonical
 from privledger.numerals import many
 from privledger.reports.colours import as_css, classes, hue_of
 from privledger.reports.page.distrusted import Distrusted
-from privledger.reports.page.facts import Charge, Page
+from privledger.reports.page.facts import Page, PageCharge
 from privledger.reports.page.marks import (
     delta_curve,
     histogram,
@@ -154,7 +154,7 @@ def tree_values(page: Page) -> dict[str, Any]:
             "nodes": nodes, "charges": charges, "words": list(words.places)}
 
 
-def _charge_values(charge: Charge, words: _Words) -> list[Any]:
+def _charge_values(charge: PageCharge, words: _Words) -> list[Any]:
     report = charge.report
     lines = [[words(line.mechanism), words(line.question), line.count, line.cells,
               int(line.asserted)] for line in report.lines[:MOST_LINES]]

@@ -28,17 +28,17 @@ from privledger.testing.lockstep.kept import (
     Broken,
     Chosen,
     ChosenSet,
-    Coins,
     Draw,
     Floats,
     Ints,
+    RecordedCoins,
     Release,
     Responses,
     Words,
 )
 from privledger.testing.lockstep.units import unit_within
 
-AROUND = (Coins, Words)
+AROUND = (RecordedCoins, Words)
 """Draws about who takes part, which P5 looks at."""
 
 _LAWS: dict[type, str] = {Gaussian: "gaussian", Laplace: "laplace",

@@ -17,7 +17,7 @@ from attrs import evolve
 from privledger.accounting import Relation
 from privledger.noise.seeded import Generator, generator
 from privledger.testing.examples import Example, same_records
-from privledger.testing.lockstep.kept import Broken, Run
+from privledger.testing.lockstep.kept import Broken, RecordedRun
 from privledger.testing.lockstep.lock import arrived, promised, steady_of
 from privledger.testing.lockstep.neighbouring import Pair, any_target, corner, joined
 from privledger.testing.lockstep.neighbours import rows_of
@@ -41,7 +41,7 @@ def arriving(fitting: Fitting, base: Example, rng: Generator,
     real = fitting.run(first, tap)
     told, script = tuple(one.answer for one in real.releases), tuple(tap.draws)
 
-    def again(table: Example) -> Run:
+    def again(table: Example) -> RecordedRun:
         return fitting.run(table, Tap(fresh(rng), script=script), told)
 
     steady = steady_of(real, again(first))

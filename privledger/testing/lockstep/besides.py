@@ -13,7 +13,7 @@ from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect
-from privledger.testing.lockstep.kept import Broken, Run
+from privledger.testing.lockstep.kept import Broken, RecordedRun
 from privledger.testing.lockstep.lock import steady_of
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.probing import probed
@@ -56,7 +56,7 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
         yield from parted(real, run, f"with {name}", steady)
 
 
-def _before_samples(real: Run, again: Run) -> Iterator[Broken]:
+def _before_samples(real: RecordedRun, again: RecordedRun) -> Iterator[Broken]:
     """P6: an individual filter stands above a sample: who pays does not follow from its coins."""
     for one, other in zip(real.grants, again.grants, strict=False):
         for (_, taken, rounds), (_, others, turns) in zip(one.vectors, other.vectors,

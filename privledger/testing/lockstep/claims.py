@@ -65,7 +65,7 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
-from privledger.testing.lockstep.neighbours import Pair
+from privledger.testing.lockstep.neighbours import TablePair
 
 Parameters = Mapping[str, object]
 _COINS = 20260101  # of records, for votes: equal in both worlds
@@ -175,7 +175,7 @@ class Claim:
             return priced_response(node.noise_parameter, node.num_buckets)
         raise InvalidValue("mechanism", type(node).__name__, "one that is released")
 
-    def ratio(self, pair: Pair) -> float:
+    def ratio(self, pair: TablePair) -> float:
         """Loss over price on one pair of tables; above one is a fault of privacy."""
         pair.check(self.relation)
         first, second = (self._world(rows) for rows in pair.encoded())

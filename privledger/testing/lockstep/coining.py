@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from privledger.questions.cells import CoinCells
 from privledger.questions.cross_cells import CrossCells
 from privledger.questions.feature_choice import FeatureChoice
-from privledger.testing.lockstep.kept import Broken, Release, Run, Words
+from privledger.testing.lockstep.kept import Broken, RecordedRun, Release, Words
 
 
 def coins_of(one: Release) -> list[CoinCells]:
@@ -24,7 +24,7 @@ def coins_of(one: Release) -> list[CoinCells]:
     return found
 
 
-def uncoined(run: Run) -> Iterator[Broken]:
+def uncoined(run: RecordedRun) -> Iterator[Broken]:
     """Where a partition by coins, or a vote of blocks, was not drawn afresh for every record.
 
     Cells are drawn once, for the whole table, whoever asks first. Votes of a part are drawn for

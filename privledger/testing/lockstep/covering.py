@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from privledger.graph import IndividualFilter, Node, OneOf, Parallel, Repeat, Tuning
 from privledger.graph.nodes import children
 from privledger.questions.threshold import AboveThreshold
-from privledger.testing.lockstep.kept import Broken, Release, Run
+from privledger.testing.lockstep.kept import Broken, RecordedRun, Release
 
 
 def allowed(plan: Node, leaf: Node) -> float:
@@ -46,7 +46,7 @@ def happened(releases: Sequence[Release], leaf: Node, depth: int = 0) -> int:
     return found
 
 
-def uncovered(run: Run) -> Iterator[Broken]:
+def uncovered(run: RecordedRun) -> Iterator[Broken]:
     """P3: every release is charged once, as a node that the plan still holds."""
     by_grant: dict[int, list[Release]] = defaultdict(list)
     for place, one in enumerate(run.releases):
@@ -63,7 +63,7 @@ def uncovered(run: Run) -> Iterator[Broken]:
                 yield Broken("P3", -1, "a node was released more often than it was reserved")
 
 
-def _secret(run: Run) -> Iterator[Broken]:
+def _secret(run: RecordedRun) -> Iterator[Broken]:
     """What trials of a tuning release, and how many there are, is in no history."""
     for number, grant in enumerate([*run.grants, *run.idle]):
         if grant.trial:

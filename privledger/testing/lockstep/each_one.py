@@ -19,7 +19,7 @@ from privledger.questions.one_voice import Voices
 from privledger.questions.query import Query, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
-from privledger.testing.lockstep.kept import Added, Broken, Floats, Ints, Run
+from privledger.testing.lockstep.kept import Added, Broken, Floats, Ints, RecordedRun
 from privledger.testing.lockstep.laws import TOLERANCE
 
 
@@ -34,7 +34,7 @@ def ratio_of(added: Added, node: object) -> float:
     return 0.0
 
 
-def beyond(quiet: Run) -> Iterator[Broken]:
+def beyond(quiet: RecordedRun) -> Iterator[Broken]:
     """P3 for everybody: who adds more than the node of a release pays for."""
     for place, one in enumerate(quiet.releases):
         found = max((max(ratio_of(each, one.mechanism), each.longest) for each in one.added),
@@ -44,7 +44,7 @@ def beyond(quiet: Run) -> Iterator[Broken]:
             return
 
 
-def unpaid(run: Run) -> Iterator[Broken]:
+def unpaid(run: RecordedRun) -> Iterator[Broken]:
     """P6 for everybody: who pays less under an individual filter than it adds, unsampled rounds."""
     for number, grant in enumerate(run.grants):
         if len(grant.vectors) != 1 or run.by_person:  # places of people are drawn

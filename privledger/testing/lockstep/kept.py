@@ -58,7 +58,7 @@ class Additive:
 
 
 @frozen(eq=False)
-class Coins:
+class RecordedCoins:
     """One Bernoulli coin per record. result: shape (records,)."""
 
     rate: float
@@ -120,7 +120,7 @@ class Responses:
     result: Ints
 
 
-Draw: TypeAlias = Additive | Coins | Words | Below | Chosen | ChosenSet | Responses
+Draw: TypeAlias = Additive | RecordedCoins | Words | Below | Chosen | ChosenSet | Responses
 
 
 @frozen(eq=False)
@@ -188,7 +188,7 @@ class Grant:
 
 
 @define(eq=False)
-class Run:
+class RecordedRun:
     """One fit through the tap.
 
     Attributes:

@@ -15,7 +15,7 @@ from privledger.testing.lockstep.answering import answered
 from privledger.testing.lockstep.coining import uncoined
 from privledger.testing.lockstep.covering import uncovered
 from privledger.testing.lockstep.each_one import beyond, unpaid
-from privledger.testing.lockstep.kept import Broken, Run
+from privledger.testing.lockstep.kept import Broken, RecordedRun
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.path import Path
 from privledger.testing.lockstep.replay import AMPLE, Fitting
@@ -58,7 +58,9 @@ def steered(rng: Generator) -> Steering:
                     inside=0.95 if kind == 1 else 0.75)
 
 
-def runs_of(fitting: Fitting, pair: Pair, rng: Generator) -> tuple[Run, Run, Run]:
+def runs_of(
+    fitting: Fitting, pair: Pair, rng: Generator
+) -> tuple[RecordedRun, RecordedRun, RecordedRun]:
     """Run 0 on the first table; 1 there again without noise; 2 on the neighbour."""
     seeds = rng.integers(0, 1 << 62, size=3)
     fresh = [generator(int(seed)) for seed in seeds]
@@ -111,7 +113,7 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     return evolve(_worst(tuple(broken), found, path.ratio), unknown=unknown, failed=real.failed)
 
 
-def promised(fitting: Fitting, run: Run) -> Iterator[Broken]:
+def promised(fitting: Fitting, run: RecordedRun) -> Iterator[Broken]:
     """P7 of the ledgers that a fit was made on: a plain table's is the learner's own."""
     if any(promise != fitting.promise for promise in run.promises):
         yield Broken("P7", -1, "the learner's own ledger promises something else")
@@ -120,7 +122,7 @@ def promised(fitting: Fitting, run: Run) -> Iterator[Broken]:
         yield Broken("P7", -1, "the learner's own ledger has a larger budget than the learner")
 
 
-def arrived(quiet: Run, twin: Run, relation: Relation) -> Iterator[Broken]:
+def arrived(quiet: RecordedRun, twin: RecordedRun, relation: Relation) -> Iterator[Broken]:
     """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them.
 
     At most one comes or goes; or is another, where that is who neighbours are.
@@ -132,7 +134,7 @@ def arrived(quiet: Run, twin: Run, relation: Relation) -> Iterator[Broken]:
             yield Broken("P1", -1, "rows that are put behind the guard depend on other rows")
 
 
-def _apart(real: Run, quiet: Run, twin: Run) -> Iterator[Broken]:
+def _apart(real: RecordedRun, quiet: RecordedRun, twin: RecordedRun) -> Iterator[Broken]:
     """P1, with what every two fits on one table have in common."""
     steady = steady_of(real, quiet)
     yield from parted(real, quiet, "in a second fit on the same table", steady)
@@ -147,7 +149,7 @@ def _apart(real: Run, quiet: Run, twin: Run) -> Iterator[Broken]:
             yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
 
 
-def steady_of(one: Run, again: Run) -> frozenset[str]:
+def steady_of(one: RecordedRun, again: RecordedRun) -> frozenset[str]:
     """What repeats between two fits on one table: not times, or names of grants."""
     return frozenset(path for path, value in one.model.items()
                      if again.model.get(path) == value) | {"its outputs"}

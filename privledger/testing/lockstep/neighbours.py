@@ -28,7 +28,7 @@ RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
 @frozen
-class Pair:
+class TablePair:
     """Two tables that differ in one record.
 
     Attributes:
@@ -59,9 +59,9 @@ class Pair:
         if relation not in RELATIONS or not fits:
             raise InvalidValue("relation", relation, "one under which the tables are neighbours")
 
-    def turned(self) -> Pair:
+    def turned(self) -> TablePair:
         """The same two tables in the other order."""
-        return Pair(self.schema, self.common, self.new, self.old)
+        return TablePair(self.schema, self.common, self.new, self.old)
 
     def tables(self) -> tuple[Example, Example]:
         """Both as columns, as somebody would give them to `protect`."""
@@ -85,7 +85,7 @@ class Pair:
                 "new": None if self.new is None else list(self.new)}
 
     @classmethod
-    def from_json(cls, value: Json) -> Pair:
+    def from_json(cls, value: Json) -> TablePair:
         """The inverse of `to_json`. Raises `PrivledgerError` if it says no such thing."""
         schema = Schema.from_dict(table(value.get("schema")))
         common = []

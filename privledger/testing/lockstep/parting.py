@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from privledger.testing.lockstep.kept import Broken, Grant, Run
+from privledger.testing.lockstep.kept import Broken, Grant, RecordedRun
 
 
-def parted(first: Run, other: Run, other_name: str, steady: frozenset[str]) -> Iterator[Broken]:
+def parted(
+    first: RecordedRun, other: RecordedRun, other_name: str, steady: frozenset[str]
+) -> Iterator[Broken]:
     """Where two runs with equal answers part.
 
     Args:
-        steady: what repeats between two fits on one table, of `Run.model`.
+        steady: what repeats between two fits on one table, of `RecordedRun.model`.
     """
     for place, (one, two) in enumerate(zip(first.releases, other.releases, strict=False)):
         if one.digest[:16] != two.digest[:16]:
@@ -38,7 +40,7 @@ def parted(first: Run, other: Run, other_name: str, steady: frozenset[str]) -> I
             return
 
 
-def _grants(first: Run, other: Run, other_name: str) -> Iterator[Broken]:
+def _grants(first: RecordedRun, other: RecordedRun, other_name: str) -> Iterator[Broken]:
     mine, theirs = ([*run.grants, *run.idle] for run in (first, other))
     if [_said(grant) for grant in mine] != [_said(grant) for grant in theirs]:
         yield Broken("P1", -1, f"{other_name}, plans, charges or ends of the grants are others")

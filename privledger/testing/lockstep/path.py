@@ -15,7 +15,7 @@ from attrs import define, field
 from privledger.accounting import poisson_gaussian_rdp
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.numerals import upward
-from privledger.testing.lockstep.kept import Broken, Run, Vector
+from privledger.testing.lockstep.kept import Broken, RecordedRun, Vector
 from privledger.testing.lockstep.laws import TOLERANCE
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.shown import Shown
@@ -35,14 +35,16 @@ class Path:
     spent: float
     ratio: float = field(init=False, default=0.0)
 
-    def judged(self, quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
+    def judged(
+        self, quiet: RecordedRun, twin: RecordedRun, shown: Sequence[Shown]
+    ) -> Iterator[Broken]:
         """What is wrong along the path."""
         if not self.spent <= self.epsilon * (1 + TOLERANCE):
             yield Broken("P4", -1, "the ledger's total is above what the learner claims")
         yield from self._added(twin, shown)
         yield from filtered(quiet, twin, shown)
 
-    def _added(self, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
+    def _added(self, twin: RecordedRun, shown: Sequence[Shown]) -> Iterator[Broken]:
         """Trials of a tuning are left out: only the best one's answer is published."""
         free = [found for one, found in zip(twin.releases, shown, strict=True)
                 if not samples_of(one) and not twin.grants[one.grant].trial]
@@ -70,7 +72,7 @@ def delta_of_gaussian(mu: float, epsilon: float) -> float:
     return max(0.0, first - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
 
 
-def filtered(quiet: Run, twin: Run, shown: Sequence[Shown]) -> Iterator[Broken]:
+def filtered(quiet: RecordedRun, twin: RecordedRun, shown: Sequence[Shown]) -> Iterator[Broken]:
     """P6: the others pay the same in both worlds; the record that differs pays what it shows."""
     losses: dict[int, float] = defaultdict(float)
     sampled: dict[int, list[tuple[float, float]]] = defaultdict(list)

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.guard import Ledger, Session
 from privledger.guard.handle import _granted
-from privledger.guard.session import Granted
+from privledger.guard.session import GrantedPlan
 from privledger.ledger import Budget
 from privledger.mechanisms import (
     DiscreteGaussian,
@@ -26,7 +26,7 @@ from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect, recording
 from privledger.testing.lockstep.covering import uncovered
-from privledger.testing.lockstep.kept import Broken, Run
+from privledger.testing.lockstep.kept import Broken, RecordedRun
 from privledger.testing.lockstep.metering import overdrawn
 from privledger.testing.lockstep.replay import (
     AMPLE,
@@ -62,7 +62,7 @@ class Prober(Recorder):
     last: int = -1
     before: int = -1
     taken: list[str] = field(factory=list)
-    pending: tuple[Granted, object, object] | None = None
+    pending: tuple[GrantedPlan, object, object] | None = None
 
     def release(self, real: Releasing, session: Session, mechanism: object, query: object,
                 named: dict[str, object]) -> object:
@@ -141,8 +141,8 @@ def _tap(rng: Generator) -> Tap:
     return Tap(generator(int(rng.integers(0, 1 << 62))))
 
 
-def _probe(fitting: Fitting, table: Example, prober: Prober) -> Run:
-    run = Run(table.n_records)
+def _probe(fitting: Fitting, table: Example, prober: Prober) -> RecordedRun:
+    run = RecordedRun(table.n_records)
     with repeatable(fitting.seed), tapped(prober), recording() as asked:
         try:
             fitting.fitted(table)
@@ -154,7 +154,7 @@ def _probe(fitting: Fitting, table: Example, prober: Prober) -> Run:
     return run
 
 
-def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: Run,
+def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: RecordedRun,
              place: int) -> Iterator[Broken]:
     """A fit that stops after a release: nothing is handed back of what was touched."""
     run = _probe(fitting, table, Prober(_tap(rng), stop=place))
@@ -171,7 +171,7 @@ def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: Run,
         yield Broken("P7", place - 1, "a fit that was stopped costs nothing, or more than a whole")
 
 
-def _metered(run: Run) -> Iterator[Broken]:
+def _metered(run: RecordedRun) -> Iterator[Broken]:
     """No meter admits what a plan of the nodes of this fit does not hold."""
     nodes = {one.mechanism: louder_of(one.mechanism) for one in run.releases if not one.failed}
     known = {node: other for node, other in nodes.items() if other is not None}

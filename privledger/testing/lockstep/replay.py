@@ -21,7 +21,7 @@ from privledger.graph import Node, Tuning
 from privledger.guard import Ledger, Session
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _granted
-from privledger.guard.session import Branch, Granted
+from privledger.guard.session import Branch, GrantedPlan
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.log import Chain, ReleaseLog
@@ -34,7 +34,7 @@ from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, r
 from privledger.testing.lockstep import rereading
 from privledger.testing.lockstep.digest import Digester
 from privledger.testing.lockstep.each_one import watched
-from privledger.testing.lockstep.kept import Added, Grant, Release, Run
+from privledger.testing.lockstep.kept import Added, Grant, RecordedRun, Release
 from privledger.testing.lockstep.sampling import counted
 from privledger.testing.lockstep.tap import Tap
 from privledger.testing.replaying import facts_of
@@ -63,7 +63,7 @@ class Recorder:
     told: tuple[object, ...] = ()
     releases: list[Release] = field(factory=list)
     numbers: dict[int, int] = field(factory=dict)
-    grants: list[Granted] = field(factory=list)
+    grants: list[GrantedPlan] = field(factory=list)
     digester: Digester = field(factory=Digester)
     inside: int = 0
     protected: list[Dataset] = field(factory=list)
@@ -94,7 +94,7 @@ class Recorder:
             one.answer = self.told[place]
         return copy.deepcopy(one.answer)
 
-    def _grant(self, granted: Granted) -> int:
+    def _grant(self, granted: GrantedPlan) -> int:
         number = self.numbers.setdefault(id(granted), len(self.grants))
         if number == len(self.grants):
             self.grants.append(granted)  # kept, so that no identity is used twice
@@ -163,13 +163,13 @@ class Fitting:
         return self.relation, "private" if self.plain else "simulation"
 
     def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
-            again: bool = False) -> Run:
+            again: bool = False) -> RecordedRun:
         """One fit. An error of the fit is part of what is seen.
 
         Args:
             again: whether both verifiers read the histories, too.
         """
-        recorder, run = Recorder(tap, told), Run(
+        recorder, run = Recorder(tap, told), RecordedRun(
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
@@ -237,7 +237,7 @@ def rows_in(data: Dataset) -> Counter[bytes]:
     return Counter(row.tobytes() for row in table)
 
 
-def grant_of(session: Granted) -> Grant:
+def grant_of(session: GrantedPlan) -> Grant:
     """What became of one grant."""
     state = session._history.full().grants[session.grant]
     found = Grant(session.plan, status=state.status, trial=isinstance(session, Branch))

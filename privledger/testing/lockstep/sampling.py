@@ -14,7 +14,7 @@ from privledger.graph import Context
 from privledger.kernels.members import Members
 from privledger.questions.derivation import Derivation
 from privledger.tables.chunk import Rows
-from privledger.testing.lockstep.kept import Broken, Coins, Release, Run, Words
+from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun, Release, Words
 
 _BY_WORDS = ("fixed", "allocation")
 
@@ -55,7 +55,7 @@ class Samples:
         broken: what is wrong with them.
     """
 
-    run: Run
+    run: RecordedRun
     broken: list[Broken] = field(factory=list)
     _last: dict[tuple[int, str], int] = field(init=False, factory=dict)
 
@@ -70,13 +70,13 @@ class Samples:
         if any(step.kind == "truncated" for step in fresh):
             yield Broken("", place, CUT_OFF)
             return
-        kinds = Words if any(step.kind in _BY_WORDS for step in fresh) else Coins
+        kinds = Words if any(step.kind in _BY_WORDS for step in fresh) else RecordedCoins
         drawn = [draw for draw in one.draws if isinstance(draw, kinds)]
         if len(drawn) != len(fresh):
             yield Broken("P5", place, "a sample was not drawn by coins of its own")
             return
         for step, draw in zip(fresh, drawn, strict=True):
-            if isinstance(draw, Coins) and not draw.rate <= step.rate:
+            if isinstance(draw, RecordedCoins) and not draw.rate <= step.rate:
                 yield Broken("P5", place, "a sample is drawn at a larger rate than its node says")
             if len(draw.result) != self.run.n_people:
                 yield Broken("P5", place, "a sample is not one coin for each record or person")
@@ -89,9 +89,9 @@ class Samples:
                    for sought in [step.part if step.kind == "allocation" else 1])
 
 
-def _last_one(sample: Context, drawn: Coins | Words) -> int:
+def _last_one(sample: Context, drawn: RecordedCoins | Words) -> int:
     """1 if the last record is in, else 0; of an allocation its round."""
-    if isinstance(drawn, Coins):
+    if isinstance(drawn, RecordedCoins):
         return int(drawn.result[-1:].all())
     if sample.kind == "allocation":
         return int(drawn.result[-1]) % sample.parts

@@ -19,17 +19,17 @@ from privledger.testing.lockstep.kept import (
     Below,
     Chosen,
     ChosenSet,
-    Coins,
     Draw,
     Floats,
     Ints,
+    RecordedCoins,
     Responses,
     Words,
 )
 from privledger.testing.lockstep.units import in_units, of_units, offset_within, unit_within
 
 S = TypeVar("S", bound=np.generic)
-D = TypeVar("D", Additive, Below, Chosen, ChosenSet, Coins, Responses, Words)
+D = TypeVar("D", Additive, Below, Chosen, ChosenSet, RecordedCoins, Responses, Words)
 
 
 class SeededWords(SystemSource):
@@ -154,10 +154,10 @@ class Tap:
         fresh = self._source.bernoulli(rate, size)
         if size and self.steering.inside is not None and 0 < rate < 1:
             fresh[-1] = self.rng.random() < self.steering.inside
-        told = self._told(Coins)
+        told = self._told(RecordedCoins)
         if told is not None and self.shared:
             fresh = _shared(told.result, fresh)
-        return self._keep(Coins(float(rate), fresh), fresh)
+        return self._keep(RecordedCoins(float(rate), fresh), fresh)
 
     def integer_below(self, bound: int) -> int:
         """As `NoiseSource.integer_below`."""

@@ -19,7 +19,7 @@ from privledger.noise.seeded import Generator, generator
 from privledger.noise.source import SystemSource
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
 from privledger.testing.examples import Example
-from privledger.testing.lockstep.kept import Below, Broken, Draw, Run, Words
+from privledger.testing.lockstep.kept import Below, Broken, Draw, RecordedRun, Words
 from privledger.testing.lockstep.replay import Fitting
 from privledger.testing.lockstep.tap import Tap
 
@@ -42,7 +42,7 @@ class _Retold(SystemSource):
         return np.array(told, dtype=np.uint64)
 
 
-def tuning_of(run: Run) -> Tuning | None:
+def tuning_of(run: RecordedRun) -> Tuning | None:
     """The node of the only tuning of a run; None where there is none, or several."""
     grants = [one for one in (*run.grants, *run.idle) if one.tunings and not one.trial]
     every = [node for one in grants for node in below(one.plan) if isinstance(node, Tuning)]
@@ -50,7 +50,7 @@ def tuning_of(run: Run) -> Tuning | None:
     return every[0] if held == 1 and len(every) == 1 else None
 
 
-def miscounted(run: Run) -> Iterator[Broken]:
+def miscounted(run: RecordedRun) -> Iterator[Broken]:
     """P2 of a tuning: its trials are as many as its law made of the words that were drawn."""
     node = tuning_of(run)
     if node is None or run.failed or run.by_person:  # people's places are drawn as well
@@ -128,12 +128,12 @@ def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Br
 
 
 def _judged(fitting: Fitting, table: Example, judge: Judge, tap: Tap,
-            told: tuple[object, ...]) -> Run:
+            told: tuple[object, ...]) -> RecordedRun:
     with first_wins(judge, lambda: len(fitting.released)):
         return fitting.run(table, tap, told)
 
 
-def _with_other_words(run: Run, draws: Sequence[Draw], until: int,
+def _with_other_words(run: RecordedRun, draws: Sequence[Draw], until: int,
                       rng: Generator) -> tuple[Draw, ...]:
     """The script up to the end of the first trial, with another number of trials."""
     last = {id(draw) for one in run.releases[:until] for draw in one.draws}

@@ -16,7 +16,14 @@ from attrs import define, evolve, field, frozen
 from privledger.facts.schema import Column, Schema
 from privledger.noise.seeded import SeededSource
 from privledger.testing.examples import Example
-from privledger.testing.lockstep.neighbours import Cell, Pair, Row, columns_of, grouped, rows_of
+from privledger.testing.lockstep.neighbours import (
+    Cell,
+    Row,
+    TablePair,
+    columns_of,
+    grouped,
+    rows_of,
+)
 
 NEAR = 0.9999
 """Part of the target at which a search stops: nothing is left to find."""
@@ -32,14 +39,14 @@ _STEPS = 80  # of a ladder of numbers
 
 
 @frozen
-class Found:
+class FoundTable:
     """What a search ended with.
 
     Attributes:
         value: the largest score, of `pair`. tables: how many pairs were looked at.
     """
 
-    pair: Pair
+    pair: TablePair
     value: float
     tables: int
 
@@ -72,9 +79,9 @@ class _Dice:
         return self.source.integer_below(1 << 20) / (1 << 20)
 
 
-def search(score: Callable[[Pair], float], start: Example | Schema, relation: str, *,
+def search(score: Callable[[TablePair], float], start: Example | Schema, relation: str, *,
            seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30, target: float = 1.0,
-           most_rows: int = 4096, first: Sequence[Pair] = ()) -> Found:
+           most_rows: int = 4096, first: Sequence[TablePair] = ()) -> FoundTable:
     """Climb to the pair of neighbours with the largest score.
 
     Args:
@@ -95,12 +102,12 @@ def search(score: Callable[[Pair], float], start: Example | Schema, relation: st
         tables += 1
         if value > most:
             best, most = pair, value
-    return Found(best, most, tables)
+    return FoundTable(best, most, tables)
 
 
 def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_rows: int = 0,
-             most_rows: int = 4096, first: Sequence[Pair] = ()
-             ) -> Generator[Pair, float, None]:
+             most_rows: int = 4096, first: Sequence[TablePair] = ()
+             ) -> Generator[TablePair, float, None]:
     """Pairs of neighbours to try, without an end; each is answered by its score (`send`).
 
     Args:
@@ -133,11 +140,11 @@ class _Climb:
 
     dice: _Dice
     value: float = -1.0
-    pair: Pair | None = None
+    pair: TablePair | None = None
     idle: int = 0
-    best: list[tuple[float, int, Pair]] = field(factory=list)
+    best: list[tuple[float, int, TablePair]] = field(factory=list)
 
-    def told(self, pair: Pair | None, value: float, fresh: bool) -> None:
+    def told(self, pair: TablePair | None, value: float, fresh: bool) -> None:
         """What a pair was worth; None for a move that was none."""
         gain = pair is not None and value > self.value * (1 + 1e-6) + 1e-9
         if pair is not None and (gain or (value >= self.value and not fresh)):
@@ -153,7 +160,7 @@ class _Climb:
             self.value, self.pair, self.idle = again[0], again[2], 0
 
 
-def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[Pair]:
+def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[TablePair]:
     """Pairs that are bad for something: nobody and one; equal ones and a stranger; two camps;
     a feature in the order of the target, and one record against it.
 
@@ -162,26 +169,26 @@ def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[Pair]:
     dice = _Dice(seed)
     corners = _corners(schema, dice)
     crowds = list(_crowds(corners))
-    kinds: list[list[Pair]] = [_ladder_pairs(schema, relation)]
+    kinds: list[list[TablePair]] = [_ladder_pairs(schema, relation)]
     for times in (0, *_TIMES):
         for some in ([()],) if times == 0 else (crowds[:len(corners)], crowds[len(corners):]):
-            kinds.append([Pair(schema, grouped((row, times) for row in crowd), old, new)
+            kinds.append([TablePair(schema, grouped((row, times) for row in crowd), old, new)
                           for crowd in some
                           for old, new in _last(corners, schema, relation, dice, len(crowd))])
-    found: dict[Pair, None] = {}
+    found: dict[TablePair, None] = {}
     waiting = [dice.shuffled(dict.fromkeys(pairs)) for pairs in kinds]
     while any(waiting):
         found.update((pairs.pop(), None) for pairs in waiting if pairs)
     return list(found)
 
 
-def _ladder_pairs(schema: Schema, relation: str) -> list[Pair]:
+def _ladder_pairs(schema: Schema, relation: str) -> list[TablePair]:
     """The record that differs is out of order; in a replacement the old one was in order."""
     found, low = [], _ends(columns_of(schema)[-1])[0]
     for crowd, odd, even in _ladders(schema):
         common = grouped((row, max(1, 240 // len(crowd))) for row in crowd)
         old = {"add_remove": None, "replace_one": even}.get(relation, (*odd[:-1], low))
-        found.append(Pair(schema, common, old, odd))
+        found.append(TablePair(schema, common, old, odd))
     return found
 
 
@@ -255,18 +262,18 @@ def _last(corners: Sequence[Row], schema: Schema, relation: str, dice: _Dice,
         yield from (dice.pick(ordered) for _ in range(4 if kinds > 1 else 8))
 
 
-def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[Pair]:
+def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[TablePair]:
     """Pairs made of the example's own rows."""
     if len(own) < 2:
         return []
     common = grouped((row, 1) for row in own[:-1])
     target = columns_of(schema)[-1]
     if relation == "add_remove":
-        return [Pair(schema, common, None, own[-1])]
+        return [TablePair(schema, common, None, own[-1])]
     low, high = _ends(target)
     last = own[-1] if relation == "replace_one" else (*own[0][:-1], low)
     other = (*own[0][:-1], high if last[-1] != high else low)
-    return [Pair(schema, common, last, other)]
+    return [TablePair(schema, common, last, other)]
 
 
 def _ends(column: Column) -> tuple[Cell, Cell]:
@@ -294,11 +301,11 @@ class _Moves:
     least_rows: int
     most_rows: int
 
-    def fits(self, pair: Pair) -> bool:
+    def fits(self, pair: TablePair) -> bool:
         """Whether both tables have as many rows as they may."""
         return self.least_rows <= min(pair.n_records) and max(pair.n_records) <= self.most_rows
 
-    def of(self, pair: Pair) -> Pair | None:
+    def of(self, pair: TablePair) -> TablePair | None:
         """Another pair, or None where this change is none."""
         moves = (self._more, self._more, self._fewer, self._scaled, self._row_added,
                  self._row_moved, self._last_moved, self._last_moved, self._near, self._turned)
@@ -308,36 +315,36 @@ class _Moves:
         fits = self.fits(pair) and len(pair.common) <= most
         return pair if fits and pair.old != pair.new else None
 
-    def _pick(self, pair: Pair) -> int:
+    def _pick(self, pair: TablePair) -> int:
         return self.dice.pick(range(len(pair.common)))
 
-    def _times(self, pair: Pair, place: int, often: int) -> Pair:
+    def _times(self, pair: TablePair, place: int, often: int) -> TablePair:
         rows = list(pair.common)
         rows[place] = (rows[place][0], often)
         return evolve(pair, common=grouped(rows))
 
-    def _more(self, pair: Pair) -> Pair:
+    def _more(self, pair: TablePair) -> TablePair:
         if not pair.common:
             return self._row_added(pair)
         place = self._pick(pair)
         often = pair.common[place][1]
         return self._times(pair, place, self.dice.pick((often + 1, 2 * often, 4 * often)))
 
-    def _fewer(self, pair: Pair) -> Pair:
+    def _fewer(self, pair: TablePair) -> TablePair:
         if not pair.common:
             return pair
         place = self._pick(pair)
         often = pair.common[place][1]
         return self._times(pair, place, self.dice.pick((often - 1, often // 2, 0)))
 
-    def _scaled(self, pair: Pair) -> Pair:
+    def _scaled(self, pair: TablePair) -> TablePair:
         return evolve(pair, common=tuple((row, 2 * often) for row, often in pair.common))
 
-    def _row_added(self, pair: Pair) -> Pair:
+    def _row_added(self, pair: TablePair) -> TablePair:
         times = 1 << self.dice.pick(range(8))
         return evolve(pair, common=grouped([*pair.common, (self._row(), times)]))
 
-    def _row_moved(self, pair: Pair) -> Pair:
+    def _row_moved(self, pair: TablePair) -> TablePair:
         if not pair.common:
             return pair
         rows = list(pair.common)
@@ -345,7 +352,7 @@ class _Moves:
         rows[place] = (self._changed(rows[place][0]), rows[place][1])
         return evolve(pair, common=grouped(rows))
 
-    def _near(self, pair: Pair) -> Pair:
+    def _near(self, pair: TablePair) -> TablePair:
         """Common rows like the record that differs."""
         row = pair.old if pair.new is None or (
             pair.old is not None and self.dice.chance(50)) else pair.new
@@ -355,7 +362,7 @@ class _Moves:
         times = 1 << self.dice.pick(range(8))
         return evolve(pair, common=grouped([*pair.common, (row, times)]))
 
-    def _last_moved(self, pair: Pair) -> Pair:
+    def _last_moved(self, pair: TablePair) -> TablePair:
         fresh = self.dice.chance(30)
         if self.relation == "replace_label":
             assert pair.old is not None
@@ -370,7 +377,7 @@ class _Moves:
         row = self._row() if fresh else self._changed(row)
         return evolve(pair, old=row) if first else evolve(pair, new=row)
 
-    def _turned(self, pair: Pair) -> Pair:
+    def _turned(self, pair: TablePair) -> TablePair:
         return pair.turned()
 
     def _row(self) -> Row:

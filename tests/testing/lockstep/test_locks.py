@@ -181,13 +181,13 @@ def test_a_filter_that_takes_too_little_breaks_p6(monkeypatch):
 
 
 def test_a_refund_after_a_touch_breaks_p7(monkeypatch):
-    real = session_file.Granted._end
+    real = session_file.GrantedPlan._end
 
     def end(self, failed):
         self._inside.leave.touched = False
         return real(self, failed)
 
-    monkeypatch.setattr(session_file.Granted, "_end", end)
+    monkeypatch.setattr(session_file.GrantedPlan, "_end", end)
     assert lockstep(LEARNERS["joint-tree"], seconds=0.1).premise == "P7"
 
 

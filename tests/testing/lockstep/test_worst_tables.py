@@ -12,7 +12,7 @@ from privledger.errors import PrivledgerError
 from privledger.mechanisms import Exponential, TopK
 from privledger.testing.examples import example_schema, example_table
 from privledger.testing.lockstep.claims import Claim
-from privledger.testing.lockstep.neighbours import RELATIONS, Pair, rows_of
+from privledger.testing.lockstep.neighbours import RELATIONS, TablePair, rows_of
 from privledger.testing.lockstep.worst_tables import climbing, search, starting_pairs
 
 SCHEMA = example_schema("several classes")
@@ -45,7 +45,7 @@ def test_first_pairs_are_of_every_kind(relation):
 
 
 def test_the_record_that_differs_comes_last():
-    pair = Pair(SCHEMA, ((ROW, 3),), None, OTHER)
+    pair = TablePair(SCHEMA, ((ROW, 3),), None, OTHER)
     first, second = pair.tables()
     assert rows_of(first) == [ROW] * 3
     assert rows_of(second) == [ROW] * 3 + [OTHER]
@@ -57,7 +57,7 @@ def test_the_record_that_differs_comes_last():
 
 def test_a_pair_survives_its_own_text():
     for pair in starting_pairs(SCHEMA, "replace_one")[:40]:
-        assert Pair.from_json(json.loads(json.dumps(pair.to_json()))) == pair
+        assert TablePair.from_json(json.loads(json.dumps(pair.to_json()))) == pair
 
 
 @pytest.mark.parametrize("change", [
@@ -65,7 +65,7 @@ def test_a_pair_survives_its_own_text():
     {"old": [0.0, 0.0, "red", ["no"]]}, {"common": [[[0.0, 0.0, "red", "no"]]]}, {"schema": 3}])
 def test_a_text_of_something_else_is_refused(change):
     with pytest.raises(PrivledgerError):
-        Pair.from_json({**Pair(SCHEMA, ((ROW, 3),), None, OTHER).to_json(), **change})
+        TablePair.from_json({**TablePair(SCHEMA, ((ROW, 3),), None, OTHER).to_json(), **change})
 
 
 @pytest.mark.parametrize(("relation", "old", "new"), [
@@ -73,7 +73,7 @@ def test_a_text_of_something_else_is_refused(change):
     ("replace_one", ROW, ROW), ("replace_label", ROW, OTHER), ("nobody", None, ROW)])
 def test_tables_that_are_no_neighbours_are_refused(relation, old, new):
     with pytest.raises(PrivledgerError):
-        Pair(SCHEMA, (), old, new).check(relation)
+        TablePair(SCHEMA, (), old, new).check(relation)
 
 
 @settings(max_examples=30)
