@@ -80,17 +80,14 @@ class BrokeredLedger:
 
     @property
     def spent(self) -> float:
-        """As `Ledger.spent`."""
         return number_in(self._ask("totals"), "spent")
 
     @property
     def left(self) -> float:
-        """As `Ledger.left`."""
         return number_in(self._ask("totals"), "left")
 
     @property
     def receipt(self) -> Receipt:
-        """As `Ledger.receipt`."""
         return _receipt(self._ask("totals")["receipt"])
 
     def request(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
@@ -107,7 +104,6 @@ class BrokeredLedger:
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,
                    delta: float = 0.0) -> Scope:
-        """As `Ledger.open_scope`."""
         reply = self._ask("open_scope", node=to_json(node), name=name, delta=float(delta))
         return Scope(text(reply, "name"), node)
 
@@ -144,11 +140,9 @@ class BrokeredSession:
 
     @property
     def covers(self) -> str:
-        """As `Session.covers`."""
         return self.data.identity
 
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
-        """As `Session.filtered`."""
         describer = self._ledger._describer
         step = Step(Context("filter", "", caps="" if node is None else filter_caps(node)))
         self._ledger._ask("filtered", session=self._number, id=describer.fresh(step),
@@ -157,7 +151,6 @@ class BrokeredSession:
                        self._ledger)
 
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
-        """As `Session.release`."""
         asked = self._ledger._describer.query(query)
         reply = self._ledger._ask("release", session=self._number, mechanism=to_json(mechanism),
                                   query=asked, rollover=int(rollover))
@@ -170,7 +163,6 @@ class BrokeredSession:
         return answers[0] if len(answers) == 1 else answers
 
     def close(self, failed: type[BaseException] | None = None) -> None:
-        """As `Session.close`."""
         if not self.active:
             return
         self.active = False

@@ -154,7 +154,6 @@ class ChunkPurse:
 
     def spend(self, token: str, n: int,
               make: Callable[[float, NDArray[np.int64]], Takings]) -> Takings:
-        """As `Purse.spend`."""
         assert self.asked is not None
         if self._spend is None:
             self._spend = self._begun(self.asked, n)

@@ -135,16 +135,13 @@ class Dask:
 
     @property
     def description(self) -> str:
-        """As `Engine.description`."""
         return described(f"dask {version('distributed')}, isolation distributed")
 
     @property
     def workers(self) -> int:
-        """As `Engine.workers`."""
         return len(self._checked().workers)
 
     def run(self, messages: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
-        """As `Engine.run`."""
         self._checked()
         waiting = {self._sent(path, message) for path, message in messages}
         try:

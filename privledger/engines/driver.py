@@ -69,11 +69,9 @@ class ChunkTakings:
 
     @property
     def rounds(self) -> NDArray[np.int32]:
-        """As `Takings.rounds`."""
         return self._all(2).astype(np.int32)
 
     def taken(self) -> NDArray[np.int64]:
-        """As `Takings.taken`."""
         spent = self._all(0)
         return spent if self.before is None else spent - self.before
 

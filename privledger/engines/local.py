@@ -110,11 +110,9 @@ class Local:
 
     @property
     def description(self) -> str:
-        """As `Engine.description`."""
         return described(f"local, {self.workers} worker{'s' * (self.workers > 1)}")
 
     def run(self, messages: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
-        """As `Engine.run`."""
         if self._pid != os.getpid():
             raise EngineError("an engine of another process: a forked child starts its own")
         waiting: queue.SimpleQueue[tuple[str, bytes] | None] = queue.SimpleQueue()
@@ -154,7 +152,6 @@ class Local:
                 self._free.append(worker)
 
     def close(self) -> None:
-        """As `Engine.close`."""
         while self._free:
             self._free.pop().stop()
 

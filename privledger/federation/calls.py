@@ -52,7 +52,6 @@ class Called:
     _gone: bool = field(init=False, default=False)
 
     def send(self, message: Json) -> None:
-        """As `Line.send`."""
         if self._gone or not self.there.is_set():
             raise EngineError("the owner is gone")
         self._number += 1

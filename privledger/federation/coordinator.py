@@ -57,11 +57,9 @@ class Direct:
     _message: Json
 
     def send(self, message: Json) -> None:
-        """As `OwnerLine.send`."""
         self._message = message
 
     def receive(self) -> Json:
-        """As `OwnerLine.receive`."""
         return self.ask(self._message)
 
     def ask(self, message: Json) -> Json:
@@ -76,7 +74,6 @@ class InProcess(Direct):
     party: Party
 
     def ask(self, message: Json) -> Json:
-        """As `Direct.ask`."""
         reply = self.party.answer(json.loads(json.dumps(message, allow_nan=False)))
         return table(json.loads(json.dumps(reply, allow_nan=False)))
 

@@ -102,7 +102,6 @@ class MaskedSum:
             raise NotGranted("a key of the run gives no secret; nothing was read") from None
 
     def masked(self, vector: Words, attempt: Attempt) -> Words:
-        """As `SecureSum.masked`."""
         _burn(self._burnt, attempt)
         found = vector.copy()
         for adds, shared in self._pairs:

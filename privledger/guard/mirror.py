@@ -98,7 +98,6 @@ class Copies:
     vault: Vault
 
     def shared(self, what: Any, kind: type) -> Any:
-        """As `Copier.shared`."""
         if type(what) is not kind:
             refuse(what)
         copy = self.known(what)
@@ -108,17 +107,14 @@ class Copies:
         return copy
 
     def cells(self, what: Any) -> Any:
-        """As `Copier.cells`."""
         return self.shared(what, _one_of(what, closed_set.CELLS))
 
     def part(self, what: Any, kind: type) -> Any:
-        """As `Copier.part`."""
         if type(what) is not kind:
             refuse(what)
         return _plain(self, what)
 
     def block(self, what: Any) -> Any:
-        """As `Copier.block`."""
         return self.part(what, _one_of(what, closed_set.BLOCKS))
 
     def derivation(self, data: Any) -> Derivation:
@@ -134,12 +130,10 @@ class Copies:
         return data.own(self)
 
     def known(self, what: Any) -> Any:
-        """As `Copier.known`."""
         found = self.vault.copies.get(id(what))
         return None if found is None or found[0]() is not what else found[1]
 
     def keep(self, what: Any, copy: Any) -> Any:
-        """As `Copier.keep`."""
         fresh = weakref.ref(what), copy
         known = self.vault.copies.setdefault(id(what), fresh)
         if known[0]() is not what:  # of one that is gone

@@ -93,14 +93,12 @@ class GrantedPlan:
         return len(self._inside.log)
 
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
-        """As `Session.filtered`."""
         with self._lock:
             scope = self._inside.spends.open(node)
         step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
         return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
-        """As `Session.release`."""
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")

@@ -91,7 +91,6 @@ class Ones:
         """Every table has records."""
 
     def own(self, to: Copier) -> Ones:
-        """As `Block.own`."""
         return Ones()
 
     def to_wire(self, to: Describer) -> Json:
@@ -100,7 +99,6 @@ class Ones:
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> Ones:
-        """As `Block.from_wire`."""
         return cls()
 
 
@@ -135,17 +133,14 @@ class ColumnValue:
         facts.column(self.name, "numeric")
 
     def own(self, to: Copier) -> ColumnValue:
-        """As `Block.own`."""
         return ColumnValue(self.name, self.center, self.scale, self.clip)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Block.to_wire`."""
         return {"name": self.name, "center": float(self.center), "scale": float(self.scale),
                 "clip": float(self.clip)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> ColumnValue:
-        """As `Block.from_wire`."""
         return cls(text(wire, "name"), *(number(key, wire.get(key))
                                          for key in ("center", "scale", "clip")))
 
@@ -178,7 +173,6 @@ class TargetShares:
         facts.column("", "numeric")
 
     def own(self, to: Copier) -> TargetShares:
-        """As `Block.own`."""
         return TargetShares()
 
     def to_wire(self, to: Describer) -> Json:
@@ -187,7 +181,6 @@ class TargetShares:
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> TargetShares:
-        """As `Block.from_wire`."""
         return cls()
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
@@ -219,16 +212,13 @@ class ClassIs:
             raise SchemaError(f"the target column {target.name!r} has fewer classes")
 
     def own(self, to: Copier) -> ClassIs:
-        """As `Block.own`."""
         return ClassIs(self.position)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Block.to_wire`."""
         return {"position": int(self.position)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> ClassIs:
-        """As `Block.from_wire`."""
         return cls(whole(wire, "position"))
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
@@ -265,7 +255,6 @@ class CustomValue:
         """As `Block.check`: the function is an unverified claim, whatever the table."""
 
     def own(self, to: Copier) -> CustomValue:
-        """As `Block.own`."""
         return CustomValue(self.function, self.clip, self.why)
 
     def to_wire(self, to: Describer) -> Json:

@@ -131,7 +131,6 @@ class CategoryCells:
         return not self.name
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -145,20 +144,16 @@ class CategoryCells:
             raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
 
     def own(self, to: Copier) -> CategoryCells:
-        """As `Cells.own`."""
         return CategoryCells(self.name, self.count)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"name": self.name, "count": int(self.count)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> CategoryCells:
-        """As `Cells.from_wire`."""
         return cls(text(wire, "name"), whole(wire, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        """As `Cells.index`."""
         if not self.name:
             return target_of(rows)
         codes = rows.features.arrays[rows.features.schema.feature_index(self.name)]
@@ -188,7 +183,6 @@ class IntervalCells:
         return not self.name
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -196,20 +190,16 @@ class IntervalCells:
         facts.column(self.name, "numeric")
 
     def own(self, to: Copier) -> IntervalCells:
-        """As `Cells.own`."""
         return IntervalCells(self.name, self.edges)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"name": self.name, "edges": list(self.edges)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> IntervalCells:
-        """As `Cells.from_wire`."""
         return cls(text(wire, "name"), edges_in(wire))
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        """As `Cells.index`."""
         schema = rows.features.schema
         column = (rows.features.arrays[schema.feature_index(self.name)] if self.name
                   else target_of(rows))
@@ -228,7 +218,6 @@ class LabelledCells:
     has_coins: bool = field(default=False, init=False)
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -238,20 +227,16 @@ class LabelledCells:
                                   "others. Nothing was read")
 
     def own(self, to: Copier) -> LabelledCells:
-        """As `Cells.own`."""
         return LabelledCells()
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> LabelledCells:
-        """As `Cells.from_wire`."""
         return cls()
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        """As `Cells.index`."""
         return has_label(target_of(rows)).astype(np.int64)
 
 
@@ -295,16 +280,13 @@ class IndexCells:
         facts.check_positions(len(self.places))
 
     def own(self, to: Copier) -> IndexCells:
-        """As `Cells.own`."""
         return IndexCells(self.places, self.count)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"places": array_out(self.places), "count": int(self.count)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> IndexCells:
-        """As `Cells.from_wire`."""
         return cls(array_in(wire.get("places"), "i"), whole(wire, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
@@ -344,21 +326,17 @@ class CoinCells:
         """Coins fall for every table."""
 
     def own(self, to: Copier) -> CoinCells:
-        """As `Cells.own`."""
         return CoinCells(self.count, self.weights)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"count": int(self.count), "weights": list(self.weights)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> CoinCells:
-        """As `Cells.from_wire`."""
         return cls(limited("count", wire.get("count"), least=2, most=MOST_CELLS),
                    tuple(items(wire, "weights")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        """As `Cells.index`."""
         if rows.parent is not None:  # drawn once, for the whole table
             whole_table, members = rows.parent
             found: NDArray[np.int64] = self.index(whole_table)[members]

@@ -154,7 +154,6 @@ class Choice:
         return rate_of(mechanism, self, relation)
 
     def check_chooser(self, mechanism: Any) -> None:
-        """As `Scored.check_chooser`."""
         refuse_top_k(mechanism)
         if self.among != "features" and flips(mechanism):
             raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
@@ -200,7 +199,6 @@ class Choice:
         return options.picked(self.cells.count, chosen, offset)
 
     def own(self, to: Copier) -> Choice:
-        """As `Question.own`."""
         gradient = self.gradient
         return Choice(to.derivation(self.data), to.shared(self.cells, GrownCells), self.score,
                       self.among, self.features,
@@ -225,7 +223,6 @@ class Choice:
         self.data.check_labelled(facts, self.score != "rank", "choose by the target on")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         return {
             "cells": to.object(self.cells), "score": self.score, "among": self.among,
             "features": None if self.features is None else array_out(self.features),
@@ -238,7 +235,6 @@ class Choice:
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> Choice:
-        """As `Question.from_wire`."""
         features, labels, gradient = (wire.get(key) for key in ("features", "labels", "gradient"))
         allowed = wire.get("allowed")
         return cls(
@@ -320,7 +316,6 @@ class LabelChoice:
         return rate_of(mechanism, self, relation)
 
     def check_chooser(self, mechanism: Any) -> None:
-        """As `Scored.check_chooser`."""
         refuse_top_k(mechanism)
 
     def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
@@ -345,7 +340,6 @@ class LabelChoice:
         return chosen - starts[:-1]
 
     def own(self, to: Copier) -> LabelChoice:
-        """As `Question.own`."""
         return LabelChoice(to.derivation(self.data), to.shared(self.cells, GrownCells),
                            to.cells(self.labels), self.what)
 
@@ -357,13 +351,11 @@ class LabelChoice:
         self.data.check_labelled(facts, True, "choose by the target on")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         return {"cells": to.object(self.cells), "labels": to.object(self.labels),
                 "what": str(self.what)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> LabelChoice:
-        """As `Question.from_wire`."""
         return cls(reader.handle(wire.get("data")), reader.object(wire.get("cells"), GrownCells),
                    reader.cells(wire.get("labels")), text(wire, "what", 200))
 

@@ -49,7 +49,6 @@ class CrossCells:
         return self.first, self.second
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -65,16 +64,13 @@ class CrossCells:
         return CrossCells(to.cells(self.first), to.cells(self.second))
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"first": to.object(self.first), "second": to.object(self.second)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> CrossCells:
-        """As `Cells.from_wire`."""
         return cls(reader.cells(wire.get("first")), reader.cells(wire.get("second")))
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        """As `Cells.index`."""
         outer = np.asarray(self.first.index(rows), dtype=np.int64)
         inner = np.asarray(self.second.index(rows), dtype=np.int64)
         return outer * self.second.count + inner

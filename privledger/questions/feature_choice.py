@@ -155,7 +155,6 @@ class FeatureChoice:
         return rate_of(mechanism, self, relation)
 
     def check_chooser(self, mechanism: Any) -> None:
-        """As `Scored.check_chooser`."""
         if isinstance(mechanism, TopK) and mechanism.k >= len(self.candidates):
             raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
 
@@ -185,7 +184,6 @@ class FeatureChoice:
         return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), starts, rate)]
 
     def own(self, to: Copier) -> FeatureChoice:
-        """As `Question.own`."""
         return FeatureChoice(
             to.derivation(self.data), self.score, self.excluded,
             None if self.votes is None else to.shared(self.votes, Votes),
@@ -231,7 +229,6 @@ class FeatureChoice:
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> FeatureChoice:
-        """As `Question.from_wire`."""
         votes = wire.get("votes")
         if votes is not None:
             votes = Votes(whole(table(votes), "blocks"), whole(votes, "most"),

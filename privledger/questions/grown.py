@@ -117,7 +117,6 @@ class GrownCells:
         return low, high, possible
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -151,7 +150,6 @@ class GrownCells:
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> GrownCells:
-        """As `Cells.from_wire`."""
         if "parent" not in wire:
             return cls(reader.object(wire.get("bins"), Bins))
         parent: GrownCells = reader.object(wire["parent"], GrownCells)

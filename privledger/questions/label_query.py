@@ -87,7 +87,6 @@ class LabelQuery:
         return respond(noise.source, merged, self.candidates, noise.mechanism)
 
     def own(self, to: Copier) -> LabelQuery:
-        """As `Question.own`."""
         rows = self.rows
         if type(rows) is slice:
             rows = slice(*(None if end is None else int(operator.index(end))
@@ -115,7 +114,6 @@ class LabelQuery:
                                   "data.partition(LabelledCells())[1]. Nothing was read")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         rows = self.rows
         if isinstance(rows, slice):
             if self.data.steps and rows != slice(None):
@@ -127,7 +125,6 @@ class LabelQuery:
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> LabelQuery:
-        """As `Question.from_wire`."""
         rows, candidates = (None if wire.get(key) is None else array_in(wire[key], "i")
                             for key in ("rows", "candidates"))
         return cls(reader.handle(wire.get("data")), rows, candidates, text(wire, "what", 200))

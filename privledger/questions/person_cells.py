@@ -40,7 +40,6 @@ class RowsPerPersonCells:
         return len(self.edges) + 1
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -48,16 +47,13 @@ class RowsPerPersonCells:
         check_people(facts)
 
     def own(self, to: Copier) -> RowsPerPersonCells:
-        """As `Cells.own`."""
         return RowsPerPersonCells(self.edges)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"edges": list(self.edges)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> RowsPerPersonCells:
-        """As `Cells.from_wire`."""
         return cls(edges_in(wire))
 
     def index(self, rows: Rows) -> NDArray[Any]:

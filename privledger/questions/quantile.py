@@ -104,7 +104,6 @@ class QuantileChoice:
         return rate_of(mechanism, self, relation)
 
     def check_chooser(self, mechanism: object) -> None:
-        """As `Scored.check_chooser`."""
         refuse_top_k(mechanism)
 
     def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
@@ -140,7 +139,6 @@ class QuantileChoice:
         return np.array(self.edges[chosen[0]])
 
     def own(self, to: Copier) -> QuantileChoice:
-        """As `Question.own`."""
         return QuantileChoice(to.derivation(self.data), self.name, self.quantile, self.lower,
                               self.upper, self.bins, self.what)
 
@@ -151,14 +149,12 @@ class QuantileChoice:
         self.data.check_labelled(facts, not self.name, "ask for a quantile of the target on")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         return {"name": str(self.name), "quantile": float(self.quantile),
                 "lower": float(self.lower), "upper": float(self.upper), "bins": int(self.bins),
                 "what": str(self.what)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> QuantileChoice:
-        """As `Question.from_wire`."""
         quantile, lower, upper = (number(key, wire.get(key))
                                   for key in ("quantile", "lower", "upper"))
         return cls(reader.handle(wire.get("data")), text(wire, "name"), quantile, lower, upper,

@@ -204,12 +204,10 @@ class Query:
         return array[..., 0] if array.shape[-1] == 1 else array
 
     def own(self, to: Copier) -> Query:
-        """As `Question.own`."""
         return Query(to.derivation(self.data), tuple(to.block(block) for block in self.blocks),
                      None if self.cells is None else to.cells(self.cells), self.what)
 
     def check(self, facts: TableFacts) -> None:
-        """As `Question.check`."""
         for block in self.blocks:
             block.check(facts)
         asks = any(block.reads_target for block in self.blocks)
@@ -220,13 +218,11 @@ class Query:
         self.data.check_labelled(facts, asks, "ask about the target on")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         return {"blocks": [to.block(block) for block in self.blocks], "what": str(self.what),
                 "cells": None if self.cells is None else to.object(self.cells)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> Query:
-        """As `Question.from_wire`."""
         blocks = tuple(reader.block(item) for item in items(wire, "blocks", 1000))
         cells = None if wire.get("cells") is None else reader.cells(wire["cells"])
         return cls(reader.handle(wire.get("data")), blocks, cells, text(wire, "what", 200))

@@ -86,7 +86,6 @@ class ResponseQuery:
                                                 noise.mechanism.noise_parameter)
 
     def own(self, to: Copier) -> ResponseQuery:
-        """As `Question.own`."""
         return ResponseQuery(to.derivation(self.data), self.name, self.what)
 
     def check(self, facts: TableFacts) -> None:
@@ -106,12 +105,10 @@ class ResponseQuery:
         self.data.check_labelled(facts, not self.name, "ask for responses of the target on")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         return {"name": str(self.name), "what": str(self.what)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> ResponseQuery:
-        """As `Question.from_wire`."""
         return cls(reader.handle(wire.get("data")), text(wire, "name"), text(wire, "what", 200))
 
     def __repr__(self) -> str:

@@ -77,16 +77,13 @@ class RowValues:
             facts.column(name, "numeric")
 
     def own(self, to: Copier) -> RowValues:
-        """As `Block.own`."""
         return RowValues(self.names, self.clip, self.kind)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Block.to_wire`."""
         return {"names": list(self.names), "clip": float(self.clip), "kind": str(self.kind)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> RowValues:
-        """As `Block.from_wire`."""
         return cls(items(wire, "names", MOST_ENTRIES), number("clip", wire.get("clip")),
                    text(wire, "kind", 20))
 

@@ -270,18 +270,15 @@ class Gradient:
         self.score.check(facts)
 
     def own(self, to: Copier) -> Gradient:
-        """As `Block.own`."""
         return Gradient(to.shared(self.score, Score), self.clip, self.width, self.filtered,
                         self.coordinate)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Block.to_wire`."""
         return {"score": to.object(self.score), "clip": float(self.clip),
                 "filtered": self.filtered, "coordinate": self.coordinate}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> Gradient:
-        """As `Block.from_wire`."""
         filtered, coordinate = wire.get("filtered"), wire.get("coordinate")
         if not isinstance(filtered, bool):
             raise UnsupportedNode("a gradient says whether it is filtered. Nothing was read")
@@ -336,17 +333,14 @@ class Hessian:
         self.score.check(facts)
 
     def own(self, to: Copier) -> Hessian:
-        """As `Block.own`."""
         return Hessian(to.shared(self.score, Score), self.within)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Block.to_wire`."""
         return {"score": to.object(self.score),
                 "within": None if self.within is None else float(self.within)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> Hessian:
-        """As `Block.from_wire`."""
         score: Score = reader.object(wire.get("score"), Score)
         return score.hessian(
             None if wire.get("within") is None else number("within", wire["within"]))
@@ -392,7 +386,6 @@ class ResidualCells:
         return (self.score,)
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -400,16 +393,13 @@ class ResidualCells:
         self.score.check(facts)
 
     def own(self, to: Copier) -> ResidualCells:
-        """As `Cells.own`."""
         return ResidualCells(to.shared(self.score, Score), self.edges)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         return {"score": to.object(self.score), "edges": list(self.edges)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> ResidualCells:
-        """As `Cells.from_wire`."""
         return cls(reader.object(wire.get("score"), Score), edges_in(wire))
 
     def index(self, rows: Rows) -> NDArray[Any]:

@@ -177,7 +177,6 @@ class AboveThreshold:
         return np.array(int(int(merged[0][0, 0]) + drawn >= state.level), dtype=np.int64)
 
     def own(self, to: Copier) -> AboveThreshold:
-        """As `Question.own`."""
         return AboveThreshold(to.shared(self.run, ThresholdRun), to.derivation(self.data),
                               to.block(self.block), self.threshold, self.what)
 
@@ -196,13 +195,11 @@ class AboveThreshold:
                                   "filter, and parts of it that records decide; nothing was read")
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`."""
         return {"run": to.object(self.run), "block": to.block(self.block),
                 "threshold": float(self.threshold), "what": str(self.what)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> AboveThreshold:
-        """As `Question.from_wire`."""
         return cls(reader.object(wire.get("run"), ThresholdRun), reader.handle(wire.get("data")),
                    reader.block(wire.get("block")), number("threshold", wire.get("threshold")),
                    text(wire, "what", 200))

@@ -76,7 +76,6 @@ class TreeCells:
             raise InvalidValue("TreeCells count", self.count, "above every cell number")
 
     def certificate(self, public_features: bool) -> str:
-        """As `Cells.certificate`."""
         return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
@@ -84,18 +83,15 @@ class TreeCells:
         self.bins.check(facts.schema)
 
     def own(self, to: Copier) -> TreeCells:
-        """As `Cells.own`."""
         tests: Any = tuple(to.part(test, Test) for test in self.tests)
         return TreeCells(to.shared(self.bins, Bins), tests, self.count)
 
     def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`."""
         tests = [{"feature": test.feature, "table": array_out(test.table)} for test in self.tests]
         return {"bins": to.object(self.bins), "tests": tests, "count": int(self.count)}
 
     @classmethod
     def from_wire(cls, wire: Json, reader: Reader) -> TreeCells:
-        """As `Cells.from_wire`."""
         tests: Any = tuple(Test(whole(table(item), "feature"), array_in(item.get("table"), "u"))
                            for item in items(wire, "tests"))
         return cls(reader.object(wire.get("bins"), Bins), tests, whole(wire, "count"))

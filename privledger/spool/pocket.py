@@ -67,11 +67,9 @@ class Pocket:
     fresh: set[str] = field(init=False, factory=set)
 
     def coins(self, what: object) -> KeyedCoins:
-        """As `Keep.coins`."""
         return KeyedCoins(self.secret, self.name(what), self.chunk)
 
     def fixed(self, what: object, make: Callable[[], Array]) -> Array:
-        """As `Keep.fixed`."""
         label = label_of(self.name(what))
         by = self.held.get(label)
         if by is not None:
@@ -82,7 +80,6 @@ class Pocket:
         return array
 
     def matrix(self, bins: Bins, make: Callable[[], Array]) -> Array:
-        """As `Keep.matrix`."""
         label = bins_label(bins)
         found = self._mapped("codes", label)
         if found is None:
@@ -93,7 +90,6 @@ class Pocket:
         return found
 
     def scores(self, score: object) -> tuple[int, Array] | None:
-        """As `Keep.scores`."""
         label = self.name(score)
         names = [f"{self._stem('score', label)}-{side}" for side in (0, 1)]
         for name in sorted(names, key=self._version, reverse=True):
@@ -103,7 +99,6 @@ class Pocket:
         return None
 
     def keep_scores(self, score: object, applied: int, array: Array) -> None:
-        """As `Keep.keep_scores`."""
         label = self.name(score)
         # In the place of the last version but one: the last stays until this one is whole.
         self._write(f"{self._stem('score', label)}-{applied % 2}", "score", label, applied, array)
@@ -114,12 +109,10 @@ class Pocket:
             self.drop(slot, name)
 
     def cells(self, what: object) -> Array | None:
-        """As `Keep.cells`."""
         found = self._read(self._stem("cells", "last"), "cells", self.name(what))
         return None if found is None else found[1]
 
     def keep_cells(self, what: object, array: Array) -> None:
-        """As `Keep.keep_cells`."""
         self._write(self._stem("cells", "last"), "cells", self.name(what), 0, array)
 
     def put(self, slot: str, label: str, array: Array) -> None:

@@ -108,7 +108,7 @@ def test_the_policy_of_a_ledger_is_asked():
                                                mechanisms=("Laplace",)))
     schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
     data = ledger.protect({"x": [0.5]}, schema)
-    assert isinstance(ledger.would_grant(pl.Gaussian(50.0), data), pl.PolicyViolation)
+    assert isinstance(ledger.would_grant(pl.Gaussian(50.0), data), pl.errors.PolicyViolation)
     assert ledger.would_grant(pl.Laplace(50.0), data) is None
 
 

@@ -106,11 +106,9 @@ class Tap:
         return self._keep(Words(fresh), fresh)
 
     def gaussian(self, sigma: object, size: int) -> Ints:
-        """As `NoiseSource.gaussian`."""
         return self._additive("gaussian", sigma, size)
 
     def laplace(self, scale: object, size: int) -> Ints:
-        """As `NoiseSource.laplace`."""
         return self._additive("laplace", scale, size)
 
     def _additive(self, law: Literal["gaussian", "laplace"], scale: object, size: int) -> Ints:
@@ -126,11 +124,9 @@ class Tap:
         return self._keep(Additive(law, scales, found), found)
 
     def discrete_laplace(self, parameter: float, size: int) -> Ints:
-        """As `NoiseSource.discrete_laplace`."""
         return self._whole("discrete_laplace", 1 / parameter, size)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Ints:
-        """As `NoiseSource.discrete_gaussian`."""
         return self._whole("discrete_gaussian", sigma, size)
 
     def _whole(self, law: Literal["discrete_gaussian", "discrete_laplace"], scale: float,
@@ -160,7 +156,6 @@ class Tap:
         return self._keep(RecordedCoins(float(rate), fresh), fresh)
 
     def integer_below(self, bound: int) -> int:
-        """As `NoiseSource.integer_below`."""
         limit = np.array([bound], dtype=np.int64)
         return int(self._below(limit)[0])
 
@@ -185,7 +180,6 @@ class Tap:
         return self._chosen("exponential", scores, weights, starts, rate)
 
     def permute_and_flip(self, scores: Floats, starts: Ints, rate: float) -> Ints:
-        """As `NoiseSource.permute_and_flip`."""
         weights = np.ones(len(scores), dtype=np.int64)
         return self._chosen("permute_and_flip", scores, weights, starts, rate)
 
@@ -222,7 +216,6 @@ class Tap:
         return found, None if offset is None else (within, call.weights[found])
 
     def randomized_response(self, codes: Ints, buckets: int, noise_parameter: float) -> Ints:
-        """As `NoiseSource.randomized_response`."""
         found = self._source.randomized_response(codes, buckets, noise_parameter)
         told = self._told(Responses)
         if self.rng.random() < self.steering.uniform:
@@ -234,7 +227,6 @@ class Tap:
 
     def top_k(self, scores: Floats, k: int, rate: float,
               noise: Literal["exponential", "gumbel"], gamma: float = 0.5) -> Ints:
-        """As `NoiseSource.top_k`."""
         found = self._source.top_k(scores, k, rate, noise, gamma)
         told = self._told(ChosenSet)
         if self.rng.random() < self.steering.uniform:
