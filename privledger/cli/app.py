@@ -20,39 +20,54 @@ import privledger
 USAGE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141
 FORMATS = ("json", "sarif", "junit", "github")
 
-COMMANDS = {
-    "demo": ("demo:demo", "The whole story on real data in half a minute."),
-    "init": ("init:init", "Write a schema from a public description."),
-    "plan": ("plan:plan", "Price a run; no data is opened."),
-    "explain": ("explain:explain_command", "Which theorem proves a price, why not others."),
-    "run": ("run:run", "Price a run, reserve its budget, train and score."),
-    "predict": ("predict:predict", "Predict a table with a model that was kept."),
-    "show": ("show:show", "Totals, what is left, what was granted and released."),
-    "risk": ("risk:risk", "What somebody could find out, at most, in words."),
-    "record": ("record:record", "What one record, or one person, spent, and on what."),
-    "log": ("log:log", "The entries in order, one line each."),
-    "top": ("top:top", "Who spent most: learners, mechanisms, tables, grants."),
-    "diff": ("diff:diff", "What is different between two ledgers or two plans."),
-    "whatif": ("whatif:whatif", "Ask a question about a ledger."),
-    "correct": ("correct:correct", "Append a correction; it never gives budget back."),
-    "receipt": ("receipt:receipt", "Print the head of a ledger, to keep elsewhere."),
-    "prove": ("prove:prove", "A short proof of what was spent, or that an entry is there."),
-    "witness": ("witness:witness", "Countersign receipts of other people's ledgers."),
-    "verify": ("verify:verify", "Read and price everything again, trust no total."),
-    "export": ("export:export", "Write the whole history as JSON lines."),
-    "report": ("report:report", "Write one HTML page that needs nothing else."),
-    "check": ("check:check", "The gate for CI: is a ledger, or a run, allowed?"),
-    "serve": ("serve:serve", "A read-only page about a ledger, on 127.0.0.1."),
-    "federate": ("federate:federate", "One model of several owners, a ledger with each."),
-    "overlap": ("overlap:overlap", "Find tables that several ledgers protected."),
-    "backup": ("backup:backup", "Copy a ledger, also one in use, to a new file."),
-    "restore": ("backup:restore", "Put a backup in place, and say what it lacks."),
-    "window": ("window:window", "Open a window: caps per window start afresh."),
-    "people-key": ("people_key:people_key", "Make the key of a ledger's people."),
-    "learners": ("learners:learners", "List the installed learners."),
-    "audit": ("audit:audit", "Try to disprove a learner's epsilon by fitting it."),
-    "new": ("new:new", "Write a plugin package that works."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": ("demo:demo", "The whole story on real data in half a minute."),
+        "init": ("init:init", "Write a schema from a public description."),
+        "plan": ("plan:plan", "Price a run; no data is opened."),
+        "run": ("run:run", "Price a run, reserve its budget, train and score."),
+        "predict": ("predict:predict", "Predict a table with a model that was kept."),
+    },
+    "Look": {
+        "show": ("show:show", "Totals, what is left, what was granted and released."),
+        "top": ("top:top", "Who spent most: learners, mechanisms, tables, grants."),
+        "log": ("log:log", "The entries in order, one line each."),
+        "record": ("record:record", "What one record, or one person, spent, and on what."),
+        "risk": ("risk:risk", "What somebody could find out, at most, in words."),
+        "report": ("report:report", "Write one HTML page that needs nothing else."),
+        "serve": ("serve:serve", "A read-only page about a ledger, on 127.0.0.1."),
+        "explain": ("explain:explain_command", "Which theorem proves a price, why not others."),
+    },
+    "Decide": {
+        "check": ("check:check", "The gate for CI: is a ledger, or a run, allowed?"),
+        "whatif": ("whatif:whatif", "Ask a question about a ledger."),
+    },
+    "Prove": {
+        "verify": ("verify:verify", "Read and price everything again, trust no total."),
+        "receipt": ("receipt:receipt", "Print the head of a ledger, to keep elsewhere."),
+        "prove": ("prove:prove", "A short proof of what was spent, or that an entry is there."),
+        "witness": ("witness:witness", "Countersign receipts of other people's ledgers."),
+        "overlap": ("overlap:overlap", "Find tables that several ledgers protected."),
+        "export": ("export:export", "Write the whole history as JSON lines."),
+        "diff": ("diff:diff", "What is different between two ledgers or two plans."),
+    },
+    "Keep": {
+        "correct": ("correct:correct", "Append a correction; it never gives budget back."),
+        "window": ("window:window", "Open a window: caps per window start afresh."),
+        "people-key": ("people_key:people_key", "Make the key of a ledger's people."),
+        "backup": ("backup:backup", "Copy a ledger, also one in use, to a new file."),
+        "restore": ("backup:restore", "Put a backup in place, and say what it lacks."),
+    },
+    "Make": {
+        "new": ("new:new", "Write a plugin package that works."),
+        "audit": ("audit:audit", "Try to disprove a learner's epsilon by fitting it."),
+        "learners": ("learners:learners", "List the installed learners."),
+    },
+    "Together": {
+        "federate": ("federate:federate", "One model of several owners, a ledger with each."),
+    },
 }
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 """Name of a command -> module below `privledger.cli` and the name in it, and its help in one line.
 
 Loaded when called; the help stands here so that a list of commands loads none of them.
@@ -109,8 +124,13 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without loading one."""
-        with formatter.section("Commands"):
-            formatter.write_dl(_listed())
+        listed = dict(_listed())
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, listed.pop(name)) for name in group])
+        if listed:
+            with formatter.section("Of other packages"):
+                formatter.write_dl(list(listed.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands, without loading one; options as click finds them."""

@@ -108,4 +108,4 @@ def test_every_command_has_a_line_of_help(call):
 
 def test_a_module_is_called_after_its_command():
     assert {name: place.partition(":")[0] for name, (place, _) in COMMANDS.items()} == {
-        name: name.replace("-", "_") for name in COMMANDS}
+        name: name.replace("-", "_") for name in COMMANDS} | {"restore": "backup"}
