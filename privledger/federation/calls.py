@@ -114,6 +114,7 @@ class Callers:
     _server: grpc.Server = field(init=False)
     _lock: threading.Lock = field(init=False, factory=threading.Lock)
     _here: set[str] = field(init=False, factory=set)
+    _begun: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         positive("patience", self.patience)
@@ -151,12 +152,17 @@ class Callers:
         timer = threading.Timer(positive("seconds", seconds), end.set)
         timer.daemon = True
         timer.start()
-        missing = list(self.lines)
+        missing = told = list(self.lines)
         try:
             while missing and not end.is_set():
-                for name in [name for name in missing if self.lines[name].there.wait(0.05)]:
-                    missing.remove(name)
+                for name in [name for name in told if self.lines[name].there.wait(0.05)]:
+                    told.remove(name)
                     seen(name)
+                with self._lock:  # who hung up meanwhile may call again, until all are there
+                    missing = [name for name, line in self.lines.items()
+                               if not line.there.is_set()]
+                    self._begun = not missing
+                told = list({*told, *missing})
         finally:
             timer.cancel()
         if missing:
@@ -168,8 +174,8 @@ class Callers:
         if name is None:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "nobody of this run")
             return  # abort raises
-        line = self.lines[name]
         with self._lock:  # calls that say nothing take no threads from other owners
+            line = self.lines[name]
             if name in self._here:
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, "nobody joins a run again")
             self._here.add(name)
@@ -181,9 +187,16 @@ class Callers:
             with self._lock:
                 self._here.discard(name)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "another run")
-        line.there.set()
-        if not context.add_callback(line.hang_up):  # it is gone already
+        def gone() -> None:
+            with self._lock:
+                if not self._begun and self.lines[name] is line:
+                    self.lines[name] = Called(self.patience)
+                    self._here.discard(name)
             line.hang_up()
+
+        line.there.set()
+        if not context.add_callback(gone):  # it is gone already
+            gone()
         yield from line.carry(replies)
 
     def _caller(self, context: grpc.ServicerContext) -> str | None:

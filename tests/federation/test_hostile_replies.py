@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import tracemalloc
 
 import grpc
@@ -93,10 +94,11 @@ def one_owner():
 def test_a_trainer_that_stalls_does_not_keep_an_owner(one_owner):
     own, boss, run, ledger, party = one_owner
     with Callers(run, (own.card,), boss, "127.0.0.1:0", 5) as calls:
+        line = calls.lines["north"]
         with pytest.raises(EngineError, match="the call ended: cancelled"):
             answer_calls(party, own, boss.card, f"127.0.0.1:{calls.port}", wait=30, silence=0.3)
         with pytest.raises(EngineError, match="gone"):  # and the trainer knows
-            calls.lines["north"].receive()
+            line.receive()
     assert ledger.spent == 0 and "error" in party.answer({"run": run.digest.hex()})
 
 
@@ -113,6 +115,26 @@ def test_nobody_takes_the_place_of_an_owner_that_called(one_owner):
         assert count_of(Federation(run, SCHEMA, calls.lines, BUDGET)) is not None
     first.join(30)
     assert party.statement is not None and again.statement is None
+
+
+def test_an_owner_that_restarts_before_all_are_there_calls_again(one_owner):
+    """It cost everybody a restart."""
+    own, boss, run, _, party = one_owner
+    again = Party(run, "north", guarded(*table(20))[1], own.secret)
+    with Callers(run, (own.card,), boss, "127.0.0.1:0", 5) as calls:
+        address = f"127.0.0.1:{calls.port}"
+        with pytest.raises(EngineError, match="the call ended"):
+            answer_calls(party, own, boss.card, address, wait=30, silence=0.2)
+        second = threading.Thread(target=answer_calls, args=(again, own, boss.card, address))
+        for _ in range(100):  # until the trainer knows that the first is gone
+            if not calls._here:
+                break
+            time.sleep(0.05)
+        second.start()
+        calls.wait(30)
+        assert count_of(Federation(run, SCHEMA, calls.lines, BUDGET)) is not None
+    second.join(30)
+    assert again.statement is not None and party.statement is None
 
 
 @pytest.mark.parametrize("bad", [0, -1, True, float("nan"), float("inf"), "1", None])
