@@ -26,7 +26,7 @@ RULES = {
     "data-over-delta": "A larger delta than is allowed for one table.",
     "wrong-relation": "Prices are stated for another neighbouring relation.",
     "simulation-noise": "Seeded noise, which protects nobody.",
-    "asserted-node": "A cost or a sensitivity that somebody merely vouches for.",
+    "asserted-node": "A cost or a sensitivity that is an unverified claim.",
     "learner-not-allowed": "A learner that is not on the list.",
     "mechanism-not-allowed": "A mechanism that is not on the list.",
     "isolation-not-allowed": "A learner was kept from the rows in a way that is not on the list.",
@@ -56,7 +56,7 @@ class Facts:
         relation: what they are stated for.
         learners: names that grants were given to.
         mechanisms: node types that spend.
-        asserted: descriptions of whatever somebody merely vouches for.
+        asserted: descriptions of asserted nodes and queries: unverified claims.
         simulated: seeded noise.
         refusal: why the run's own ledger would refuse the plan; empty if it would not.
         isolation: how learners were kept from the rows.

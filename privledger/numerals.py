@@ -1,4 +1,5 @@
-"""Figures for people, rounded against ourselves: charges upwards, remainders downwards.
+"""Figures for people, rounded against ourselves: charges upwards, remainders downwards. And which
+texts of a table spell a number.
 
 One pair of functions prints every charge and every remainder on every surface: text, pages,
 notebooks, errors, CI formats. JSON keeps the floats themselves.
@@ -8,8 +9,54 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from difflib import get_close_matches
 from functools import lru_cache
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,3})?")
+_PLAIN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+
+
+def digits_of(text: str) -> str | None:
+    """The plain digits of a text that spells a number; None for every other text.
+
+    The one grammar for cells, categories and ids (docs/sources.md): a sign, ASCII digits with a
+    point among them or none, and an exponent of three digits. Nothing else is a number: no
+    underscores, no digits of other scripts, no words.
+
+    >>> digits_of("1.7e1"), digits_of("+017"), digits_of("-0.50"), digits_of("1_000")
+    ('17', '17', '-0.5', None)
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    shown = format(Decimal(text), "f")
+    if "." in shown:
+        shown = shown.rstrip("0").rstrip(".")
+    sign = "-" if shown.startswith("-") else ""
+    shown = shown.lstrip("+-0") or "0"
+    shown = "0" + shown if shown.startswith(".") else shown
+    return shown if shown == "0" else sign + shown
+
+
+def code_of(text: str) -> str:
+    """The digits of a text that is a number in its plain form, or as Python writes a float; every
+    other text as it stands: 01000, +1000 and 1e3 are codes of their own, and not 1000.
+
+    >>> code_of("1000.0"), code_of("1e-05"), code_of("01000"), code_of("1e3"), code_of("a")
+    ('1000', '0.00001', '01000', '1e3', 'a')
+    """
+    if _PLAIN.fullmatch(text):
+        return digits_of(text) or text
+    if "e" in text and _NUMBER.fullmatch(text) and repr(float(text)) == text:
+        return float_code(float(text))
+    return text
+
+
+def float_code(value: float) -> str:
+    """The same for a float itself: all digits of a whole one."""
+    return str(int(value)) if value.is_integer() else digits_of(repr(value)) or repr(value)
 
 
 def many(count: int, one: str, more: str = "") -> str:
@@ -141,3 +188,14 @@ def _percent(share: float, rounding: str) -> str:
         return f"{_text(value, Context(prec=2, rounding=rounding))} %"
     whole = Context(prec=400, rounding=rounding)  # a float has at most 309 digits before the dot
     return f"{value.quantize(Decimal('0.1'), context=whole):f} %"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to add to a message about a name that is none of `known`; "" if none is near.
+
+    >>> meant("Age", ["age", "job"])
+    "; did you mean 'age'?"
+    """
+    several = {one.casefold(): one for one in known}
+    near = get_close_matches(str(name).strip().casefold(), several, 1)
+    return f"; did you mean {several[near[0]]!r}?" if near else ""

@@ -20,6 +20,9 @@ from privledger.errors import InvalidPlan
 MOST_TEXT = 4 << 20
 """Bytes of a policy, a run file, a schema, a receipt."""
 
+MOST_NAME, MOST_PATH = 255, 4095
+"""Bytes of one part of a path, and of all of it."""
+
 _DEEPEST = "less deeply nested"
 
 
@@ -83,6 +86,22 @@ def _text(path: str | Path, what: str) -> str:
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise InvalidPlan(what, Path(path).name,
                           f"UTF-8 (at line {line}, column {column})") from None
+
+
+def path_in(name: str, value: str) -> str:
+    """A path that a file names, if it can be one: else nothing could even ask whether it is there.
+
+    Raises:
+        InvalidPlan: a zero letter, half a letter, or a part longer than any file system's names.
+    """
+    try:
+        raw = os.fsencode(value)
+    except UnicodeError:
+        raw = b"\0"
+    if b"\0" in raw or len(raw) > MOST_PATH or max(map(len, raw.split(b"/"))) > MOST_NAME:
+        raise InvalidPlan(name, value[:60], f"a path: letters, each part of at most {MOST_NAME} "
+                                            f"bytes, together at most {MOST_PATH}")
+    return value
 
 
 def kind_of(mode: int) -> str:

@@ -146,7 +146,8 @@ def count(name: str, value: object, *, least: int = 1, most: int | None = None) 
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidValue(name, value, f"a whole number of at least {least}")
     if most is not None and int(value) > most:
-        raise InvalidValue(name, "a huge integer", f"a whole number of at most {most}")
+        shown = int(value) if int(value) < 10**18 else "a huge integer"
+        raise InvalidValue(name, shown, f"a whole number of at most {most}")
     return int(value)
 
 
@@ -279,8 +280,14 @@ def units_down(value: float) -> int:
     return above * UNIT // below
 
 
+_MOST_UNITS = int(sys.float_info.max) * UNIT
+
+
 def from_units(units: int) -> float:
-    """A float no less than a scaled integer: a charge, or a cap as it is promised."""
+    """A float no less than a scaled integer: a charge, or a cap as it is promised. Infinity where
+    there is none: only a forged history says so much."""
+    if units > _MOST_UNITS:
+        return math.inf
     value = units / UNIT  # to the nearest float, however many digits there are
     above, below = value.as_integer_ratio()
     return up(value) if above * UNIT < units * below else value
@@ -288,6 +295,6 @@ def from_units(units: int) -> float:
 
 def from_units_down(units: int) -> float:
     """The largest float that is no more than a scaled integer: what is left."""
-    value = units / UNIT
+    value = min(units, _MOST_UNITS) / UNIT
     above, below = value.as_integer_ratio()
     return down(value) if above * UNIT > units * below else value

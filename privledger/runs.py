@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from privledger.facts.schema import Schema
 from privledger.guard.alone import patience
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
-from privledger.reading import load_toml
+from privledger.reading import load_toml, path_in
 from privledger.rounding import positive, probability
 from privledger.storage import is_url, shown
 from privledger.tables.listing import members
@@ -69,6 +70,7 @@ class RunFile:
         limits: what the learner's process may use up, where it is isolated.
         engine: who answers chunks of the table; None for this process, from memory.
         wait: seconds that each of its grants waits for budget, in line; at most an hour.
+        without_delta: the file gives none, so that it is 0: nobody may have meant that.
     """
 
     path: Path
@@ -88,6 +90,7 @@ class RunFile:
     people_key: str | None = None
     engine: EngineChoice | None = None
     wait: float = 0.0
+    without_delta: bool = False
 
     @property
     def data(self) -> str:
@@ -121,17 +124,17 @@ class RunFile:
             raise InvalidPlan("ledger filter", chosen, f"one of {', '.join(FILTERS)}")
         return RunFile(
             path=path, learner=_text(tables["run"], "run", "learner"),
-            params=_params(tables["params"], budget), schema=_text(data, "data", "schema"),
-            table=_text(data, "data", "table"),
+            params=_params(tables["params"], budget), schema=_path(data, "data", "schema"),
+            table=_path(data, "data", "table"),
             data_name=_text(data, "data", "name") if "name" in data else None, budget=budget,
-            ledger=_text(ledger, "ledger", "path", f"{path.stem}.ledger"),
+            ledger=_path(ledger, "ledger", "path", f"{path.stem}.ledger"),
             relation=check_relation(ledger.get("relation", "add_remove")), filter=chosen,
             evaluate=_evaluation(tables["evaluate"]) if "evaluate" in value else None,
             labels=dict(plain_labels(tables["labels"])), limits=Limits.of(tables["isolation"]),
             unit=check_unit(ledger["unit"]) if "unit" in ledger else None,
-            people_key=_text(ledger, "ledger", "people_key") if "people_key" in ledger else None,
+            people_key=_path(ledger, "ledger", "people_key") if "people_key" in ledger else None,
             engine=(EngineChoice.of(tables["engine"], path.parent) if "engine" in value else None),
-            wait=patience(ledger.get("wait", 0.0)),
+            wait=patience(ledger.get("wait", 0.0)), without_delta="delta" not in tables["budget"],
         )
 
     @property
@@ -195,11 +198,16 @@ def _table(value: dict[str, Any], name: str) -> dict[str, Any]:
     return table
 
 
-def _text(table: dict[str, Any], name: str, key: str, default: str | None = None) -> str:
+def _text(table: Mapping[str, object], name: str, key: str, default: str | None = None) -> str:
     found = table.get(key, default)
     if not isinstance(found, str) or not found:
         raise InvalidPlan(f"[{name}] {key}", found, "given as a text")
     return found
+
+
+def _path(table: Mapping[str, object], name: str, key: str, default: str | None = None) -> str:
+    found = _text(table, name, key, default)
+    return found if is_url(found) else path_in(f"[{name}] {key}", found)
 
 
 def _budget(table: dict[str, Any]) -> Budget:
@@ -234,5 +242,5 @@ def _evaluation(table: dict[str, Any]) -> Evaluation:
     if ("test" in table) == ("holdout" in table):
         raise InvalidPlan("[evaluate]", "another choice", "given either test or holdout")
     if "test" in table:
-        return Evaluation(test=_text(table, "evaluate", "test"))
+        return Evaluation(test=_path(table, "evaluate", "test"))
     return Evaluation(holdout=probability("[evaluate] holdout", table["holdout"]))

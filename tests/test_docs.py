@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import os
 import pkgutil
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,6 +98,31 @@ def test_python_blocks_run(page: Path, tmp_path: Path, nursery) -> None:
     assert nursery.stdout.readline() == "0\n", f"{name_of(page)}:\n{told.read_text()[-3000:]}"
 
 
+TWICE = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+
+
+def test_the_first_pages_run_again_and_beside_each_other(tmp_path: Path) -> None:
+    """In one folder: twice in a row, then both at once."""
+    calls = []
+    for page in TWICE:
+        script = tmp_path / f"{page.stem}.py"
+        script.write_text("\n".join(code for _, code in blocks_of(page)), encoding="utf-8")
+        calls.append([sys.executable, str(script)])
+    for several in ([call] for call in (*calls, *calls)):
+        run_all(several, tmp_path)
+    run_all([*calls, *calls], tmp_path)
+
+
+def run_all(calls: list[list[str]], folder: Path) -> None:
+    search = os.pathsep.join(path for path in sys.path if path)
+    started = [subprocess.Popen(call, cwd=folder, env={**os.environ, "PYTHONPATH": search},
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+               for call in calls]
+    for call, process in zip(calls, started, strict=True):
+        said, _ = process.communicate(timeout=240)
+        assert process.returncode == 0, (call, said[-3000:])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_local_links_resolve(page: Path) -> None:
     text = _FENCED.sub("", page.read_text(encoding="utf-8"))
@@ -150,3 +179,115 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("command", commands())
 def test_command_is_documented(command: str) -> None:
     assert f"### `privledger {command}`" in CLI_PAGE.read_text(encoding="utf-8")
+
+
+# --- what is no Python block ----------------------------------------------------------------------
+
+_ANY = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def fences(*kinds: str) -> list[tuple[str, str]]:
+    """(page and line, text) of fenced blocks of these kinds, of the pages for users."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found += [(f"{name_of(page)}:{text.count(chr(10), 0, block.start()) + 1}", block.group(2))
+                  for block in _ANY.finditer(text) if block.group(1).strip() in kinds]
+    return found
+
+
+def typed() -> list[tuple[str, list[str]]]:
+    """Every `privledger ...` in a block for a shell, in words."""
+    found = []
+    for kind in ("bash", "console"):
+        for where, text in fences(kind):
+            for line in text.replace("\\\n", " ").splitlines():
+                if kind == "console" and not line.startswith("$ "):
+                    continue  # what it printed
+                for part in re.split(r"&&|\||;", line.removeprefix("$ ").partition(" #")[0]):
+                    if re.match(r" *[./a-z]*privledger ", part):
+                        words = shlex.split(part.partition(">")[0])[1:]
+                        found.append((where, words))
+    return found
+
+
+def test_every_command_in_the_docs_is_one_that_exists() -> None:
+    """Its name, the names of its options, and as many arguments as it takes."""
+    from click import Argument, BadParameter, Context
+
+    from privledger.cli import main
+
+    assert len(typed()) > 60
+    for where, words in typed():
+        command, name = main, "privledger"
+        while hasattr(command, "commands"):
+            assert words[0] in command.commands, (where, words)
+            command, name, words = command.commands[words[0]], words[0], words[1:]
+        context = Context(command, info_name=name)
+        given, rest, _ = command.make_parser(context).parse_args(list(words))
+        assert not rest, (where, words)
+        for param in command.params:
+            value = given.get(param.name)
+            if isinstance(param, Argument):
+                assert value is not None or not param.required, (where, words, param.name)
+            elif value is not None and not param.multiple and hasattr(param.type, "choices"):
+                try:
+                    param.type.convert(value, param, context)
+                except BadParameter as error:
+                    raise AssertionError((where, words)) from error
+
+
+def test_the_commands_of_the_first_pages_run_again_and_again(tmp_path: Path) -> None:
+    """README's four, twice; the quick start's, until the fourth run is refused as it says."""
+    from click.testing import CliRunner
+
+    from privledger.cli import main
+
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    for left in (tmp_path / "docs" / "examples").glob("*.ledger*"):
+        left.unlink()
+
+    def codes(page: str, times: int) -> list[int]:
+        several = [words for where, words in typed() if where.startswith(page) and (
+            words[-1].endswith("pay.ledger") or "docs/examples/pay.toml" in words)]
+        return [CliRunner().invoke(main, words).exit_code for _ in range(times)
+                for words in several]
+
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        assert codes("README.md", 2) == [0] * 8
+        assert codes("docs/quickstart.md", 1) == [0] * 4
+        assert codes("docs/quickstart.md", 1) == [0, 0, 0, 1]
+    finally:
+        os.chdir(here)
+
+
+@pytest.mark.parametrize(("where", "text"), fences("toml"), ids=lambda one: one[:40])
+def test_toml_in_the_docs_is_read_as_what_it_is(where: str, text: str) -> None:
+    value = tomllib.loads(text)
+    if "policy" in value:
+        privledger.Policy.from_dict(value)
+    if {"run", "budget", "data"} <= set(value) and "federation" not in value:
+        from privledger.runs import RunFile
+
+        RunFile.from_dict(value, Path("run.toml"))
+
+
+IMPORTS = [(where, text) for where, text in fences("text", "py", "") if "import " in text]
+
+
+@pytest.mark.parametrize(("where", "text"), IMPORTS, ids=[where for where, _ in IMPORTS])
+def test_what_is_shown_and_not_run_names_what_there_is(where: str, text: str) -> None:
+    """Python that needs a server or another library: it parses, and our names in it exist."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("privledger"):
+            try:
+                home = importlib.import_module(str(node.module))
+            except ImportError:
+                pytest.skip(f"needs another library: {node.module}")
+            for name in node.names:
+                assert hasattr(home, name.name), (where, name.name)
+        if (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+                and node.value.id == "pl"):
+            assert hasattr(privledger, node.attr), (where, node.attr)

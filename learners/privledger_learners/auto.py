@@ -161,7 +161,7 @@ class _Auto(PrivateLearner):
         made = self._made(chosen.name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseFloorWarning)  # said once, by this one
-            made._train_on(data, schema)
+            made._labelled(getattr(self, "_request_labels", None), data, schema)
         for name in self._learned():  # of an earlier fit, perhaps of another learner
             delattr(self, name)
         self.__dict__.update({name: value for name, value in vars(made).items()

@@ -120,6 +120,7 @@ class PrivateLearner(Accounted, BaseEstimator):
     schema: pl.Schema | None
     mode: str
     random_state: int | None
+    _request_labels: Mapping[str, str] | None  # of the fit that runs
     model_attributes: tuple[str, ...] = ("_inferred", "_order")
 
     def _recipe(self, schema: pl.Schema) -> Planned:
@@ -142,6 +143,8 @@ class PrivateLearner(Accounted, BaseEstimator):
         if found.task not in self.info.tasks:
             raise pl.SchemaError(f"{type(self).__name__} does {self.info.tasks[0]}; the target "
                                  f"column {found.target.name!r} is for {found.task}")
+        if found.task == "classification":
+            needs_classes(found)
         return found
 
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
@@ -186,7 +189,7 @@ class PrivateLearner(Accounted, BaseEstimator):
             self._settle_for(shares, data)
             self.fell_back_ = floor.why
         if self.fell_back_:
-            warnings.warn(self.fell_back_, NoiseFloorWarning, stacklevel=3)
+            warnings.warn(self.fell_back_, NoiseFloorWarning, stacklevel=4)
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The paper's arithmetic at this plan's noise, beside the sound one. Never charged.
@@ -195,13 +198,15 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, **named: object) -> Self:
+    def fit(self, X: Any, y: Any = None, *, labels: Mapping[str, str] | None = None,
+            **named: object) -> Self:
         """Train under a grant.
 
         Args:
             X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table.
+            labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
@@ -210,9 +215,18 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         no_weights(self, named)
         data, schema = guard(self, X, y)
-        self._train_on(data, schema)
+        self._labelled(labels, data, schema)
         self._note_classes(schema)
         return self
+
+    def _labelled(self, labels: Mapping[str, str] | None, data: pl.Dataset,
+                  schema: pl.Schema) -> None:
+        """`_train_on`, with what its grant carries; nothing of that is kept."""
+        self._request_labels = labels
+        try:
+            self._train_on(data, schema)
+        finally:
+            del self._request_labels
 
     def _granted(self, data: pl.Dataset, plan: pl.Node, ask: Callable[[pl.Session], Learned], *,
                  claimed: float | None = None, scope: pl.Scope | None = None) -> Learned:
@@ -222,7 +236,8 @@ class PrivateLearner(Accounted, BaseEstimator):
             claimed: the paper's own epsilon for the whole, shown beside what is charged.
         """
         with data.ledger.request(plan, data, learner=self.info.name, delta=self.delta,
-                                 scope=scope, claimed=claimed) as session:
+                                 scope=scope, claimed=claimed,
+                                 labels=getattr(self, "_request_labels", None)) as session:
             learned = ask(session)
         self.receipt_, self.ledger_, self.data_ = session.receipt, data.ledger, data
         self.private_ = data.ledger.mode == "private"
@@ -258,7 +273,7 @@ class LabelClassifier(ClassifierMixin):
     _order: np.ndarray
 
     def _note_classes(self, schema: pl.Schema) -> None:
-        self.classes_, self._order = sorted_labels(list(schema.target.categories))
+        self.classes_, self._order = sorted_labels(schema.target.labels)
 
     def _shares(self, X: Any) -> np.ndarray:
         """Class shares of every row in the schema's order, shape (n, classes)."""
@@ -277,26 +292,30 @@ class LabelClassifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy. Labels may be spelled as the schema allows: 1, 1.0 and "1" are the same."""
-        return float(super().score(X, as_labels(y, self.classes_), sample_weight))
+        labels = as_labels(y, self.classes_)
+        if labels.dtype == object:  # of several types, which scikit-learn compares no more
+            return float(np.average(self.predict(X) == labels, weights=sample_weight))
+        return float(super().score(X, labels, sample_weight))
 
 
-def sorted_labels(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+def sorted_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorted labels, and the schema's position of each. Labels of mixed types keep their order."""
     try:
         order = sorted(range(len(labels)), key=lambda place: labels[place])
     except TypeError:
         order = list(range(len(labels)))
-    return np.array([labels[place] for place in order]), np.array(order)
+    return labels[order], np.array(order)
 
 
 def as_labels(y: Any, classes: np.ndarray) -> np.ndarray:
     """`y` with every label that is another spelling of a class replaced by that class."""
     given = np.asarray(y)
-    if given.dtype.kind == classes.dtype.kind or given.ndim != 1:
+    if given.ndim != 1 or (given.dtype.kind == classes.dtype.kind and given.dtype != object):
         return given
     known = {spelling(label): label for label in classes.tolist()}
     matched = [known.get(spelling(label)) for label in given.tolist()]
-    return given if any(label is None for label in matched) else np.array(matched)
+    return given if any(label is None for label in matched) else np.array(
+        matched, dtype=classes.dtype)
 
 
 def spelling(label: Any) -> str:

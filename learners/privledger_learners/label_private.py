@@ -6,6 +6,7 @@ Protects LABELS ONLY; docs/papers/label-private.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -223,8 +224,8 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
         """What is charged, as no paper claims this learner. Never charged itself."""
         return self._recipe(self._known(schema)).claimed()
 
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None,
-            **named: object) -> Self:
+    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None, *,
+            labels: Mapping[str, str] | None = None, **named: object) -> Self:
         """Train under a grant.
 
         Args:
@@ -232,6 +233,7 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
                 a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table; None or NaN marks a row without a label.
             X_unlabelled: more rows, without labels. They ask nothing, and teach nothing here.
+            labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
@@ -245,8 +247,12 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
         recipe = self._recipe(self._known(schema))
         rng = np.random.default_rng(self.random_state)
         table = numbers(data.public_features, one_hot=False)
-        answers = self._granted(data, recipe.plan, lambda session: recipe.ask(
-            session, data, table, self._forest(recipe, rng), rng))
+        self._request_labels = labels
+        try:
+            answers = self._granted(data, recipe.plan, lambda session: recipe.ask(
+                session, data, table, self._forest(recipe, rng), rng))
+        finally:
+            del self._request_labels
         known = data.public_labelled
         forest = self._forest(recipe, rng).fit(table[known], answers[known])
         self.model_ = forest if self.estimator is None else self._taught(

@@ -6,6 +6,7 @@ docs/papers/partitioning.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import privledger as pl
@@ -24,7 +25,6 @@ from privledger_learners.estimator import (
     check_count,
     check_depth,
     check_number,
-    needs_classes,
     no_weights,
 )
 from privledger_learners.guarding import with_unlabelled
@@ -131,8 +131,8 @@ class PrivateEnsembleClassifier(TreeClassifier):
         """Whether tables given to `fit` may lack labels."""
         return self.setting != "spe"
 
-    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None,
-            **named: object) -> Self:
+    def fit(self, X: Any, y: Any = None, X_unlabelled: Any = None, *,
+            labels: Mapping[str, str] | None = None, **named: object) -> Self:
         """Train under a grant.
 
         Args:
@@ -140,6 +140,7 @@ class PrivateEnsembleClassifier(TreeClassifier):
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table; None or NaN marks a row without a label.
             X_unlabelled: more rows, without labels; not for setting `spe`.
+            labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
@@ -152,13 +153,12 @@ class PrivateEnsembleClassifier(TreeClassifier):
                 raise pl.InvalidValue("X_unlabelled", "given", "None for setting spe; sspe1, "
                                       "sspe2 and pte use records without a label")
             X, y = with_unlabelled(X, y, X_unlabelled, self._known(None))
-        super().fit(X, y)
+        super().fit(X, y, labels=labels)
         self.guarantee_ = repr(self.ledger_)
         return self
 
     def _recipe(self, schema: pl.Schema) -> SpeRecipe | SemiRecipe | PublicRecipe:
         self._check()
-        needs_classes(schema)
         choices, epsilon = self._choices(schema), float(self.epsilon)
         if self.setting == "spe":
             return SpeRecipe(schema, epsilon, choices, self._least(schema))

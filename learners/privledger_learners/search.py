@@ -9,6 +9,7 @@ docs/proofs/tuning.md. A fixed number of trials would pay for each.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -237,13 +238,15 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
                          pl.epsilon(search.node, self.delta, self.relation), float(self.delta),
                          "a random number of trials, scored with noise"))
 
-    def fit(self, X: Any, y: Any = None, **named: object) -> PrivateSearchCV:
+    def fit(self, X: Any, y: Any = None, *, labels: Mapping[str, str] | None = None,
+            **named: object) -> PrivateSearchCV:
         """Search under one grant.
 
         Args:
             X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table.
+            labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
@@ -255,7 +258,7 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
         search = self._search(schema)
         name = getattr(getattr(self.estimator, "info", None), "name", "")
         with data.ledger.request(search.node, data, learner=f"{self.info.name} of {name}",
-                                 delta=self.delta) as session:
+                                 delta=self.delta, labels=labels) as session:
             best = session.best_of(search.node, len(search.learners), search.trial, why=WHY)
         self.candidates_ = self._candidates()
         self.trial_epsilon_ = search.epsilon

@@ -155,6 +155,6 @@ class DistributedSGBDT:
         for cells, values in self.trees:
             total += values.take(cells.assign(codes))
         if self.schema.task != "regression":
-            return np.asarray(np.array(self.schema.target.categories)[(total > 0).astype(int)])
+            return np.asarray(self.schema.target.labels[(total > 0).astype(int)])
         center, scale = self._scaling()
         return np.asarray(center + scale * np.clip(total, -1, 1))

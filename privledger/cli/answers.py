@@ -119,6 +119,10 @@ def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
         ("relation", promise(facts.relation, facts.unit)),
         ("learners", ", ".join(facts.learners) or "-"),
         ("mechanisms", ", ".join(facts.mechanisms) or "-"),
+        *([("isolation", ", ".join(facts.isolation))] if facts.isolation else []),
+        *([("external runs", ", ".join(" ".join(one).strip() for one in facts.outside))]
+          if facts.outside else []),
+        *([("claims", "; ".join(facts.asserted[:5]))] if facts.asserted else []),
     ]
     if policy.data:
         rows += [(f"table {spend.name}", f"epsilon {charge(spend.epsilon)}, delta "
@@ -130,9 +134,9 @@ def numbers(result: Answer, policy: Policy) -> list[tuple[str, str]]:
 
 def _owed(facts: Facts) -> list[str]:
     """What a policy may allow, and a reader must know of."""
-    vouched = many(len(facts.asserted), "thing")
+    claims = len(facts.asserted) + len(facts.outside)
     return [*(["NOT PRIVATE: simulation"] if facts.simulated else []),
-            *([f"{vouched} on somebody's word"] if facts.asserted else [])]
+            *([many(claims, "unverified claim")] if claims else [])]
 
 
 def _render(out: Console, result: Answer, policy: Policy) -> None:

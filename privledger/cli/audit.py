@@ -11,10 +11,10 @@ import click
 
 from privledger.accounting import UNITS, promise
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import GREEN, RED, charge, pairs, remainder, text
+from privledger.cli.printing import GREEN, RED, YELLOW, charge, pairs, remainder, text
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
-from privledger.gate import REFUSED
+from privledger.gate import NOTHING, REFUSED
 from privledger.plugins import configured, load_learner
 from privledger.plugins.learner import Priced
 from privledger.rounding import exact, positive, probability
@@ -86,7 +86,7 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
     """Try to disprove a learner's epsilon by fitting it many times on made-up tables.
 
     Exit code 1 if the fits prove that it costs more than it claims. Exit code 0 means only that
-    these fits did not.
+    these fits did not; 5 that --lockstep cannot replay what it releases.
     """
     for name, value in (("--seconds", seconds), ("--witness", witness),
                         ("--unit", None if unit == "row" else unit)):
@@ -106,7 +106,7 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
         emit(format_, described_lock(learner, made, verdict),
              lambda out: render_lock(out, learner, made, verdict))
         if not verdict.holds:
-            click.get_current_context().exit(REFUSED)
+            click.get_current_context().exit(REFUSED if verdict.premise else NOTHING)
         return
     found = guessing_audit(made, blank_example(schema), fits=fits)
     emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
@@ -127,7 +127,8 @@ def _can_begin(made: Priced, schema: Schema) -> None:
 def described_lock(learner: str, made: Priced, found: Verdict) -> dict[str, Any]:
     """An audit by replay as JSON values, with the witness that replays it."""
     return {"learner": learner, "claimed": float(made.epsilon), "delta": delta_of(made),
-            "relation": relation_of(made), "holds": found.holds, "premise": found.premise,
+            "relation": relation_of(made), "holds": found.holds, "verdict": found.word,
+            "premise": found.premise,
             "release": found.release, "why": found.why, "ratio": found.ratio,
             "tables": found.tables, "seconds": found.seconds, "witness": found.witness}
 
@@ -139,12 +140,17 @@ def render_lock(out: Console, learner: str, made: Priced, found: Verdict) -> Non
                          f"{exact(delta_of(made))}, {promise(relation_of(made))}"),
              ("tables", f"{found.tables} pairs of neighbours, in {charge(found.seconds)} seconds"),
              ("worst", f"a loss of {charge(found.ratio)} times its price")]
-    if not found.holds:
+    if found.word == "not replayable":
+        lines += [("release", f"{found.release + 1}"), ("why", found.why)]
+    elif not found.holds:
         place = "the whole fit" if found.release < 0 else f"release {found.release + 1}"
         lines += [("broken", f"premise {found.premise}, {place}"), ("why", found.why)]
     out.print(pairs(lines))
     if found.holds:
         out.print(text("every premise held on these paths; this is not a proof for others", GREEN))
+    elif found.word == "not replayable":
+        out.print(text("NOT REPLAYABLE: neither proved nor disproved; guess instead, without "
+                       "--lockstep", YELLOW))
     else:
         out.print(text("DISPROVED: a premise of the learner's privacy proof is broken", RED))
 

@@ -10,6 +10,7 @@ from privledger.cli.explain import read_node
 from privledger.cli.opening import ledger_argument
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import GREEN, RED, charge, text
+from privledger.errors import NotGranted
 from privledger.guard import Ledger
 from privledger.storage import shown
 
@@ -36,7 +37,10 @@ def correct(ledger: str, grant: str, plan: str | None, void: bool, why: str,
     node = None if plan is None else read_node(plan)
     with Ledger.open(ledger) as opened:
         before = opened.spent
-        after = opened.correct(grant, node, why)
+        try:
+            after = opened.correct(grant, node, why)
+        except NotGranted as error:  # the command names another than there is
+            raise click.UsageError(str(error)) from None
         value = {"ledger": shown(ledger), "grant": grant, "why": why, "epsilon_before": before,
                  "epsilon_after": after, "budget": opened.budget,
                  "overspent": bool(opened.state.broken), "receipt": opened.receipt.as_dict()}

@@ -167,7 +167,7 @@ def _scope(state: State, scope: ScopeState) -> tuple[Node, list[str]]:
 
 
 def _vouched(node: Node) -> list[str]:
-    """What somebody's word, and no proof, stands for."""
+    """The unverified claims: what stands on no proof."""
     return [f"ASSERTED, not proved: {label(leaf)}" for leaf in dict.fromkeys(leaves(node))
             if type(leaf).__name__.startswith("Asserted")]
 

@@ -14,7 +14,7 @@ from privledger.facts.values import Json
 from privledger.federation import Run
 from privledger.federation.cards import Card, Identity, read_card
 from privledger.graph import alone, certify
-from privledger.reading import load_toml
+from privledger.reading import load_toml, path_in
 from privledger.rounding import positive
 from privledger.runs import RunFile
 
@@ -93,13 +93,15 @@ def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> F
     value = load_toml(place, "run file")
     told = _checked(value.pop("federation", None))
     _refused(value)
-    value.setdefault("data", {}).setdefault("table", "(each owner has its own)")
+    data = value.setdefault("data", {})
+    if isinstance(data, dict):  # what else it is, `RunFile` refuses by name
+        data["table"] = "(each owner has its own)"
     base = RunFile.from_dict(value, place)
     schema = Schema.load(base.data_path(base.schema, data_dir))
     prepared = priced(base, schema, base.ledger_path(ledger) if ledger else None)
     if not ledger:
         prepared = evolve(prepared, ledger="each owner's own")
-    cards = tuple(read_card(place.parent / _text(name, "owners")) for name in told["owners"])
+    cards = tuple(_card(place, name, "owners") for name in told["owners"])
     run = Run.of(_text(told["name"], "name"), tuple(card.owner for card in cards), schema,
                  prepared.node, delta=base.params["delta"], learner=base.learner,
                  relation=base.relation, noise=_text(told.get("noise", "local"), "noise"),
@@ -109,7 +111,7 @@ def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> F
                  if "owners_per_person" in told else None)
     _ = run.reserved  # what cannot be shared is refused here, not by the owners
     return FederatedFile(prepared, run, _text(told["address"], "address"),
-                         read_card(place.parent / _text(told["coordinator"], "coordinator")),
+                         _card(place, told["coordinator"], "coordinator"),
                          cards, positive("[federation] patience", told.get("patience", 600.0)),
                          _whole(told, "attempts", 3))
 
@@ -145,6 +147,10 @@ def _text(value: object, key: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidPlan(f"[federation] {key}", value, "given as a text")
     return value
+
+
+def _card(place: Path, value: object, key: str) -> Card:
+    return read_card(place.parent / path_in(f"[federation] {key}", _text(value, key)))
 
 
 def _whole(told: Json, key: str, usual: int) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
               help="A data dictionary (.csv: one line for each column) or another schema "
                    "(.toml, .json). Without it, questions are asked.")
 @click.option("--name", help="Of the table [default: that of the file].")
-@click.option("--target", help="Name of the target column.")
+@click.option("--target", help="Name of the target column; \"\" for a table that has none.")
 @click.option("--provenance", type=click.Choice(PUBLIC_WORDS), default="declared",
               show_default=True, help="Where bounds and categories come from.")
 @click.option("--expected-rows", type=int,
@@ -43,8 +43,9 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
     if expected_rows is not None:
         count("expected_rows", expected_rows, most=MOST_COUNT)
     called = name or place.stem
+    told, target = target is not None, target or None
     if source is None:
-        made = asked(called, target, provenance, expected_rows)
+        made = asked(called, target, provenance, expected_rows, told=told)
     elif source.endswith((".toml", ".json")):
         made = _again(Schema.load(source), name, target, provenance, expected_rows)
     elif source.endswith(".csv"):
@@ -52,6 +53,9 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
                                     provenance=provenance, expected_rows=expected_rows)
     else:
         raise InvalidValue("--from", Path(source).name, "a .csv, .toml or .json file")
+    if source is not None and not told and "target" not in [one.role for one in made.columns]:
+        raise InvalidValue("--target", None, "the name of the target column, or \"\" for a table "
+                                             "that nothing is learned from")
     written = schema_toml(made)
     if Schema.from_dict(tomllib.loads(written)) != made:
         raise SchemaError("the schema does not come back as it was written; nothing was written")
@@ -99,8 +103,10 @@ def _role(column: Column, target: str) -> str:
     return "feature" if column.role == "target" else column.role
 
 
-def asked(name: str, target: str | None, provenance: str, expected_rows: int | None) -> Schema:
-    """Ask for columns, one after another, until a name is left empty."""
+def asked(name: str, target: str | None, provenance: str, expected_rows: int | None, *,
+          told: bool) -> Schema:
+    """Ask for columns, one after another, until a name is left empty; and for the target, unless
+    it was told, or that there is none."""
     lines = ["name,kind,lower,upper,categories"]
     while True:
         column = click.prompt("name of a column (empty: done)", default="", show_default=False,
@@ -117,5 +123,8 @@ def asked(name: str, target: str | None, provenance: str, expected_rows: int | N
             facts[2] = str(click.prompt("its public categories, separated by |", err=True))
         cells = (column, kind, *facts)
         lines.append(",".join('"' + cell.replace('"', '""') + '"' for cell in cells))
+    if not told:
+        target = click.prompt("name of the target column (empty: none)", default="",
+                              show_default=False, err=True) or None
     return schema_of_dictionary("\n".join(lines), name=name, target=target, provenance=provenance,
                                 expected_rows=expected_rows)

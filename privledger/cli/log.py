@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privledger.cli.opening import ledger_argument, reading_store, receipt_or_none
+from privledger.cli.opening import (
+    ledger_argument,
+    reading_state,
+    reading_store,
+    receipt_or_none,
+    where_option,
+)
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import text
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import EVENTS
+from privledger.ledger.view_charges import charges_of, chosen
 from privledger.ledger.view_timeline import Moment, timeline
 from privledger.storage import shown
 
@@ -26,17 +33,23 @@ if TYPE_CHECKING:
 @click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,
               help="Only entries from position N on; a receipt's `entries` is such an N.")
 @click.option("--asserted", is_flag=True,
-              help="Only plans and releases that rest on somebody's word.")
+              help="Only unverified claims: asserted plans and releases, and external runs.")
+@where_option
 @format_option
 def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asserted: bool,
-        format_: str) -> None:
+        where: tuple[str, ...], format_: str) -> None:
     """The entries in order, one line each. Nothing is verified here: `verify` does that."""
+    names = None
+    if where:
+        meets = chosen(where)
+        with reading_state(ledger) as (_, state):
+            names = {one.name for one in charges_of(state) if meets(one)}
     with reading_store(ledger) as store:
         # An entry at a time: a long history does not have to fit into memory.
         entries = (entry for row in store.rows() for entry in entries_of([row], store.location))
         found = [event for event in timeline(entries)
                  if event.position >= since and (not kinds or event.kind in kinds)
-                 and (event.asserted or not asserted)
+                 and (event.asserted or not asserted) and (names is None or event.grant in names)
                  and (grant is None or event.grant.startswith(grant))]
     emit(format_, {"ledger": shown(ledger), "entries": found,
                    "receipt": receipt_or_none(ledger) if format_ == "json" else None},

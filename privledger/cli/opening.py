@@ -62,6 +62,13 @@ def reading(path: str | Path, people_key: str | None = None) -> Iterator[Ledger]
         ledger._history.store.close()
 
 
+where_option = click.option(
+    "--where", multiple=True, metavar="KEY=VALUE",
+    help="Only grants and scopes of which it holds, such as team=red, library=opacus, "
+         "isolation=guarded, learner=NAME, table=NAME, cap=TITLE or label:KEY=VALUE; may be "
+         "repeated.")
+
+
 @contextmanager
 def reading_state(path: str | Path) -> Iterator[tuple[Store, State]]:
     """A store and what its history folds to, whatever is wrong with the place: for a reader who

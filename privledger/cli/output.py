@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -58,6 +59,10 @@ _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (ModelError, USAGE),
     (IsolationUnavailable, USAGE),
 )
+
+
+_NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
+"""What a path that cannot be one is refused with: whoever gave it has to give another."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -117,7 +122,7 @@ class Guarded(click.Command):
             _fail(ctx, type(error).__name__, str(error), exit_code(error))
         except OSError as error:  # a full disk or a closed folder is no fault of this package
             _fail(ctx, "InternalError", f"a file or a stream cannot be used: {where(error)}",
-                  INTERNAL)
+                  USAGE if error.errno in _NO_PATH else INTERNAL)
         except Exception as error:
             _fail(ctx, "InternalError", f"internal error: {where(error)}", INTERNAL)
 

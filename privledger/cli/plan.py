@@ -11,9 +11,10 @@ from privledger.cli.confined import isolate_option, limit_option, making
 from privledger.cli.opening import data_option
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.prepared import Prepared, fitting, prepare
-from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text, tree
+from privledger.cli.printing import GREEN, RED, SCREEN, charge, grid, height, pairs, text, tree
 from privledger.plugins import ClaimStep
 from privledger.reports import Price, outline, release_count
+from privledger.reports.gist import reserved_line
 from privledger.reports.too_few import too_few
 from privledger.rounding import exact
 from privledger.storage import shown
@@ -58,7 +59,12 @@ def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:
         ("ledger", f"{shown(prepared.ledger)} ({'continued' if prepared.exists else 'new'})"),
     ]))
     out.print()
-    out.print(tree(outline(prepared.node), text("composition", "bold")))
+    whole = outline(prepared.node)
+    if height(whole) > SCREEN:
+        out.print(text(f"composition: {reserved_line(whole)}", "bold"))
+        out.print(text(f"  (--format json has all {height(whole)} lines of it)"))
+    else:
+        out.print(tree(whole, text("composition", "bold")))
     out.print()
     render_price(out, prepared.price, release_count(prepared.node), run.unit_for(prepared.schema))
     render_claims(out, prepared.claims)

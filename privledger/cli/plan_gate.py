@@ -18,7 +18,7 @@ from privledger.cli.prepared import Prepared, fitting, priced
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.findings import Finding
-from privledger.gate import NOT_TRUSTED, REFUSED, WITHIN, Facts, Policy
+from privledger.gate import NOT_TRUSTED, REFUSED, USAGE, WITHIN, Facts, Policy
 from privledger.graph import trusts
 from privledger.ledger import Budget, State, asserted_kinds, fixed_filter
 from privledger.ledger.origins import alone_epsilon
@@ -27,8 +27,9 @@ from privledger.reports import leaves
 from privledger.reports.advice import what_fits
 from privledger.reports.pricing import rule_for
 from privledger.reports.receipt import RULE as IN_HISTORY
+from privledger.reports.remembered import receipt_of
 from privledger.runs import RunFile
-from privledger.storage import shown
+from privledger.storage import is_url, shown
 
 ABSENT = "ledger-is-there"
 
@@ -99,7 +100,7 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
                                        "moved or deleted")
         return Answer(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
     elif not new:
-        return Answer(NOT_TRUSTED, "the ledger is missing", None, (_absent(prepared),))
+        return _absent(prepared)
     level = isolation or usual_isolation(prepared.run.learner)
     result = decided(run_facts(prepared, before, level), policy, own, missing)
     fits = "" if result.code == WITHIN else _fits(prepared, policy)
@@ -107,11 +108,15 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
                   compared=known.comparison if prepared.exists else None)
 
 
-def _absent(prepared: Prepared) -> Finding:
-    return Finding(ABSENT, -1,
-                   f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
-                   "one: bring it back, or say --new-ledger (in the policy: new_ledger = true) "
-                   "if it was never made")
+def _absent(prepared: Prepared) -> Answer:
+    """Lost, where a receipt of it lies beside its place; else nobody has said that it is new."""
+    seen = None if is_url(prepared.ledger) else receipt_of(prepared.ledger)
+    why = ("bring it back, or say --new-ledger (in the policy: new_ledger = true) if it was never "
+           "made" if seen is None else
+           f"{seen.name} is a receipt of it. Bring it back; what it had spent is not lost with it")
+    return Answer(USAGE if seen is None else NOT_TRUSTED, "the ledger is missing", None, (Finding(
+        ABSENT, -1, f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
+                    f"one: {why}"),))
 
 
 def _fits(prepared: Prepared, policy: Policy) -> str:

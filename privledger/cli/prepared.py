@@ -13,9 +13,11 @@ from attrs import evolve, field, frozen
 
 from privledger.broker import RemoteLearner
 from privledger.cli.opening import reading
+from privledger.cli.output import note
 from privledger.errors import InvalidPlan, LedgerMissing, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
+from privledger.guard.creating import differing
 from privledger.ledger import State
 from privledger.ledger.receipts import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
@@ -77,6 +79,10 @@ def prepare(path: str, data_dir: str | None, ledger: str | None = None,
         make: the learner with its parameters; `build` unless it runs elsewhere.
     """
     run = RunFile.load(path)
+    if run.without_delta:
+        note("[budget] gives no delta, so it is 0: the learner may use pure epsilon only, and Auto "
+             "takes another one. Say delta = 0.0 if that is meant; else a delta well below one in "
+             "the number of people, such as 1e-6")
     return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
                   make)
 
@@ -147,16 +153,6 @@ def _thousandths(asked: float, part: int) -> float:
 
 def check_same(run: RunFile, state: State, unit: str) -> None:
     """A run file continues a ledger only if it promises the same."""
-    if state.budget != run.budget:
-        raise InvalidPlan("[budget]", str(run.budget),
-                          f"that of the ledger it continues: {state.budget}")
-    if state.relation != run.relation:
-        raise InvalidPlan("[ledger] relation", run.relation,
-                          f"that of the ledger it continues: {state.relation}")
-    if state.unit != unit:
-        raise InvalidPlan("[ledger] unit", unit,
-                          f"that of the ledger it continues: {state.unit}")
-    fixed = state.rule.kind if state.rule else state.filter_asked
-    if run.filter not in ("auto", fixed):
-        raise InvalidPlan("[ledger] filter", run.filter,
-                          f"that of the ledger it continues: {fixed}")
+    for name, asked, there in differing(state, run.budget, run.relation, unit, run.filter):
+        raise InvalidPlan("[budget]" if name == "budget" else f"[ledger] {name}", str(asked),
+                          f"that of the ledger it continues: {there}")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 MOST_MEMBERS = 12
+SCREEN = 46
+"""Lines of a tree that are read without scrolling: a longer one is told in brief."""
 RED, GREEN, YELLOW = "bold red", "bold green", "yellow"
 
 
@@ -94,6 +96,11 @@ def tree(line: Outline, title: Text | None = None) -> Tree:
     else:
         grow(root.add(_line(line)), line)
     return root
+
+
+def height(line: Outline) -> int:
+    """How many lines a tree takes."""
+    return 1 + sum(height(child) for child in line.children[:MOST_MEMBERS])
 
 
 def grow(branch: Tree, line: Outline, *, whole: bool = False) -> None:

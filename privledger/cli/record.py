@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,8 +10,10 @@ import click
 from privledger.cli.opening import ledger_argument, people_key_option, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import RED, YELLOW, charge, text
+from privledger.ledger.view import view_of
 from privledger.numerals import many
 from privledger.reports.letter import letter_to
+from privledger.reports.risk import ledger_risk
 from privledger.rounding import exact, upward_percent
 
 if TYPE_CHECKING:
@@ -55,9 +58,9 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
         receipt = opened.receipt.as_dict()
         rule = opened.state.rule
         unit, of_people = rule.unit if rule else "", opened.unit == "person"
-        simulated = opened.mode != "private"
-    emit(format_, record_dict(spend, unit, simulated, of_people) | {"receipt": receipt},
-         lambda out: render_record(out, spend, unit, simulated, of_people))
+        delta, simulated = opened.budget.delta, opened.mode != "private"
+    emit(format_, record_dict(spend, unit, simulated, of_people, delta) | {"receipt": receipt},
+         lambda out: render_record(out, spend, unit, simulated, of_people, delta))
 
 
 def _person(ledger: str, person: str, people_key: str | None, format_: str,
@@ -67,11 +70,12 @@ def _person(ledger: str, person: str, people_key: str | None, format_: str,
     with reading(ledger, people_key) as opened:
         spend = opened.record(person=person)
         receipt, delta = opened.receipt.as_dict(), opened.budget.delta
-        relation, budget = opened.relation, opened.budget
-        simulated = opened.mode != "private"
+        budget, simulated = opened.budget, opened.mode != "private"
+        found = ledger_risk(view_of(opened._history.full(), opened._history.store.read()))
     if letter:
-        return click.echo(letter_to(spend, relation, budget, simulated))
-    emit(format_, person_dict(spend, delta, simulated) | {"receipt": receipt},
+        return click.echo(letter_to(spend, budget, found))
+    emit(format_, person_dict(spend, delta, simulated) | {
+            "risk": found.as_dict(), "receipt": receipt},
          lambda out: render_person(out, spend, delta, simulated))
 
 
@@ -81,12 +85,12 @@ def person_dict(spend: PersonSpend, delta: float, simulated: bool) -> dict[str, 
         "unit": spend.unit, "total": spend.total, "epsilon": spend.epsilon,
         "bound": spend.bound, "delta": delta, "tables": list(spend.tables),
         "private": not simulated, "notice": CONFIDENTIAL_PERSON,
-        "lines": [_line(line) | {"data": line.data, "time": line.time} for line in spend.lines],
+        "lines": [_line(line) for line in spend.lines],
     }
 
 
 def render_person(out: Console, spend: PersonSpend, delta: float, simulated: bool) -> None:
-    """One paragraph per grant, in order of the history."""
+    """What it adds up to, and where it came from."""
     out.print(text(f"this person: epsilon {charge(spend.epsilon)} of the ledger's "
                    f"{charge(spend.bound)} so far, at delta {exact(delta)}", "bold"))
     out.print(text(CONFIDENTIAL_PERSON, YELLOW))
@@ -94,31 +98,36 @@ def render_person(out: Console, spend: PersonSpend, delta: float, simulated: boo
         out.print(text("NOT PRIVATE: simulation", RED))
     out.print(text(f"in {many(len(spend.tables), 'table')}: {', '.join(spend.tables)}; "
                    f"{charge(spend.total)} {spend.unit} in all"))
-    for line in spend.lines:
-        out.print(text(f"{line.time or 'undated'}  {line.learner or 'nobody named'} on "
-                       f"{line.data} ({line.grant})"))
-        _render_line(out, line)
+    _render_lines(out, spend.lines)
 
 
 def _line(line: Line) -> dict[str, object]:
     return {"grant": line.grant, "learner": line.learner, "node": line.node,
             "amount": line.amount, "cap": line.cap, "share": line.share,
-            "rounds": line.rounds, "basis": line.basis, "scope": line.scope}
+            "rounds": line.rounds, "basis": line.basis, "scope": line.scope,
+            "data": line.data, "time": line.time, "origin": line.origin}
 
 
-def _render_line(out: Console, line: Line) -> None:
-    rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
-    out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} "
-                   f"({upward_percent(line.share)}), {rounds}, {line.basis}"))
-    out.print(text(f"    {line.node}", "dim"))
+def _render_lines(out: Console, lines: Sequence[Line]) -> None:
+    """One paragraph per grant, in order of the history."""
+    for line in lines:
+        out.print(text(f"{line.time or 'undated'}  {line.learner or 'nobody named'} on "
+                       f"{line.data} ({line.grant})"))
+        rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
+        out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} "
+                       f"({upward_percent(line.share)}), {rounds}, {line.basis}"))
+        if line.origin:
+            out.print(text(f"    {line.origin}"))
+        out.print(text(f"    {line.node}", "dim"))
 
 
-def record_dict(spend: RecordSpend, unit: str, simulated: bool,
-                of_people: bool = False) -> dict[str, Any]:
+def record_dict(spend: RecordSpend, unit: str, simulated: bool, of_people: bool = False,
+                delta: float = 0.0) -> dict[str, Any]:
     """A record's spend as JSON values; in a ledger of people that of a person's place."""
     notice = CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL
     return {
         "row": spend.row, "data": spend.data, "unit": unit, "total": spend.total,
+        "epsilon": spend.epsilon, "bound": spend.bound, "delta": delta,
         "private": not simulated, "known": spend.known,
         "notice": notice if spend.known else f"{notice}; {UNKNOWN}",
         "lines": [_line(line) for line in spend.lines],
@@ -126,16 +135,16 @@ def record_dict(spend: RecordSpend, unit: str, simulated: bool,
 
 
 def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
-                  of_people: bool = False) -> None:
-    """One line per grant; in a ledger of people `spend.row` is a person's place."""
+                  of_people: bool = False, delta: float = 0.0) -> None:
+    """As `render_person`; in a ledger of people `spend.row` is a person's place."""
     who = "the person at place" if of_people else "record"
-    out.print(text(f"{who} {spend.row} of {spend.data}: {charge(spend.total)} {unit} spent",
-                   "bold"))
+    total = f"{charge(spend.total)} {unit} spent" if spend.lines else "nothing spent"
+    out.print(text(f"{who} {spend.row} of {spend.data}: {total}", "bold"))
+    out.print(text(f"epsilon {charge(spend.epsilon)} of the ledger's {charge(spend.bound)} so far, "
+                   f"at delta {exact(delta)}"))
     out.print(text(CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL, YELLOW))
     if not spend.known:
         out.print(text(UNKNOWN, YELLOW))
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))
-    for line in spend.lines:
-        out.print(text(f"{line.grant}  {line.learner}"))
-        _render_line(out, line)
+    _render_lines(out, spend.lines)

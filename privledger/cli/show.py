@@ -11,24 +11,26 @@ from attrs import evolve
 
 from privledger.accounting import promise
 from privledger.cli.compared_with import key_option, public_option, receipt_option, witness
-from privledger.cli.opening import ledger_argument, reading_state, reading_store
+from privledger.cli.opening import ledger_argument, reading_state, reading_store, where_option
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import (
-    MOST_MEMBERS,
     RED,
+    SCREEN,
     YELLOW,
     charge,
     findings_table,
     grid,
     grow,
+    height,
     pairs,
     remainder,
     text,
     verdict_text,
 )
 from privledger.gate import NOT_TRUSTED
+from privledger.ledger.view_charges import chosen
 from privledger.numerals import many
-from privledger.reports import GrantReport, LedgerReport, Outline, audited, ledger_report
+from privledger.reports import GrantReport, LedgerReport, audited, ledger_report
 from privledger.reports.brief import brief_report, is_long
 from privledger.reports.gist import gist, released_line, reserved_line
 from privledger.rounding import exact
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-SCREEN = 46
-"""Lines of grants beside the totals: more of them are told in brief."""
 MOST_LINES = 8
 MOST_REFUSALS = 5
 
@@ -50,12 +50,13 @@ MOST_REFUSALS = 5
 @click.option("--all", "whole", is_flag=True,
               help="Read and price everything again, list every grant, however many there are, and "
                    "fold no plan.")
+@where_option
 @receipt_option
 @key_option
 @public_option
 @format_option
-def show(ledger: str, whole: bool, receipt: str | None, key_file: str | None,
-         public_key: str | None, format_: str) -> None:
+def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
+         key_file: str | None, public_key: str | None, format_: str) -> None:
     """Totals, what is left, and the tree of what was granted and released.
 
     Opens the ledger read-only. Exit code 3 if the history cannot be trusted. Of a history of more
@@ -71,6 +72,9 @@ def show(ledger: str, whole: bool, receipt: str | None, key_file: str | None,
             entries, findings = audited(store)
             report = ledger_report(store, state, (entries, known.with_findings(entries, findings)),
                                    known.comparison)
+    if where:
+        names = {one.name for one in report.view.charges if chosen(where)(one)}
+        report = evolve(report, grants=tuple(one for one in report.grants if one.name in names))
     emit(format_, report.as_dict(), lambda out: render_ledger(out, report, whole=whole))
     if not report.trusted:
         click.get_current_context().exit(NOT_TRUSTED)
@@ -143,7 +147,10 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
     folded = [grant if whole else evolve(grant, plan=gist(grant.plan, grant.lines))
               for grant in report.grants]
     brief = plans and not whole and sum(_height(grant) for grant in folded) > SCREEN
-    title = many(number, "grant") if number else "nothing granted yet"
+    scopes = sum(grant.status == "scope" for grant in report.grants)
+    title = many(number - scopes, "grant") if number else "nothing granted yet"
+    title += f", {many(scopes, 'scope')}" if scopes else ""
+    title += ", chosen by --where" if number < len(report.view.charges) else ""
     if brief:
         title += ", in brief: --all shows every plan whole"
     if report.unlisted:
@@ -160,11 +167,8 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
 
 def _height(grant: GrantReport) -> int:
     """Lines that a grant takes."""
-    def lines(plan: Outline) -> int:
-        return 1 + sum(lines(child) for child in plan.children[:MOST_MEMBERS])
-
-    said = bool(grant.note) + bool(grant.federated)
-    return 1 + said + lines(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
+    said = bool(grant.note) + bool(grant.federated) + bool(grant.origin)
+    return 1 + said + height(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
 
 
 def add_brief(root: Tree, grant: GrantReport) -> None:
@@ -172,9 +176,8 @@ def add_brief(root: Tree, grant: GrantReport) -> None:
     line = text(f"{grant.name}  {_who(grant)}  epsilon {charge(grant.epsilon)}  ")
     line.append_text(text(grant.status, _colour(grant)))
     branch = root.add(line)
-    for said in (grant.note, grant.federated):
-        if said:
-            branch.add(text(said, YELLOW))
+    for said, colour in _said(grant):
+        branch.add(text(said, colour))
     reserved = text(f"reserved: {reserved_line(grant.plan)}")
     if grant.claimed is not None:
         reserved.append_text(text("  ")).append_text(claim(grant))
@@ -183,6 +186,13 @@ def add_brief(root: Tree, grant: GrantReport) -> None:
         vouched = any(item.vouched for item in grant.lines)
         branch.add(text(f"released {grant.releases}: {released_line(grant.lines)}",
                         YELLOW if vouched else ""))
+
+
+def _said(grant: GrantReport) -> list[tuple[str, str]]:
+    """What there is to say about a grant, each with its colour; external runs are claims."""
+    said = ((grant.note, YELLOW), (grant.federated, YELLOW),
+            (grant.origin, YELLOW if grant.library else ""))
+    return [one for one in said if one[0]]
 
 
 def _who(grant: GrantReport) -> str:
@@ -203,9 +213,8 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool, whole: bool = Fals
     if grant.isolation:
         line.append_text(text(f"  {grant.isolation}", "dim"))
     branch = root.add(line)
-    for said in (grant.note, grant.federated):
-        if said:
-            branch.add(text(said, YELLOW))
+    for said, colour in _said(grant):
+        branch.add(text(said, colour))
     if plans:
         grow(branch.add(text(f"reserved: {grant.plan.label}")), grant.plan, whole=whole)
     if grant.lines:

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+from attrs import evolve
 
-from privledger.cli.opening import ledger_argument, reading
+from privledger.cli.opening import ledger_argument, reading, where_option
 from privledger.cli.output import Guarded, emit, format_option, note
 from privledger.cli.printing import RED, YELLOW, charge, grid, text
 from privledger.cli.record import CONFIDENTIAL, CONFIDENTIAL_PEOPLE
+from privledger.errors import InvalidValue
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit
 from privledger.ledger.view import view_of
+from privledger.ledger.view_charges import aspect_of, chosen
 from privledger.numerals import many
 from privledger.reports.ranking import (
     ASPECTS,
@@ -30,10 +33,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+def _aspects(context: click.Context, option: click.Parameter,
+             given: tuple[str, ...]) -> tuple[str, ...]:
+    for one in given:
+        try:
+            aspect_of("table" if one == "data" else one)
+        except InvalidValue as error:
+            raise click.BadParameter(str(error)) from None
+    return given
+
+
 @click.command(cls=Guarded)
 @ledger_argument
-@click.option("--by", "aspects", multiple=True, type=click.Choice(ASPECTS),
-              help="Only this ranking; may be repeated [default: all].")
+@click.option("--by", "aspects", multiple=True, callback=_aspects, metavar="ASPECT",
+              help="Only this ranking; may be repeated: learner, mechanism, data (or table), "
+                   "grant, team, window, isolation, library, cap, or label:KEY "
+                   "[default: the first four].")
+@where_option
 @click.option("--most", type=click.IntRange(min=1), default=10, show_default=True,
               help="Lines of each ranking.")
 @click.option("--records", is_flag=True,
@@ -41,8 +57,8 @@ if TYPE_CHECKING:
 @click.option("--people", "persons", is_flag=True,
               help="Also who spent most over all tables of a ledger of people. CONFIDENTIAL.")
 @format_option
-def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, persons: bool,
-        format_: str) -> None:
+def top(ledger: str, aspects: tuple[str, ...], where: tuple[str, ...], most: int, records: bool,
+        persons: bool, format_: str) -> None:
     """Who spent most: learners, mechanisms, tables, grants; asserted ones are marked.
 
     Exit code 3 if the history cannot be trusted: then nothing is ranked.
@@ -53,6 +69,8 @@ def top(ledger: str, aspects: tuple[str, ...], most: int, records: bool, persons
         receipt, simulated = opened.receipt.as_dict(), opened.mode != "private"
         wanted = () if findings else (aspects or ASPECTS)
         view = view_of(state, store.read() if wanted else ())
+        if where:
+            view = evolve(view, charges=tuple(filter(chosen(where), view.charges)), parts={})
         found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
         if persons and state.unit != "person":
             raise click.UsageError("--people: the promise of this ledger is about rows")

@@ -30,8 +30,8 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
            format_: str) -> None:
     """Read the whole history again, price every plan again, trust no total.
 
-    The first line is the verdict: within budget or not, what rests on somebody's word, simulated or
-    not, compared with which receipt, and what can therefore not have been seen.
+    The first line is the verdict: within budget or not, which unverified claims it rests on,
+    simulated or not, compared with which receipt, and what can therefore not have been seen.
     Exit code 0 if clean, 3 if the ledger cannot be trusted.
     """
     known = witness(receipt, None, key_file, public_key)

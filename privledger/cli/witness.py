@@ -98,6 +98,7 @@ def _opened(book: str, *, new: bool) -> Iterator[TextIO]:
         raise LedgerCorrupt("the book is there already" if new else
                             "there is no such book: a witness that forgot signs anything; "
                             "--new-book begins one")
-    with open(book, "x+" if new else "r+", encoding="utf-8") as file:
+    # What is no UTF-8 comes as letters that no line of a book has: `read_book` refuses them.
+    with open(book, "x+" if new else "r+", encoding="utf-8", errors="surrogateescape") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file

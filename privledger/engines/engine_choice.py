@@ -15,6 +15,7 @@ from privledger.engines.engine import Engine
 from privledger.engines.local import Local, usable
 from privledger.engines.local_cluster import local_cluster
 from privledger.errors import EngineError, InvalidPlan
+from privledger.reading import path_in
 from privledger.rounding import count
 
 ENGINES: Final = ("local", "dask")
@@ -59,7 +60,7 @@ class EngineChoice:
         texts = {key: _text(key, given.get(key)) for key in KEYS if key not in ("name", "workers")}
         for key in (*_FILES, "spool"):
             found = texts[key]
-            texts[key] = None if found is None else str(base / found)
+            texts[key] = None if found is None else str(base / path_in(f"[engine] {key}", found))
         made = EngineChoice(
             str(name), None if workers is None else int(count("workers", workers, most=1024)),
             **texts)

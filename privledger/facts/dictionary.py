@@ -48,7 +48,8 @@ def schema_of_dictionary(text: str, *, name: str, target: str | None = None,
     """The schema that a data dictionary describes, as CSV.
 
     Args:
-        text: a header and one line for each column. Categories are separated by "|" or ";".
+        text: a header and one line for each column. Categories are separated by "|", by ";", or
+            where there is neither by ",".
         target: name of the target column. provenance: where bounds and categories come from,
             unless a line says so itself.
 
@@ -81,6 +82,9 @@ def _lines(text: str) -> Iterable[dict[str, str]]:
     rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"))) if any(row)]
     known = {alias: word for word, aliases in NAMES.items() for alias in aliases}
     heads = [known.get(head.strip().lower(), "") for head in (rows[0] if rows else [])]
+    twice = [head for head in heads if head and heads.count(head) > 1]
+    if twice:
+        raise SchemaError(f"two columns of the dictionary say {twice[0]}: which one counts?")
     if "name" not in heads or "kind" not in heads:
         raise SchemaError("no data dictionary: its header has no name and no kind. If this is the "
                           "table itself: init never reads data")
@@ -137,8 +141,9 @@ def _facts(name: str, kind: str, said: str, line: Mapping[str, str],
 
 
 def _categories(cell: str) -> list[str]:
-    """"a|b", "a;b", or a form's "1, yes | 2, no", of which the data hold the codes."""
-    parts = [part.strip() for part in cell.split("|" if "|" in cell else ";")]
+    """"a|b", "a;b", "a, b", or a form's "1, yes | 2, no", of which the data hold the codes."""
+    between = next((mark for mark in "|;" if mark in cell), ",")
+    parts = [part.strip() for part in cell.split(between)]
     coded = [part.partition(",") for part in parts]
     if "|" in cell and all(comma for _, comma, _ in coded):
         return [code.strip() for code, _, _ in coded]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
+from collections.abc import Sequence
+from decimal import Decimal
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
 from privledger.errors import (
     DataDerived,
@@ -18,14 +25,21 @@ from privledger.errors import (
     SchemaError,
 )
 from privledger.graph import canonical
+from privledger.numerals import code_of, float_code
 from privledger.reading import load_json, load_toml
 from privledger.rounding import MOST_COUNT, count, number
 
 KINDS = ("numeric", "categorical", "identifier", "string", "timestamp")
 ROLES = ("feature", "target", "identifier", "timestamp", "group", "alternate_target", "ignore")
+_TABLE_KEYS = ("name", "columns", "target", "provenance", "bounds_from", "public_rows",
+               "expected_rows", "expected_rows_provenance", "public_people", "most_records",
+               "most_records_provenance", "missing_value_marker", "array_layout", "unit",
+               "features", "feature_kind", "target_categories")
+_CELLS = (str, bool, int, float, Decimal, np.bool_, np.integer, np.floating)
 PUBLIC_WORDS = ("public", "declared", "physical", "ledger", "released")
 _COLUMN_KEYS = {"name", "kind", "role", "lower", "upper", "categories", "ordered", "integer",
-                "unit", "note", "missing", "outside", "provenance", "bounds_from"}
+                "unit", "note", "missing", "outside", "provenance", "bounds_from",
+                "missing_value_marker"}
 
 
 def _column_tuple(value: Any) -> tuple[Any, ...]:
@@ -34,9 +48,19 @@ def _column_tuple(value: Any) -> tuple[Any, ...]:
 
 def label_key(value: object) -> str:
     """One text for one category, however the file spells it: 1, 1.0 and "1" are the same."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float_code(value)
+    return code_of(format(value, "f") if isinstance(value, Decimal) else str(value))
+
+
+def label_array(labels: Sequence[object]) -> NDArray[np.generic]:
+    """Categories as an array that keeps their types: NumPy would make texts of 1 beside "yes",
+    and 1 of True beside 2."""
+    kinds = {bool if isinstance(one, bool | np.bool_) else str if isinstance(one, str) else float
+             for one in labels}
+    return np.array(labels, dtype=object if len(kinds) > 1 else None)
 
 
 @frozen
@@ -51,6 +75,8 @@ class Column:
         ordered: whether the categories come in their natural order, so that cuts make sense.
         outside: `clip` values beyond the bounds, or `refuse` the table.
         provenance: where bounds and categories come from; never the private data.
+        integer: whether values are whole; a table with others is refused.
+        missing_value_marker: a text or a number that stands for a missing cell, such as "?".
     """
 
     name: str
@@ -65,6 +91,12 @@ class Column:
     provenance: str = "public"
     unit: str = ""
     ordered: bool = False
+    missing_value_marker: str | float | None = None
+
+    @property
+    def labels(self) -> NDArray[np.generic]:
+        """The categories as an array, of objects where they are of several types."""
+        return label_array(self.categories)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -79,17 +111,51 @@ class Column:
                 raise SchemaError(f"column {self.name!r}: {flag} must be true or false")
         if not isinstance(self.categories, list | tuple):
             raise SchemaError(f"column {self.name!r}: categories must be a list")
+        if not isinstance(self.unit, str):
+            raise SchemaError(f"column {self.name!r}: unit must be a text")
         check_provenance(f"column {self.name!r}", self.provenance)
         if self.role not in ("feature", "target"):
             return
         if self.kind == "numeric":
             self._check_bounds()
+            self._check_unused("a numeric column", categories=self.categories,
+                               ordered=self.ordered)
         elif self.kind == "categorical":
-            keys = [label_key(category) for category in self.categories]
-            if not keys or len(set(keys)) != len(keys):
-                raise SchemaError(f"column {self.name!r}: needs a list of distinct categories")
+            self._check_unused("a categorical column", lower=self.lower, upper=self.upper,
+                               integer=self.integer)
+            self._check_categories()
         else:
             raise SchemaError(f"column {self.name!r}: a {self.role} must be numeric or categorical")
+        self._check_marker()
+
+    def _check_unused(self, what: str, **given: object) -> None:
+        """Refuse what says nothing about such a column: somebody meant another one by it."""
+        for name, value in given.items():
+            if value:
+                raise SchemaError(f"column {self.name!r}: {name} means nothing for {what}")
+
+    def _check_categories(self) -> None:
+        for category in self.categories:
+            if isinstance(category, float | np.floating) and not np.isfinite(category):
+                raise SchemaError(f"column {self.name!r}: NaN and infinity are no categories; "
+                                  "missing = true allows missing cells")
+            if not isinstance(category, _CELLS) or category == "":
+                raise SchemaError(f"column {self.name!r}: a category is a text that is not empty, "
+                                  "a number, or a boolean; missing = true allows missing cells")
+        keys = [label_key(category) for category in self.categories]
+        if not keys or len(set(keys)) != len(keys):
+            raise SchemaError(f"column {self.name!r}: needs a list of distinct categories")
+
+    def _check_marker(self) -> None:
+        marker = self.missing_value_marker
+        if marker is None:
+            return
+        what = f"column {self.name!r}: missing_value_marker"
+        if isinstance(marker, bool) or not isinstance(marker, str | int | float) or (
+                marker == "" or marker != marker or marker in (math.inf, -math.inf)):
+            raise SchemaError(f"{what} is a text that is not empty, or a number")
+        if label_key(marker) in map(label_key, self.categories):
+            raise SchemaError(f"{what} is one of the categories: a cell would be both")
 
     def _check_bounds(self) -> None:
         try:
@@ -97,6 +163,10 @@ class Column:
             number("upper", self.upper)
         except InvalidValue as error:
             raise SchemaError(f"column {self.name!r}: {error}") from None
+        if self.integer and not (float(self.lower).is_integer() and
+                                 float(self.upper).is_integer()):
+            raise SchemaError(f"column {self.name!r}: integer says whole values, so its bounds "
+                              "are whole")
         if not self.lower < self.upper:
             raise SchemaError(f"column {self.name!r}: lower must be below upper")
         if max(abs(self.lower), abs(self.upper)) > 1e140 or self.upper - self.lower < 1e-140:
@@ -318,6 +388,10 @@ class Schema:
         """Read the JSON or TOML form; see docs/schema.md."""
         if not isinstance(value, dict):
             raise SchemaError("a schema is an object with a list of columns")
+        for key in value:
+            meant = get_close_matches(str(key), _TABLE_KEYS, 1, 0.8)
+            if meant and key not in _TABLE_KEYS:  # others are a title, a source, a note
+                raise SchemaError(f"the schema has no key {key!r}: {meant[0]!r} is meant?")
         for key in ("provenance", "bounds_from"):
             check_provenance("schema", value.get(key, "public"))
         rows = {"public_rows": value.get("public_rows"),
@@ -329,7 +403,7 @@ class Schema:
         rows |= _unit(value.get("unit"))
         try:
             if "columns" in value:
-                marker = value.get("missing_value_marker") is not None
+                marker = value.get("missing_value_marker")
                 columns = tuple(_column(c, marker, value.get("target")) for c in value["columns"])
                 return Schema(str(value.get("name", "table")), columns, **rows,
                               array_layout=value.get("array_layout", False))
@@ -346,7 +420,7 @@ class Schema:
             DataDerived: it says that something was read off the private data.
         """
         load = load_toml if str(path).endswith(".toml") else load_json
-        if not Path(path).exists():
+        if not os.path.exists(path):  # also where no file can have that name
             raise SchemaError(f"{Path(path).name}: no such schema file")
         try:
             value = load(path, "schema")
@@ -365,10 +439,12 @@ def _column_dict(column: Column) -> dict[str, Any]:
         result["categories"] = list(column.categories)
         if column.ordered:
             result["ordered"] = True
+    if column.missing_value_marker is not None:
+        result["missing_value_marker"] = column.missing_value_marker
     return result
 
 
-def _column(value: Any, missing: bool, target: object) -> Column:
+def _column(value: Any, marker: str | float | None, target: object) -> Column:
     if not isinstance(value, dict):
         raise SchemaError("every column of a schema is an object with a name and a kind")
     unknown = set(value) - _COLUMN_KEYS
@@ -379,7 +455,8 @@ def _column(value: Any, missing: bool, target: object) -> Column:
     check_provenance(f"column {name!r}", value.get("bounds_from", "public"))
     usual = "identifier" if value["kind"] == "identifier" else "feature"
     role = value.get("role", "target" if target is not None and name == target else usual)
-    allowed = value.get("missing", missing and role == "feature")
+    allowed = value.get("missing", marker is not None and role == "feature")
+    read = role in ("feature", "target")
     listed = value.get("categories")
     if isinstance(listed, str):  # its letters are no list
         raise SchemaError(f"column {name!r}: categories must be a list")
@@ -391,7 +468,7 @@ def _column(value: Any, missing: bool, target: object) -> Column:
         tuple(listed or ()), value.get("integer", False), allowed,
         value.get("outside", "clip"),
         value.get("provenance", "public"), str(value.get("unit") or ""),
-        value.get("ordered", False),
+        value.get("ordered", False), value.get("missing_value_marker", marker if read else None),
     )
 
 
@@ -409,8 +486,10 @@ def _unit(value: object) -> dict[str, str]:
 
 def _array_schema(value: dict[str, Any], rows: dict[str, Any]) -> Schema:
     """The compact form for arrays: one bound for every feature."""
+    marker = value.get("missing_value_marker")
     features = tuple(
-        Column(f"x{index}", value["feature_kind"], "feature", value["lower"], value["upper"])
+        Column(f"x{index}", value["feature_kind"], "feature", value["lower"], value["upper"],
+               missing=marker is not None, missing_value_marker=marker)
         for index in range(count("features", value["features"]))
     )
     target = Column(value["target"], "categorical", "target",

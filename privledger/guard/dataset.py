@@ -17,6 +17,7 @@ from privledger.facts.schema import Column, Schema
 from privledger.facts.table import TableFacts
 from privledger.graph import Context
 from privledger.guard.vault import _vault_of
+from privledger.numerals import meant
 from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones
 from privledger.questions.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
@@ -158,6 +159,8 @@ class Dataset:
 
     def select(self, columns: Sequence[str]) -> Dataset:
         """The same records with only some features."""
+        if isinstance(columns, str) or len(set(columns)) != len(columns):
+            raise InvalidValue("columns", columns, "a list of distinct names")
         return Dataset(self.schema.select(tuple(columns)), self._vault, self.steps, self.ledger)
 
     def partition(self, parts: int | tuple[int, ...] | Cells) -> Partition:
@@ -241,6 +244,9 @@ class Dataset:
         """A public partition by one column."""
         column = self._column(name)
         if column.kind == "categorical":
+            if edges is not None:
+                raise InvalidValue("edges", "given", "left out: a categorical column has a cell "
+                                                     "for each category of its schema")
             extra = 1 if column.role == "feature" else 0
             return CategoryCells(self._key(name), len(column.categories) + extra)
         if edges is None:
@@ -305,9 +311,9 @@ class Dataset:
         """Which features have a high score, `excluded` positions aside; `weights` of classes are
         for `agreement`. See `FeatureChoice`."""
         if isinstance(score, Votes):
-            return FeatureChoice(self, "votes", excluded, votes=score)
+            return FeatureChoice(self, "votes", excluded, votes=score, weights=weights)
         if isinstance(score, CustomScores):
-            return FeatureChoice(self, "custom", excluded, custom=score)
+            return FeatureChoice(self, "custom", excluded, custom=score, weights=weights)
         return FeatureChoice(self, score, excluded, weights=weights)
 
     def choose_label(self, cells: GrownCells, labels: Cells, **options: Any) -> LabelChoice:
@@ -318,7 +324,8 @@ class Dataset:
         for column in self.schema.columns:
             if column.name == name and column.role in ("feature", "target"):
                 return column
-        raise SchemaError(f"no feature or target column {name!r}")
+        raise SchemaError(f"no feature or target column {name!r}"
+                          f"{meant(name, [column.name for column in self.schema.columns])}")
 
     def _numeric(self, name: str) -> Column:
         column = self._column(name)
@@ -335,6 +342,11 @@ class Dataset:
 
     def __len__(self) -> NoReturn:
         raise TypeError("the number of records is private; ask for a count under a grant")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("guarded rows cannot be cut into folds or had as an array: give the handle "
+                        "to a learner's fit, and search with PrivateSearchCV, which pays for its "
+                        "scores")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("guarded data cannot be pickled; protect it again in the other process")

@@ -139,11 +139,20 @@ class Session(Opaque):
         except BaseException as error:
             raise bare(error) from None
 
-    def close(self, failed: type[BaseException] | None = None) -> None:
+    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
-        failed is handed back; any other keeps its whole charge."""
+        failed is handed back; any other keeps its whole charge: one that ended well says that its
+        work was done, and nobody here sees where.
+
+        Args:
+            back: nothing was done: hand it back although nothing failed.
+
+        Raises:
+            NotGranted: `back`, and it read rows, a part of its plan runs elsewhere, or it is
+                over. The charge stays.
+        """
         try:
-            _granted(self).close(failed)
+            _granted(self).close(failed, back=back)
         except BaseException as error:
             raise bare(error) from None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +14,12 @@ from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
 from privledger.engines import Engine, Local
-from privledger.errors import InvalidValue
+from privledger.errors import InvalidValue, LedgerError, LedgerMissing, NotGranted
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
 from privledger.guard.chunking import Chunking
-from privledger.guard.creating import creation, refuse_person_elsewhere
+from privledger.guard.creating import check_agrees, creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.elsewhere import Elsewhere, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
@@ -43,7 +44,7 @@ from privledger.noise.source import NoiseSource, SystemSource
 from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
-from privledger.storage import kept, refuse_findings, store_at
+from privledger.storage import is_url, kept, refuse_findings, shown, store_at
 from privledger.tables.frames import is_plain_table
 from privledger.tables.sources import as_source
 
@@ -125,18 +126,64 @@ class Ledger(Teller):
             LedgerMisplaced: moved, replaced, or under a second name.
             LedgerTooNew: written by a later version.
         """
-        with kept(store_at(path, read_only=read_only)) as store:
-            refuse_findings(store)
-            key = None if people_key is None else key_of(people_key)
-            history = History(store, writable=not read_only)
-            simulated = history.refresh().mode == "simulation"
-            ledger = Ledger(store, SeededSource(0) if simulated else SystemSource(),
-                            history=history, people_key=key)
-            if not read_only:
-                ledger._history.mark_crashed()
-                for finding in take_up(history):
-                    warnings.warn(f"{finding.message}; nothing of it was taken up", stacklevel=2)
-            return ledger
+        return _opened(path, read_only, None if people_key is None else key_of(people_key))
+
+    @staticmethod
+    def open_or_create(
+        path: str | os.PathLike[str] | None,
+        *,
+        budget: Budget,
+        relation: str = "add_remove",
+        filter: str = "auto",
+        order: float | None = None,
+        mode: str = "private",
+        seed: int | None = None,
+        caps: Sequence[Cap] = (),
+        policy: Policy | None = None,
+        unit: str = "row",
+        people_key: KeyGiven | None = None,
+    ) -> Ledger:
+        """Go on with the ledger at `path` if it promises the same; start it if there is none.
+
+        For scripts and notebooks that run more than once, and beside each other: of several that
+        find none, one makes it. What was spent stays spent.
+
+        Args:
+            path: and all others as for `create`. A ledger that is there must have been made with
+                the same; `filter="auto"` goes on with whatever filter was fixed.
+
+        Raises:
+            InvalidValue: the ledger that is there promises something else, such as another budget;
+                or it is a simulation, or this asks for one. What differs is named; nothing is
+                written.
+            LedgerCorrupt, LedgerMisplaced, LedgerTooNew: as `open`.
+            LedgerError: it cannot be made.
+        """
+        key = None if people_key is None else key_of(people_key)
+        lines, source = creation(budget, relation, filter, order, mode, seed, caps, policy, unit,
+                                 key)
+
+        def create() -> Ledger:
+            return Ledger.create(path, budget=budget, relation=relation, filter=filter,
+                                 order=order, mode=mode, seed=seed, caps=caps, policy=policy,
+                                 unit=unit, people_key=people_key)
+
+        if path is None or str(path) == ":memory:":
+            return create()
+
+        def agrees(state: State) -> NoiseSource:
+            check_agrees(state, lines, shown(path))
+            return source
+
+        for tries in range(2):
+            with suppress(LedgerMissing):
+                return _opened(path, False, key, agrees)
+            try:
+                return create()
+            except LedgerError:
+                if tries:  # not because somebody else was first: then it would be there
+                    raise
+        raise AssertionError("not reached")
 
     @property
     def state(self) -> State:
@@ -194,6 +241,9 @@ class Ledger(Teller):
         X = X if found is None else found
         if engine is None and found is not None:
             engine = Local()
+        if engine is None and spool is not None:
+            raise InvalidValue("spool", "given", "left out without an engine: the table stays in "
+                                                 "memory")
         table = Table(X, y, schema, name, fingerprint_key, public_features, unlabelled, people,
                       target, None if engine is None else Chunking(
                           engine, spool, self.on_rows, self.on_chunks))
@@ -303,8 +353,11 @@ class Ledger(Teller):
         """An auditor's finding: what `grant` ran was really `plan`. Never gives budget back.
 
         Args:
-            grant: name of the grant, as `show` lists it.
-            plan: the node tree with the true parameters; None if nothing can be promised.
+            grant: name of the grant or of the scope, as `show` lists it. A grant that drew on a
+                scope corrects the scope.
+            plan: the node tree with the true parameters; None if nothing can be promised. Of a
+                scope: what ran beyond what its filter counted; all of it is charged, and every
+                record of the scope is charged it.
             why: a sentence that stays in the history.
 
         Returns:
@@ -319,7 +372,15 @@ class Ledger(Teller):
             check_node("plan", plan)
             plan = from_json(to_json(plan))
             check_effort(self._history, to_json(plan))
-        self._history.commit(lambda state: [correction(state, grant, plan, why, now()).event])
+        here = not is_url(self._history.store.location)
+
+        def lines(state: State) -> Sequence[Event]:
+            event = correction(state, grant, plan, why, now()).event
+            if not here and not state.knows(event.grant):
+                raise NotGranted("a scope of a ledger in a database cannot be corrected")
+            return [event]
+
+        self._history.commit(lines)
         return self.spent
 
     @overload
@@ -353,7 +414,8 @@ class Ledger(Teller):
             held = self._identities.newest.get(name)
             return None if held is None else held._n_rows
 
-        return record_spend(self._history.store, self._history.full(), row, data, rows)
+        return record_spend(self._history.store, self._history.full(), row, data, rows,
+                            list(self._identities.newest))
 
     def close(self) -> None:
         """Write what is pending and let go of the file.
@@ -399,3 +461,21 @@ class Ledger(Teller):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
+
+
+def _opened(path: str | os.PathLike[str], read_only: bool, key: PeopleKey | None,
+            agrees: Callable[[State], NoiseSource] | None = None) -> Ledger:
+    """A ledger that is there; `agrees` may refuse it before anything is written, and says where
+    its noise comes from."""
+    with kept(store_at(path, read_only=read_only)) as store:
+        refuse_findings(store)
+        history = History(store, writable=not read_only)
+        state = history.refresh()
+        source: NoiseSource = (agrees(state) if agrees is not None else
+                               SeededSource(0) if state.mode == "simulation" else SystemSource())
+        ledger = Ledger(store, source, history=history, people_key=key)
+        if not read_only:
+            ledger._history.mark_crashed()
+            for finding in take_up(history):
+                warnings.warn(f"{finding.message}; nothing of it was taken up", stacklevel=3)
+        return ledger

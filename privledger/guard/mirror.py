@@ -28,7 +28,7 @@ from privledger.questions import closed_set
 from privledger.questions.derivation import Derivation
 from privledger.questions.score import Score
 
-# A function is somebody's word, recorded as asserted; updates are copied one by one.
+# A function is an unverified claim, recorded as asserted; updates are copied one by one.
 _NOT_PLAIN = ("data", "function", "_updates")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -91,6 +92,14 @@ def protected(table: Table, history: History, source: NoiseSource, identities: I
     Raises: as `Ledger.protect`.
     """
     schema, name, relation = table.schema, table.name, history.state.relation
+    if isinstance(table.y, Schema) or isinstance(table.X, Schema):
+        raise InvalidValue("schema", type(schema).__name__, "the last of the three: protect(table, "
+                           "target, schema), or protect(table, schema=schema, target=NAME)")
+    if isinstance(table.y, str):
+        raise InvalidValue("y", "a text", "the target's values; protect(table, schema=schema, "
+                           "target=NAME) takes a column of the table")
+    if isinstance(schema, str | os.PathLike):
+        raise InvalidValue("schema", "a path or a text", "a Schema: pl.Schema.load(path) reads one")
     if not isinstance(schema, Schema):
         raise InvalidValue("schema", type(schema).__name__, "a Schema; it is never inferred "
                                                            "from private data")

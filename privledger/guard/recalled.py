@@ -21,7 +21,7 @@ from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.ledger import History
 from privledger.ledger.entries import GENESIS, is_whole
-from privledger.ledger.events import Answer, Corrected, KeptArray, Settled
+from privledger.ledger.events import Answer, Corrected, Granted, KeptArray, Settled
 from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
 from privledger.questions.cells import CategoryCells, Cells, IntervalCells
 from privledger.questions.cross_cells import CrossCells
@@ -180,6 +180,7 @@ class Recall:
         self._history = history
         self._position, self._head = -1, GENESIS
         self._answers: dict[str, tuple[str, Answer]] = {}
+        self._scopes: dict[str, str] = {}  # grant -> the scope it drew on
 
     def find(self, key: str) -> tuple[str, Answer] | None:
         """The grant and the answer of a question that was asked before; None if it was not.
@@ -201,6 +202,8 @@ class Recall:
         if type(event) is Settled and event.answer is not None and not event.failed and (
                 _is_whole(event)):
             self._answers.setdefault(event.answer.asked, (event.grant, event.answer))
-        elif isinstance(event, Corrected):  # it was not what it said it was
+        elif isinstance(event, Granted) and event.scope:
+            self._scopes[event.grant] = event.scope
+        elif isinstance(event, Corrected):  # it was not what it said it was, nor what is in it
             self._answers = {key: found for key, found in self._answers.items()
-                             if found[0] != event.grant}
+                             if event.grant not in (found[0], self._scopes.get(found[0]))}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from privledger.errors import NotGranted, UnsupportedNode
+from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
 from privledger.guard.inside import Inside
 from privledger.guard.labels import release_labels
 from privledger.guard.mirror import own_leaf, own_question
@@ -38,7 +38,15 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted and not inside.vouched:
         raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
                          "nothing was read")
+    if asserted and not inside.correctable:
+        raise NotGranted("an asserted question under a scope of a database: its price could not "
+                         "be corrected there; ask it in a grant of its own. Nothing was read")
     _refuse_rows(question, leaf, inside)
+    rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
+    if rounds and not (isinstance(question, Query) and any(
+            step.context.kind == "filter" for step in question.data.steps)):
+        raise InvalidValue("rollover", rounds, "left out: the handle is behind no individual "
+                                               "filter; nothing was read")
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     question.check(inside.vault.facts)
@@ -48,7 +56,6 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     state = question.prepare(leaf, inside.vault.relation)
     if isinstance(question, AboveThreshold):
         return release_above(inside, leaf, question, state)
-    rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
     task = Task(question, state, _round(inside, question, leaf, state, rounds))
     noise = Noise(leaf, state, inside.source,
                   ONE if inside.vault.facts.unit == "person" else 1)

@@ -31,6 +31,7 @@ from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.derivation import Step
+from privledger.storage import is_url
 
 
 @define(eq=False, repr=False)
@@ -68,7 +69,8 @@ class Granted:
             Meter(alone(self.plan) if self._shares else self.plan),
             ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant,
                                  self.vault.standing),
-            self._history.state.policy)
+            self._history.state.policy,
+            correctable=self._scope is None or not is_url(self._history.store.location))
 
     @property
     def covers(self) -> str:
@@ -132,35 +134,43 @@ class Granted:
         inner._inside = evolve(inner._inside, leave=self._inside.leave, vouched=vouched)
         return inner
 
-    def close(self, failed: type[BaseException] | None = None) -> None:
+    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
         failed is handed back, unless a part of its plan runs elsewhere, where nobody here sees
         whether it did; any other keeps its whole charge.
 
+        Args:
+            back: hand it back although nothing failed.
+
         Raises:
+            NotGranted: `back`, of a grant that touched rows, may have run elsewhere, or is over.
             NotSettled: the ledger could not be written. Closing again tries again.
         """
         with self._lock:
+            if back and (self.touched or self._settled or len(self._inside.log)
+                         or not self.active or runs_elsewhere(self.plan)):
+                raise NotGranted("only an open grant that read nothing can be handed back, and "
+                                 "none with a part that runs elsewhere; its charge stays")
             if self._settled or not self._inside.leave.at_home:
                 return
             self._inside.leave.over = True
             self._inside.members.forget()
             forget_dead(self.vault)
             if self._settlement is None:
-                self._settlement = self._end(failed)
+                self._settlement = self._end(failed, back)
             settle(self._history, self._settlement)
             self.vault.forget(self._inside.members.session)
             note_over(self.grant)
             self.receipt = self._history.receipt()
             self._settled = True
 
-    def _end(self, failed: type[BaseException] | None) -> Settlement:
+    def _end(self, failed: type[BaseException] | None, back: bool) -> Settlement:
         """What is to be written at the end of this grant."""
         log, vectors, note, cap = self._inside.log, dict[str, bytes](), None, None
         for named, limit, stored in self._inside.spends.vectors():
             vectors |= stored
             note, cap = named, limit
-        keep = failed is None or self.touched or runs_elsewhere(self.plan)
+        keep = (failed is None and not back) or self.touched or runs_elsewhere(self.plan)
         kind = Settled if keep else Aborted
         end = kind(
             self.grant, self.touched, len(log), now(),
@@ -190,8 +200,10 @@ class Branch(Granted):
         """No individual filter has a proof inside a tuning."""
         raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
 
-    def close(self, failed: type[BaseException] | None = None) -> None:
-        """Nothing: the grant around the run settles."""
+    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
+        """Nothing: the grant around the run settles, and nobody hands back a part of it."""
+        if back:
+            raise NotGranted("a run inside a tuning is no grant of its own: nothing to hand back")
 
     def end(self) -> None:
         """Over, with nothing kept: what a run released is in no entry."""

@@ -287,10 +287,12 @@ class Teller:
             raise InvalidValue("node", type(node).__name__, "an IndividualFilter without inside")
         label = f"scope-{secrets.token_hex(4)}" if name is None else short_name("name", name)
         checked = probability("delta", delta, zero=True)
+        if self._history.refresh().knows(label):
+            raise InvalidValue("name", label, "none that a grant has")
         text = to_json(node)
         own = from_json(text)  # the caller may change its node at any time
         assert isinstance(own, IndividualFilter)
-        known = self._history.refresh().scopes.get(label)
+        known = self._history.state.scopes.get(label)
         if known is not None:
             if from_json(known.event.plan) != own:
                 raise InvalidValue("name", label, "a scope that is not open with other caps")

@@ -100,7 +100,9 @@ def take(state: State, digest: str) -> Checkpoint:
             "delta_cap_units": rule.delta_cap_units},
         "grants": [_grant_value(grant) for grant in kept],
         "scopes": [
-            {"scope": scope.scope, "position": scope.position, "body": encode(scope.event)}
+            {"scope": scope.scope, "position": scope.position, "body": encode(scope.event),
+             **({"corrections": [encode(one) for one in scope.corrected]}
+                if scope.corrected else {})}
             for scope in state.scopes.values()],
         "names": len(state.closed), "digest": digest,
         **({"enrolled": [[position, encode(event)] for position, event in state.enrolled]}
@@ -131,7 +133,9 @@ def _grant(value: dict[str, Any]) -> GrantState:
 
 def _scope(value: dict[str, Any]) -> ScopeState:
     return ScopeState(value["scope"], value["position"],
-                      cast(ScopeOpened, decode("scope", value["body"])))
+                      cast(ScopeOpened, decode("scope", value["body"])),
+                      tuple(cast(Corrected, decode("corrected", one))
+                            for one in value.get("corrections", [])))
 
 
 def _is_kept(state: State, grant: GrantState) -> bool:

@@ -23,7 +23,7 @@ MOST = 20_000
 _NAME = r'"([ !#-\[\]-~]+)"'  # plain: no quote, no backslash, no control, not empty
 _COUNT = r"(0|[1-9][0-9]{0,300})(?![0-9.eE])"  # 5.0 is no count, although it equals 5
 _GRANTED = re.compile(
-    rf'(.*?"data":){_NAME}(.*?"grant":){_NAME}(.*?"pid":){_COUNT}(.*?"plan":)'
+    rf'(\{{.*?"data":){_NAME}(.*?"grant":){_NAME}(.*?"pid":){_COUNT}(.*?"plan":)'
     rf'(\{{.*\}})(,"scope":.*?"time":){_NAME}(.*?"units":){_COUNT}(.*)', re.DOTALL)
 _RELEASED = re.compile(
     rf'(\{{"first":{_COUNT}.*?"grant":){_NAME}(,"items":)(\[.*\])(,"nodes":)(\[.*\])(,"noise":.*)',

@@ -28,7 +28,8 @@ class Origins:
         relation: what prices are stated for; None where that is not the question.
         learners: names that grants were given to.
         mechanisms: node types that spend.
-        asserted: descriptions of whatever somebody merely vouches for.
+        asserted: descriptions of asserted nodes and queries: unverified claims. An external run
+            is one too; a policy says of it what it allows under `foreign` and `isolation`.
         simulated: seeded noise.
         isolation: how learners were kept from the rows.
         rows: table -> its declared number of rows, or None where none was declared.
@@ -60,6 +61,36 @@ def outside_of(event: Granted) -> tuple[tuple[str, str], ...]:
     return ((event.labels.get("library", ""), event.labels.get("version", "")),)
 
 
+def library_of(event: Granted) -> str:
+    """The same as one text; `?` where the entry does not say it."""
+    return "".join(f"{name or '?'} {version}".strip() for name, version in outside_of(event))
+
+
+def claims_of(name: str, kinds: Sequence[str], library: str) -> tuple[str, ...]:
+    """What of a grant or scope is an unverified claim, in words.
+
+    Args:
+        kinds: asserted nodes of its plan. library: of an external run; empty for all others.
+    """
+    found = [f"{kind} in the plan of {name}" for kind in kinds]
+    return (*found, *([f"external run of {library}: {name}"] if library else []))
+
+
+def origin_text(event: Granted, caps: Sequence[str] = ()) -> str:
+    """Isolation, library, labels, window and caps of a grant in one line; a learner in the
+    owner's process without any of these has an empty one."""
+    library = library_of(event)
+    own = ("library", "version", "hook") if library else ()
+    labels = [f"{key}={text}" for key, text in sorted(event.labels.items()) if key not in own]
+    hook = event.labels.get("hook")
+    return "; ".join([
+        *([f"external run of {library}" + (f" by {hook}" if hook else "")] if library else []),
+        *([event.isolation] if event.isolation not in ("guarded", "foreign") else []),
+        *([f"labels {', '.join(labels)}"] if labels else []),
+        *([f"window {event.window}"] if event.window else []),
+        *([f"under {', '.join(caps)}"] if caps else [])])
+
+
 def mechanism_kinds(node: Node) -> tuple[str, ...]:
     """Types of the nodes that spend: leaves, and filters without a described inside."""
     found = {type(each).__name__ for each in below(node)
@@ -80,7 +111,7 @@ def recorded_kinds(plan: Any) -> Iterator[str]:
 
 
 def asserted_kinds(kinds: Sequence[str]) -> list[str]:
-    """Those whose cost somebody merely vouches for."""
+    """Those whose cost is an unverified claim."""
     return [kind for kind in kinds if kind.startswith("Asserted")]
 
 
@@ -102,8 +133,8 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
                                               "mode private would fit")
     if not policy.allow_asserted:
         for what in facts.asserted:
-            yield Finding("asserted-node", -1, f"somebody merely vouches for it: {what}; a "
-                                               "derived query would fit")
+            yield Finding("asserted-node", -1, f"an unverified claim: {what}; a derived "
+                                               "query would fit")
     for rule, allowed, names in (
         ("learner-not-allowed", policy.learners, facts.learners),
         ("mechanism-not-allowed", policy.mechanisms, facts.mechanisms),

@@ -155,7 +155,10 @@ def _with_slack(cap: int) -> int:
 
 def _check_caps(state: State, entry: Line) -> Findings:
     event = entry.event
-    window = (state.grants[event.grant].event if isinstance(event, Corrected) else event).window
+    paid = event
+    if isinstance(event, Corrected):
+        paid = (state.grants.get(event.grant) or state.scopes[event.grant]).event
+    window = paid.window
     earlier = state.totals_of(window)
     for place, cap in enumerate(state.caps):
         assert state.rule is not None
@@ -168,19 +171,25 @@ def _check_caps(state: State, entry: Line) -> Findings:
 
 def _check_correction(state: State, entry: LineOf[Corrected]) -> Findings:
     """The corrected plan's price is charged in full, and no correction gives anything back."""
-    grant, rule = state.grants[entry.event.grant], state.rule
+    grant, rule = state.grants.get(entry.event.grant), state.rule
     if rule is None:
         return
-    if grant.status == "aborted":
-        yield Finding("prices-are-right", entry.position, "corrects what was handed back")
-    if grant.plan is None:
+    if grant is None:  # of a scope: what ran beside its filter, paid for in full
+        event = entry.event
+        delta = state.scopes[event.grant].event.delta
+        true, charged = event.plan, (int(event.units), int(event.delta_units))
+    else:
+        true, charged, delta = grant.plan, grant.charged, grant.event.delta
+        if grant.status == "aborted":
+            yield Finding("prices-are-right", entry.position, "corrects what was handed back")
+    if true is None:
         yield Finding("never-over-the-cap", entry.position,
                       f"nothing is promised any more for {entry.event.grant}")
         return
-    plan = from_json(grant.plan)
+    plan = from_json(true)
     cost = cost_of(plan, check_relation(state.relation), _orders(plan, rule))
-    expected = rule.price(cost, float(grant.event.delta))
-    if any(paid < due - due // 10**9 for paid, due in zip(grant.charged, expected, strict=True)):
+    expected = rule.price(cost, float(delta))
+    if any(paid < due - due // 10**9 for paid, due in zip(charged, expected, strict=True)):
         yield Finding("prices-are-right", entry.position,
                       "charged less than the corrected plan costs")
 

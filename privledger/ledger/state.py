@@ -100,11 +100,47 @@ class ScopeState:
     Attributes:
         position: of the entry that paid for it.
         event: what was paid for.
+        corrected: what ran under it beyond what its filter counted, in order.
     """
 
     scope: str
     position: int
     event: ScopeOpened
+    corrected: tuple[Corrected, ...] = ()
+
+    @property
+    def charged(self) -> tuple[int, int]:
+        """Units and delta units, with every correction."""
+        parts: list[ScopeOpened | Corrected] = [self.event, *self.corrected]
+        return (sum(int(part.units) for part in parts),
+                sum(int(part.delta_units) for part in parts))
+
+    @property
+    def plan(self) -> Plan | None:
+        """The filter and all that ran beside it; None where nothing is promised any more."""
+        return _together([self.event.plan, *(one.plan for one in self.corrected)])
+
+    def beside(self, data: str) -> GrantState | None:
+        """What its corrections say ran beside the filter, as one grant for `data`: every record
+        lost that much more. None where there is no correction."""
+        if not self.corrected:
+            return None
+        opened, last = self.event, self.corrected[-1]
+        name = f"{self.scope}, as corrected"
+        units, delta_units = self.charged
+        whole = evolve(last, plan=_together([one.plan for one in self.corrected]),
+                       units=units - int(opened.units),
+                       delta_units=delta_units - int(opened.delta_units))
+        event = Granted(grant=name, learner="", data=data, plan=opened.plan, delta=opened.delta,
+                        units=0, delta_units=0, time=last.time, window=opened.window)
+        return GrantState(name, self.position, event, "settled", corrected=[whole])
+
+
+def _together(plans: Sequence[Plan | None]) -> Plan | None:
+    known = [plan for plan in plans if plan is not None]
+    if len(known) < len(plans):
+        return None
+    return known[0] if len(known) == 1 else {"node": "Sequential", "nodes": known}
 
 
 @define
@@ -165,8 +201,11 @@ class State:
                 or self.delta_units > self.rule.delta_cap_units)
         if not over:
             return ""
-        reasons = [f"{name}: {event.why}" for name, grant in self.grants.items()
-                   for event in grant.corrected]
+        corrected = [(name, event) for name, grant in self.grants.items()
+                     for event in grant.corrected]
+        corrected += [(name, event) for name, scope in self.scopes.items()
+                      for event in scope.corrected]
+        reasons = [f"{name}: {event.why}" for name, event in corrected]
         return "the budget is overspent after corrections (" + "; ".join(reasons)[:500] + ")"
 
     def charge(self, units: int, delta_units: int, paid: Granted | ScopeOpened) -> None:
@@ -371,6 +410,11 @@ def _corrected(state: State, position: int, event: Corrected) -> None:
     grant = state.grants.get(name)
     if grant is None and name in state.closed_names:
         raise GrantIsClosed(name)
+    scope = state.scopes.get(name)
+    if grant is None and scope is not None:
+        _charge(state, position, event, scope.event)
+        state.scopes[name] = evolve(scope, corrected=(*scope.corrected, event))
+        return
     if grant is None or grant.event.scope:
         raise LedgerCorrupt(f"entry {position} corrects what was never charged")
     _charge(state, position, event, grant.event)

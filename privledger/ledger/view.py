@@ -51,11 +51,12 @@ E = TypeVar("E", Refused, Released)
 
 @frozen
 class Vouched:
-    """What rests on somebody's word, and on no proof.
+    """Unverified claims: what rests on no proof.
 
     Attributes:
-        answers: releases whose query or whose mechanism somebody merely vouches for.
-        grants: grants and scopes with such an answer, or with such a mechanism in their plan.
+        answers: releases whose query or whose mechanism is asserted.
+        grants: grants and scopes with such an answer, or with such a mechanism in their plan, and
+            external runs, of which no guard saw what they read.
         words: each of these, described once.
     """
 
@@ -154,21 +155,21 @@ class View:
 
     @property
     def asserted(self) -> Vouched:
-        """How many answers rest on somebody's word, and which."""
+        """How many answers rest on unverified claims, and which."""
         words: dict[str, None] = {}
         answers = grants = 0
         for one in self.charges:
             lines = [line for line in self.releases.get(one.name, ()) if line.vouched]
             answers += sum(line.count for line in lines)
-            grants += bool(lines or one.asserted)
+            grants += bool(lines or one.claims)
             words |= {f"{line.mechanism}: {line.question}": None
                       for line in lines if line.asserted}
-            words |= {f"{kind} in the plan of {one.name}": None for kind in one.asserted}
+            words |= dict.fromkeys(one.claims)
         return Vouched(answers, grants, tuple(words))
 
     def vouched(self, one: Charge) -> bool:
-        """Whether a grant's plan, or an answer under it, rests on somebody's word."""
-        return bool(one.asserted) or any(line.vouched for line in self.releases.get(one.name, ()))
+        """Whether a grant's plan, or an answer under it, rests on an unverified claim."""
+        return bool(one.claims) or any(line.vouched for line in self.releases.get(one.name, ()))
 
     @property
     def alone(self) -> Amount:
@@ -188,7 +189,7 @@ class View:
         return any(map(rests_on_others, self.charges))
 
     def by(self, aspect: str) -> dict[str, Part]:
-        """Charges added up by `table`, `learner`, `mechanism`, `team`, `window` or `grant`.
+        """Charges added up by one of `ASPECTS`, such as `team`, or by `label:KEY`.
 
         Dearest first. The amounts of all parts add up to `total`, exactly: what a plan of several
         mechanisms costs stands under their names together, and a scope belongs to the table and

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
+from privledger.errors import InvalidValue
+from privledger.ledger.caps import Cap
 from privledger.ledger.events import (
     Aborted,
     Crashed,
@@ -15,7 +17,13 @@ from privledger.ledger.events import (
     Settled,
 )
 from privledger.ledger.filters import FilterRule
-from privledger.ledger.origins import asserted_kinds, mechanism_kinds
+from privledger.ledger.origins import (
+    asserted_kinds,
+    claims_of,
+    library_of,
+    mechanism_kinds,
+    origin_text,
+)
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.view_figures import REMAINDER, Amount, Figure
 from privledger.ledger.view_plans import plan_or_none
@@ -24,8 +32,10 @@ NOBODY = "(filter scopes nobody drew on)"
 """Stands where a scope has no table and no learner yet."""
 UNNAMED = "nobody named"
 VOID = "(nothing is promised any more)"
-ASPECTS = ("table", "learner", "mechanism", "team", "window", "grant")
-"""What charges are grouped by."""
+ASPECTS = ("table", "learner", "mechanism", "team", "window", "grant", "isolation", "library",
+           "cap")
+"""What charges are grouped by; beside them by any label, as `LABEL` and its name."""
+LABEL = "label:"
 
 
 @frozen
@@ -51,6 +61,7 @@ class Charge:
         corrections: how many there were. why: their reasons, in order.
         releases: how many were made under it.
         grants: how many grants it stands for; 1, but for tallies of long histories.
+        caps: titles of the caps that it counts under, beside the budget.
         plan: as corrected last, as JSON values; None where nothing is promised any more.
         event: what was granted or opened; None where it stands for many.
         end: how a grant ended. crash: that its holder was found gone, before that.
@@ -73,6 +84,7 @@ class Charge:
     why: tuple[str, ...] = ()
     releases: int = 0
     grants: int = 1
+    caps: tuple[str, ...] = ()
     plan: Plan | None = field(default=None, repr=False, eq=False)
     event: Granted | ScopeOpened | None = field(default=None, repr=False, eq=False)
     end: Settled | None = field(default=None, repr=False, eq=False)
@@ -100,8 +112,31 @@ class Charge:
 
     @property
     def asserted(self) -> tuple[str, ...]:
-        """Node types of the plan whose cost somebody merely vouches for."""
+        """Node types of the plan whose cost is an unverified claim."""
         return tuple(asserted_kinds(self.mechanisms or ()))
+
+    @property
+    def isolation(self) -> str:
+        """How far the learner was kept from rows; empty for a scope, and where it stands for
+        many."""
+        return self.event.isolation if isinstance(self.event, Granted) else ""
+
+    @property
+    def library(self) -> str:
+        """Library and version of an external run; empty for all others."""
+        return library_of(self.event) if isinstance(self.event, Granted) else ""
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Everything about the plan that is an unverified claim, in words: asserted nodes, and
+        whatever an external run read and did."""
+        return claims_of(self.name, self.asserted, self.library)
+
+    @property
+    def origin(self) -> str:
+        """Isolation, library, labels, window and caps in one line; empty where none is told."""
+        return origin_text(self.event, self.caps) if isinstance(self.event, Granted) else (
+            f"under {', '.join(self.caps)}" if self.caps else "")
 
 
 @frozen
@@ -125,7 +160,7 @@ class Part:
 
     Attributes:
         name: what they have in common. amount: their exact sum.
-        grants: how many grants and scopes. asserted: some of it rests on somebody's word.
+        grants: how many grants and scopes. asserted: some of it is an unverified claim.
     """
 
     name: str
@@ -155,34 +190,49 @@ def charges_of(state: State) -> tuple[Charge, ...]:
         event = grant.event
         if event.scope:
             users.setdefault(event.scope, []).append(event)
-        found.append(_grant(grant, event, state.rule))
-    found += [_scope(scope, users.get(name, ()), state.rule)
+        found.append(_grant(grant, event, state))
+    found += [_scope(scope, users.get(name, ()), state)
               for name, scope in state.scopes.items()]
     return tuple(sorted(found, key=lambda one: one.position))
 
 
 def grouped(charges: Iterable[Charge], aspect: str, rule: FilterRule | None,
-            vouched: Callable[[Charge], bool] | None = None) -> dict[str, Part]:
-    """Charges added up by one of `ASPECTS`, dearest first. Nothing is left out or counted twice.
+            asserted: Callable[[Charge], bool] | None = None) -> dict[str, Part]:
+    """Charges added up by one of `ASPECTS`, or by `label:KEY`, dearest first. Nothing is left out
+    or counted twice.
 
     What was handed back has no part of its own: it counts nothing.
 
     Args:
-        vouched: whether somebody's word is in a charge; by its plan, if None.
+        asserted: whether an unverified claim is in a charge; by its plan, if None.
     """
-    name_of = _NAMES[aspect]
+    name_of = aspect_of(aspect)
     sums: dict[str, tuple[int, int, int, bool]] = {}
     for one in charges:
         if one.handed_back:
             continue
         name = name_of(one)
-        units, delta_units, grants, asserted = sums.get(name, (0, 0, 0, False))
+        units, delta_units, grants, claimed = sums.get(name, (0, 0, 0, False))
         sums[name] = (units + one.amount.units, delta_units + one.amount.delta_units,
                       grants + one.grants,
-                      asserted or (bool(one.asserted) if vouched is None else vouched(one)))
+                      claimed or (bool(one.claims) if asserted is None else asserted(one)))
     ranked = sorted(sums.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
-    return {name: Part(name, Amount(units, delta_units, rule), grants, asserted)
-            for name, (units, delta_units, grants, asserted) in ranked}
+    return {name: Part(name, Amount(units, delta_units, rule), grants, claimed)
+            for name, (units, delta_units, grants, claimed) in ranked}
+
+
+def aspect_of(aspect: str) -> Callable[[Charge], str]:
+    """What a charge is called by an aspect.
+
+    Raises:
+        InvalidValue: none of `ASPECTS`, nor `label:` with a name.
+    """
+    if aspect.startswith(LABEL) and len(aspect) > len(LABEL):
+        key = aspect.removeprefix(LABEL)
+        return lambda one: dict(one.labels).get(key, "")
+    if aspect not in _NAMES:
+        raise InvalidValue("aspect", aspect, f"one of {', '.join(_NAMES)}, or {LABEL}NAME")
+    return _NAMES[aspect]
 
 
 def table_spends(charges: Iterable[Charge], rule: FilterRule | None,
@@ -199,7 +249,8 @@ def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -
     return Charge("", -1, "grant", "granted", amount, amount, table)
 
 
-def _grant(grant: GrantState, event: Granted, rule: FilterRule | None) -> Charge:
+def _grant(grant: GrantState, event: Granted, state: State) -> Charge:
+    rule = state.rule
     corrected, end = grant.corrected, grant.end
     plan = corrected[-1].plan if corrected else event.plan
     return Charge(
@@ -209,18 +260,48 @@ def _grant(grant: GrantState, event: Granted, rule: FilterRule | None) -> Charge
         mechanisms=kinds_of(plan),
         labels=tuple(event.labels.items()), window=event.window, scope=event.scope or None,
         delta=event.delta, corrections=len(corrected), why=tuple(one.why for one in corrected),
-        releases=grant.releases, plan=plan, event=event, end=end, crash=grant.crash)
+        releases=grant.releases, plan=plan, event=event, end=end, crash=grant.crash,
+        caps=() if event.scope else caps_over(state.caps, event.window, event))
 
 
-def _scope(scope: ScopeState, users: Sequence[Granted], rule: FilterRule | None) -> Charge:
-    event: ScopeOpened = scope.event
-    amount = Amount(event.units, event.delta_units, rule)
+def _scope(scope: ScopeState, users: Sequence[Granted], state: State) -> Charge:
+    event, rule = scope.event, state.rule
+    amount = Amount(*scope.charged, rule)
     return Charge(
         name=scope.scope, position=scope.position, kind="scope", status="scope", amount=amount,
         asked=amount, table=_joined([one.data for one in users], ""),
         learners=tuple(dict.fromkeys(one.learner or UNNAMED for one in users)),
-        mechanisms=kinds_of(event.plan), window=event.window, delta=event.delta,
-        plan=event.plan, event=event)
+        mechanisms=kinds_of(scope.plan), window=event.window, delta=event.delta,
+        corrections=len(scope.corrected), why=tuple(one.why for one in scope.corrected),
+        plan=scope.plan, event=event, caps=caps_over(state.caps, event.window, None))
+
+
+def chosen(conditions: Iterable[str]) -> Callable[[Charge], bool]:
+    """Whether a charge meets every `KEY=VALUE`: KEY is one of `ASPECTS`, `data` for `table`, or
+    `label:` with a name; of learners, caps and libraries one of several, or its name, is enough.
+
+    Raises:
+        InvalidValue: no condition, or on nothing that charges have.
+    """
+    asked = []
+    for one in conditions:
+        key, equals, value = one.partition("=")
+        if not equals or not key:
+            raise InvalidValue("where", one, "KEY=VALUE, such as team=red")
+        asked.append((aspect_of("table" if key == "data" else key), key, value))
+
+    def meets(one: Charge) -> bool:
+        parts = {"learner": one.learners, "cap": one.caps, "mechanism": one.mechanisms or (),
+                 "library": (one.library.partition(" ")[0],), "grant": (one.name,)}
+        return all(value == name_of(one) or value in parts.get(key, ())
+                   for name_of, key, value in asked)
+
+    return meets
+
+
+def caps_over(caps: Iterable[Cap], window: str | None, request: Granted | None) -> tuple[str, ...]:
+    """Titles of the caps that a grant, or a scope, counts under."""
+    return tuple(cap.title for cap in caps if cap.matches(window, request))
 
 
 def _status(grant: GrantState, end: Settled | None) -> str:
@@ -259,4 +340,6 @@ def _name(one: Charge) -> str:
 _NAMES: dict[str, Callable[[Charge], str]] = {
     "table": _table, "learner": _learner, "mechanism": _mechanism, "team": lambda one: one.team,
     "window": lambda one: one.window or "", "grant": _name,
+    "isolation": lambda one: one.isolation, "library": lambda one: one.library,
+    "cap": lambda one: _joined(one.caps, ""),
 }

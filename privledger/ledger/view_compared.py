@@ -47,7 +47,8 @@ class Comparison:
             return (f"compared with the head {str(self.head)[:_SHOWN]} that was expected: "
                     f"{self.cannot_see}")
         seen = many(self.entries or 0, "entry", "entries")
-        return (f"compared with the receipt of {self.time or 'undated'}, {seen}, "
+        which = f"the receipt of {self.time}" if self.time else "a receipt without a date"
+        return (f"compared with {which}, {seen}, "
                 f"head {str(self.head)[:_SHOWN]}: {self.cannot_see}")
 
     def as_dict(self) -> dict[str, Any]:

@@ -12,24 +12,27 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.graph import from_json, label
 from privledger.ledger.people_spent import spent_at, spent_by_all
 from privledger.ledger.roster import is_member, known_by, members_of, place_of
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
 from privledger.ledger.view_records import (
+    ALL,
     Line,
     RecordSpend,
+    beside_scopes,
+    certified,
     charged_alike,
     currency_of,
+    node_text,
     note_of,
+    told_from,
     took_something,
     within_scopes,
 )
-from privledger.rounding import sum_up, units_up
+from privledger.rounding import sum_up
 
 NOBODY = "nobody in this ledger has that id"
-ALL = "all tables"
 
 
 @frozen
@@ -85,9 +88,7 @@ def each_taken(store: Store, state: State) -> Iterator[tuple[GrantState, Taken]]
         held = members_of(store, state.enrolled[grant.event.enrolled or 0][1])
         there[:len(held)] = held
         if note is None:
-            amount, cap, _ = charged_alike(state, grant)
-            yield grant, Taken(np.where(there, amount, 0.0),
-                               np.where(there, 0, -1).astype(np.int32), cap, False)
+            yield grant, _alike(state, grant, there)
             continue
         taken, rounds = spent_by_all(store, note, size)
         money, scope = currency_of(state, grant), grant.event.scope or grant.grant
@@ -95,6 +96,14 @@ def each_taken(store: Store, state: State) -> Iterator[tuple[GrantState, Taken]]
         scopes[scope] = before + taken
         yield grant, Taken(np.where(there, money.between(before, taken), 0.0),
                            np.where(there, rounds, -1).astype(np.int32), money.cap, True)
+    for grant in beside_scopes(state):
+        yield grant, _alike(state, grant, np.ones(size, dtype=np.bool_))
+
+
+def _alike(state: State, grant: GrantState, there: NDArray[np.bool_]) -> Taken:
+    """What a grant without counts took from everybody who was there."""
+    amount, cap, _ = charged_alike(state, grant)
+    return Taken(np.where(there, amount, 0.0), np.where(there, 0, -1).astype(np.int32), cap, False)
 
 
 def people_known(store: Store, state: State) -> int:
@@ -123,18 +132,18 @@ class _Reader:
     def line(self, grant: GrantState) -> Line:
         """What one grant took from the person."""
         event, note = grant.event, note_of(grant)
-        plan, time = label(from_json(event.plan)), str(event.time or "")
+        plan, time = node_text(grant), str(event.time or "")
         if note is None:
             amount, cap, basis = charged_alike(self.state, grant)
             return Line(grant.grant, event.learner, plan, amount, cap, None, basis, event.scope,
-                        event.data, time)
+                        event.data, time, told_from(self.state, grant))
         taken, rounds = spent_at(self.store, note, self.place)
         money, scope = currency_of(self.state, grant), event.scope or grant.grant
         before = self._taken.get(scope, 0)
         self._taken[scope] = before + taken
         amount = float(money.between(np.array([before]), np.array([taken]))[0])
         return Line(grant.grant, event.learner, plan, amount, money.cap, rounds, money.basis,
-                    event.scope, event.data, time)
+                    event.scope, event.data, time, told_from(self.state, grant))
 
 
 def person_spend(store: Store, state: State, digest: bytes) -> PersonSpend:
@@ -161,15 +170,13 @@ def spend_at(store: Store, state: State, place: int) -> PersonSpend:
     tables = dict.fromkeys(event.data for number, (_, event) in enumerate(state.enrolled)
                            if reader.is_in(number))
     lines = within_scopes([reader.line(grant) for grant in state.grants.values()
-                            if took_something(grant) and reader.is_in(grant.event.enrolled or 0)])
-    rule = state.rule
-    epsilon = 0.0 if rule is None else rule.epsilon_of(
-        units_up(sum_up(line.amount for line in lines)))
-    bound = 0.0 if rule is None else rule.epsilon_of(state.units)
-    return PersonSpend(place, lines, tuple(tables), "" if rule is None else rule.unit,
-                       min(epsilon, bound), bound)
+                            if took_something(grant) and reader.is_in(grant.event.enrolled or 0)]
+                          + [reader.line(grant) for grant in beside_scopes(state)])
+    return PersonSpend(place, lines, tuple(tables), "" if state.rule is None else state.rule.unit,
+                       *certified(state, lines))
 
 
 def record_at(store: Store, state: State, place: int) -> RecordSpend:
     """As `spend_at`, like the record of a row: over all tables."""
-    return RecordSpend(place, ALL, spend_at(store, state, place).lines)
+    found = spend_at(store, state, place)
+    return RecordSpend(place, ALL, found.lines, True, found.epsilon, found.bound)

@@ -15,14 +15,17 @@ from privledger.graph import from_json, label
 from privledger.graph.nodes import IndividualFilter
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import worst_units
+from privledger.ledger.origins import origin_text
 from privledger.ledger.people_spent import spent_by_all
 from privledger.ledger.pieces import read_index
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import unpack
+from privledger.ledger.view_charges import VOID, caps_over
 from privledger.ledger.view_currency import Currency, currency
-from privledger.rounding import count, from_units, sum_up, up
+from privledger.rounding import count, from_units, sum_up, units_up, up
 
+ALL = "all tables"
 ROUND = 1 + 2.0**-52  # a sum of two is rounded up by it
 
 
@@ -38,7 +41,7 @@ class Line:
         basis: `individual` (and how, if the filter's unit is not the ledger's), `whole plan`
             (`as corrected`), `not in the table yet` (a late
             arrival), or what an unfinished grant may have taken.
-        data, time: which table, and when, as it was written down.
+        data, time: which table, and when, as it was written down. origin: see `origin_text`.
     """
 
     grant: str
@@ -51,6 +54,7 @@ class Line:
     scope: str | None = None
     data: str = ""
     time: str = ""
+    origin: str = ""
 
     @property
     def share(self) -> float:
@@ -65,12 +69,16 @@ class RecordSpend:
     Attributes:
         known: whether something told how many records there are. Where nothing did, every
             record of the table was charged this, and `row` may be none of them.
+        epsilon: what the total is, at the budget's delta. bound: the same of the whole ledger,
+            which no record is above.
     """
 
     row: int
     data: str
     lines: tuple[Line, ...]
     known: bool = True
+    epsilon: float = 0.0
+    bound: float = 0.0
 
     @property
     def total(self) -> float:
@@ -89,40 +97,54 @@ def data_names(state: State) -> list[str]:
     return list(dict.fromkeys(grant.event.data for grant in state.grants.values()))
 
 
-def _pick_data(state: State, data: str | None) -> str:
-    known = data_names(state)
+def _pick_data(state: State, data: str | None, held: Sequence[str] = ()) -> str:
+    """The table that is named; without a name the only one that was granted for, or is there."""
+    granted = data_names(state)
+    known = list(dict.fromkeys([*state.tables, *granted, *held]))
     if not known:
-        raise DataError("no grant in this ledger: nobody spent anything")
-    if data is None and len(known) == 1:
-        return str(known[0])
+        raise DataError("no table in this ledger yet")
+    for names in (granted, known) if data is None else ():
+        if len(names) == 1:
+            return str(names[0])
     if data not in known:
         raise DataError(f"name the data set: one of {', '.join(known)}")
     return str(data)
 
 
+def certified(state: State, lines: Sequence[Line]) -> tuple[float, float]:
+    """Epsilon of what one record or person spent, and of the whole ledger, which it never passes;
+    both at the budget's delta."""
+    if state.rule is None:
+        return 0.0, 0.0
+    bound = state.rule.epsilon_of(state.units)
+    return min(state.rule.epsilon_of(units_up(sum_up(line.amount for line in lines))), bound), bound
+
+
 def record_spend(store: Store, state: State, row: int, data: str | None,
-                 rows: Callable[[str], int | None] = lambda name: None) -> RecordSpend:
+                 rows: Callable[[str], int | None] = lambda name: None,
+                 held: Sequence[str] = ()) -> RecordSpend:
     """Lines of one record; `row` is its position in the protected table, from 0.
 
     Args:
-        rows: how many records a table has, for a caller that holds it.
+        rows: how many records a table has, for a caller that holds it. held: such tables.
 
     Raises:
         DataError: no such record is known, by what filters counted, by a declared number of
             rows, or by `rows`. How many there are is not said.
     """
     place = count("row", row, least=0)
-    name = _pick_data(state, data)
+    name = _pick_data(state, data, held)
     lines = []
     table = state.tables.get(name)
     declared = [rows(name), table.rows if table else None]
     lengths = [length for length in declared if isinstance(length, int)]
-    for grant, found in each_counted(store, state, grants_for(state, name)):
-        lines.append(_line(state, grant, found, place))
-        lengths += [] if found is None else [len(found.taken)]
+    for grant, counts in each_counted(store, state, grants_for(state, name)):
+        lines.append(_line(state, grant, counts, place))
+        lengths += [] if counts is None else [len(counts.taken)]
     if lengths and place >= max(lengths):
         raise DataError("no such record is known")
-    return RecordSpend(place, name, within_scopes(lines), bool(lengths))
+    found = within_scopes(lines)
+    return RecordSpend(place, name, found, bool(lengths), *certified(state, found))
 
 
 def within_scopes(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -140,8 +162,18 @@ def within_scopes(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 def grants_for(state: State, data: str) -> list[GrantState]:
     """Grants that took something from the records of `data`, in order of the history."""
-    return [grant for grant in state.grants.values()
-            if grant.event.data == data and took_something(grant)]
+    return [*(grant for grant in state.grants.values()
+              if grant.event.data == data and took_something(grant)), *beside_scopes(state, data)]
+
+
+def beside_scopes(state: State, data: str | None = None) -> list[GrantState]:
+    """What corrections say ran beside the filters of scopes, each as a grant that every record
+    of the scope's table paid for; with `data` None of all scopes, for people in all tables."""
+    used = {grant.event.scope for grant in state.grants.values()
+            if data is None or grant.event.data == data}
+    found = [scope.beside(data or ALL) for name, scope in state.scopes.items()
+             if data is None or name in used]
+    return [one for one in found if one is not None]
 
 
 def took_something(grant: GrantState) -> bool:
@@ -250,15 +282,27 @@ def _scope_of(state: State, grant: GrantState) -> ScopeState:
 
 def _line(state: State, grant: GrantState, found: Counted | None, row: int) -> Line:
     event, scope = grant.event, grant.event.scope
-    plan = label(from_json(event.plan))
+    plan, when = node_text(grant), (event.data, str(event.time or ""), told_from(state, grant))
     if found is None:
         amount, cap, basis = charged_alike(state, grant)
-        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope)
+        return Line(grant.grant, event.learner, plan, amount, cap, None, basis, scope, *when)
     late = row >= len(found.taken)  # it arrived after this grant and paid it nothing
     amount = 0.0 if late else found.at(row)
     return Line(grant.grant, event.learner, plan, amount, found.cap,
                 0 if late else int(found.rounds[row]),
-                "not in the table yet" if late else found.currency.basis, scope)
+                "not in the table yet" if late else found.currency.basis, scope, *when)
+
+
+def told_from(state: State, grant: GrantState) -> str:
+    """Isolation, library, labels, window and caps of a grant, in words."""
+    event = grant.event
+    return origin_text(event, () if event.scope else caps_over(state.caps, event.window, event))
+
+
+def node_text(grant: GrantState) -> str:
+    """The plan of a grant in words, as corrected last."""
+    plan = grant.plan
+    return VOID if plan is None else label(from_json(plan))
 
 
 def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
@@ -276,9 +320,22 @@ def charged_alike(state: State, grant: GrantState) -> tuple[float, float, str]:
         worst = np.array([worst_units(most, cap)], np.int64)
         return float(found.amounts(worst)[0]), found.cap, "unfinished, worst case"
     amount = from_units(grant.counted[0])
+    if grant.corrected and grant.grant not in state.grants:
+        return amount, amount, "beside the scope's filter, by a correction"
     basis = "whole plan, as corrected" if grant.corrected else "whole plan"
     over = grant.status in ("settled", "aborted")
     return amount, amount, basis if over else f"unfinished, {basis}"
+
+
+def alike(state: State, grants: Sequence[GrantState]) -> tuple[float, dict[str, float]]:
+    """What grants without counts took from every record, and the cap of each, by its scope."""
+    total: list[float] = []
+    caps: dict[str, float] = {}
+    for grant in grants:
+        amount, cap, _ = charged_alike(state, grant)
+        total.append(amount)
+        caps.setdefault(grant.event.scope or grant.grant, cap)
+    return sum_up(total), caps
 
 
 @frozen(eq=False)
@@ -311,4 +368,9 @@ def data_spend(store: Store, state: State, data: str | None = None) -> DataSpend
         if scope is None or scope not in scopes:
             cap += found.cap
         scopes.add(scope)
-    return None if total is None else DataSpend(name, total, cap)
+    if total is None:
+        return None
+    for grant in beside_scopes(state, name):
+        amount, most, _ = charged_alike(state, grant)
+        total, cap = (total + amount) * ROUND, cap + most
+    return DataSpend(name, total, cap)

@@ -1,4 +1,4 @@
-"""What was released under grants: equal releases merged, and which rest on somebody's word."""
+"""What was released under grants: equal releases merged, and which rest on unverified claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReleaseLine:
         mechanism: as `label` writes it, with the samples, parts and filters above it.
         question: the text of the query. count: how many such releases there were.
         cells: noisy numbers in each of them.
-        asserted: the sensitivity of the query is somebody's word.
+        asserted: the sensitivity of the query is an unverified claim.
         kind: the mechanism's node type.
     """
 
@@ -35,7 +35,7 @@ class ReleaseLine:
 
     @property
     def vouched(self) -> bool:
-        """Whether the answer rests on somebody's word: for its query, or for its mechanism."""
+        """Whether the answer rests on unverified claims: for its query, or for its mechanism."""
         return self.asserted or bool(asserted_kinds([self.kind]))
 
 

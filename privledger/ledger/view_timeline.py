@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
 from attrs import define, field, frozen
@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.graph import label
+from privledger.ledger.caps import Cap
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
     Aborted,
@@ -28,9 +29,9 @@ from privledger.ledger.events import (
     WindowOpened,
 )
 from privledger.ledger.filters import FilterRule
-from privledger.ledger.origins import asserted_kinds, recorded_kinds
+from privledger.ledger.origins import asserted_kinds, origin_text, outside_of, recorded_kinds
 from privledger.ledger.state import State
-from privledger.ledger.view_charges import UNNAMED
+from privledger.ledger.view_charges import UNNAMED, VOID, caps_over
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
 from privledger.ledger.view_plans import plan_of
 from privledger.ledger.view_releases import VOUCHED
@@ -49,7 +50,7 @@ class Moment:
         grant: the grant or scope it is about; empty if none.
         time: as it was written down, for information; empty if it was not.
         text: what happened.
-        asserted: a plan or a release that rests on somebody's word.
+        asserted: a plan or a release that rests on an unverified claim.
     """
 
     position: int
@@ -87,6 +88,8 @@ def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
         try:
             text, asserted = _words(event, running.rule_after(entry, event)), _is_asserted(event)
             change, what = running.add(event)
+            origin = _origin(event, running.state.caps)
+            text += f"; {origin}" if origin else ""
         except _UNREADABLE:
             text, asserted, change, what = MALFORMED, False, 0, ""
         waits = isinstance(event, Refused) and not event.counts
@@ -147,6 +150,14 @@ class _Running:
         return Amount(self.units, self.delta_units, self.state.rule)
 
 
+def _origin(event: Event, caps: Sequence[Cap]) -> str:
+    """Where a grant came from, and which caps it, or a scope, counts under."""
+    if isinstance(event, Granted):
+        return origin_text(event, () if event.scope else caps_over(caps, event.window, event))
+    over = caps_over(caps, event.window, None) if isinstance(event, ScopeOpened) else ()
+    return f"under {', '.join(over)}" if over else ""
+
+
 def _name(event: Event) -> str:
     return str(getattr(event, "scope" if isinstance(event, ScopeOpened) else "grant", ""))
 
@@ -154,6 +165,8 @@ def _name(event: Event) -> str:
 def _is_asserted(event: Event) -> bool:
     if isinstance(event, Released):
         return any(str(question).startswith(VOUCHED) for question in event.questions)
+    if isinstance(event, Granted) and outside_of(event):
+        return True
     plan = getattr(event, "plan", None)
     return plan is not None and bool(asserted_kinds(list(recorded_kinds(plan))))
 
@@ -251,7 +264,14 @@ def _(event: Crashed, rule: FilterRule | None) -> str:
 
 @_words.register
 def _(event: Corrected, rule: FilterRule | None) -> str:
-    return f"{_cost(event.units, rule)}{event.why}"
+    """What it added, and what is charged for now."""
+    if rule is None:
+        return event.why
+    added = Amount(event.units, event.delta_units, rule)
+    own = rule.kind == "basic" and event.delta_units
+    delta = f" and delta {added.delta.text(4)}" if own else ""
+    true = VOID if event.plan is None else label(plan_of(event.plan))
+    return f"adds epsilon {added.epsilon.text(4)}{delta}, for {true}: {event.why}"
 
 
 @_words.register

@@ -160,7 +160,7 @@ def read_model(path: str | Path, *, most_mb: int = MOST_MB) -> ModelFile:
             if not stat.S_ISREG(os.fstat(number).st_mode):
                 raise ModelError(f"{name}: not a file")
             data = file.read(most + 1)
-    except OSError:
+    except (OSError, ValueError):  # the latter: no path at all
         raise ModelError(f"{name}: cannot be read") from None
     if len(data) > most:
         raise ModelError(f"{name}: a model file of more than {most_mb} MiB")

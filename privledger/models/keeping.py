@@ -17,6 +17,9 @@ from privledger.plugins import load_learner
 
 # What a fitted learner holds beside what it learned; none of it belongs into a file.
 _GUARDED = ("ledger_", "data_", "stream_scope_")
+# What a fit that was refused may leave behind: nothing of it was learned.
+_BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "receipt_",
+           "fell_back_"}
 
 
 @frozen
@@ -118,7 +121,8 @@ def save_model(learner: Any, path: str | Path) -> None:
         path: of the file, which is replaced if it is there.
 
     Raises:
-        ModelError: it holds something that such a file has no word for. OSError.
+        ModelError: it is not fitted, or holds something that such a file has no word for.
+            OSError.
     """
     info, ledger = learner.info, getattr(learner, "ledger_", None)
     schema = getattr(learner, "schema_", None) or learner.schema or getattr(
@@ -130,7 +134,10 @@ def save_model(learner: Any, path: str | Path) -> None:
                   private=getattr(ledger, "mode", "private") == "private" and bool(
                       getattr(learner, "private_", True)),
                   receipt=None if receipt is None else receipt.as_dict())
-    write_model(kept(learner, facts), path)
+    model = kept(learner, facts)
+    if not set(model.header["fitted"]) - _BEFORE:
+        raise ModelError(f"{info.name} is not fitted yet: there is nothing to keep; fit it first")
+    write_model(model, path)
 
 
 def load_model(path: str | Path, *, most_mb: int = MOST_MB) -> Any:

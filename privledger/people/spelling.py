@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from decimal import Decimal, InvalidOperation
+
+from privledger.numerals import digits_of
 
 MOST_LETTERS = 1000
 _PLAIN = re.compile(r"[a-z][a-z0-9_@.:/-]*")  # its own spelling already
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:e\+\d{1,3})?")
 _NO_IDS = {
     "nan": "an id is missing (written as nan)", "null": "an id is missing (written as null)",
     "none": "an id is missing (written as none)", "na": "an id is missing (written as na)",
@@ -42,7 +42,7 @@ def spelt(text: str) -> str:
     White space around it goes, and inside counts as one blank; marks that nobody sees go. Wide,
     ligated and composed letters are the plain ones (NFKC), capitals are small letters, dashes and
     quotes of every shape are - and '. A whole number is its digits, however it is written: 17,
-    +17, 017, 17.0, 1.7e+01. A spelling is its own spelling.
+    +17, 017, 17.0, 1.7e+01, 1.7e1. A spelling is its own spelling.
 
     Raises:
         Misspelt: empty, missing, a fraction, too long, or no valid Unicode.
@@ -58,8 +58,9 @@ def spelt(text: str) -> str:
         return text.lstrip("0") or "0"
     else:
         found = _seen(text)
-        if _NUMBER.fullmatch(found):
-            return _whole(found)
+        digits = digits_of(_ascii_digits(found))
+        if digits is not None:
+            return _whole(digits)
     if found in _NO_IDS:
         raise Misspelt(_NO_IDS[found])
     return found
@@ -87,13 +88,15 @@ def _plainer(text: str) -> str:
     return " ".join(shown.casefold().split())
 
 
-def _whole(text: str) -> str:
-    """Digits of a whole number, whatever script they are in."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        return text
-    number = int(value)
-    if value != number:
+def _ascii_digits(text: str) -> str:
+    """Digits of every script as those of ours."""
+    return text if text.isascii() else "".join(
+        str(unicodedata.decimal(one)) if one.isdecimal() else one for one in text)
+
+
+def _whole(digits: str) -> str:
+    if "." in digits:
         raise Misspelt("a number with a fraction is no id")
-    return str(number)
+    if len(digits) > MOST_LETTERS:
+        raise Misspelt(f"an id has at most {MOST_LETTERS} characters")
+    return digits

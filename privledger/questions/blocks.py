@@ -6,7 +6,9 @@ the learner, is the sensitivity the noise is scaled to.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
@@ -47,7 +49,7 @@ class Block(Protocol):
         """Whether values may be negative."""
     @property
     def asserted(self) -> bool:
-        """Whether the clip rests on somebody's word."""
+        """Whether the clip rests on unverified claims."""
     @property
     def reads_target(self) -> bool:
         """Whether values may depend on the target."""
@@ -260,7 +262,7 @@ class CustomValue:
             raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
 
     def check(self, facts: TableFacts) -> None:
-        """As `Block.check`: the function is somebody's word, whatever the table."""
+        """As `Block.check`: the function is an unverified claim, whatever the table."""
 
     def own(self, to: Copier) -> CustomValue:
         """As `Block.own`."""
@@ -285,7 +287,7 @@ class CustomValue:
         table = {name: _read_only(column) for name, column in table.items()}
         try:
             with quiet():
-                result = np.asarray(self.function(dict(table)), dtype=np.float64)
+                result = real_numbers(self.function(dict(table)))
         except Exception as error:
             # A stranger's exception may quote a value, in its text or in the name of its type.
             raised = public_name(type(error))
@@ -294,8 +296,24 @@ class CustomValue:
         if raised:  # afresh: the other one would stay in its context
             raise DataError(f"the custom query raised {raised}")
         if result.shape != (rows.n,):
-            raise DataError("the custom query must return one number per row")
+            raise DataError("the custom query must return one real number per row")
         return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
+
+
+def real_numbers(result: object) -> NDArray[np.float64]:
+    """What a stranger's function returned, as floats.
+
+    Raises:
+        TypeError: complex numbers, whose other half would be lost; masked ones, whose mask would
+            be; texts or dates.
+    """
+    array = np.asarray(result)
+    if array.dtype.kind not in "biufO" or isinstance(result, np.ma.MaskedArray):
+        raise TypeError
+    if array.dtype == object and not all(isinstance(one, numbers.Real | Decimal | np.bool_)
+                                         for one in array.ravel()):
+        raise TypeError
+    return array.astype(np.float64)
 
 
 def refuse_code() -> NoReturn:

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue, UnsupportedNode
+from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
 from privledger.facts.carriers import Copier, Describer, Reader
 from privledger.facts.columns import MISSING, has_label
 from privledger.facts.plain import fixed
@@ -138,7 +138,10 @@ class CategoryCells:
         """As `Cells.check`: as many cells as the schema has categories, and missing ones."""
         column = facts.column(self.name, "categorical")
         expected = len(column.categories) + (1 if self.name else 0)
-        if self.count != expected or expected < 2:
+        if expected < 2:
+            raise SchemaError(f"column {column.name!r} has one category: there is nothing to "
+                              "count apart")
+        if self.count != expected:
             raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
 
     def own(self, to: Copier) -> CategoryCells:

@@ -107,6 +107,8 @@ class Choice:
             raise InvalidValue("labels", self.score, "None for this score")
         if not non_negative("penalty", self.penalty) <= 1e6:
             raise InvalidValue("penalty", self.penalty, "from 0 to 10^6")
+        if self.penalty and self.score != "gain":
+            raise InvalidValue("penalty", self.score, "given for the gain only")
 
     def _check_features(self) -> None:
         count = len(self.cells.bins.schema.features)

@@ -102,7 +102,7 @@ class FeatureChoice:
 
     @property
     def asserted(self) -> bool:
-        """Only custom scores: their bound is somebody's word."""
+        """Only custom scores: their bound is an unverified claim."""
         return self.custom is not None
 
     @property

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, UnsupportedNode, public_name
 from privledger.facts.schema import Schema
-from privledger.questions.blocks import target_of
+from privledger.questions.blocks import real_numbers, target_of
 from privledger.questions.custom_scores import CustomScores
 from privledger.questions.feature_columns import (
     bounds_of,
@@ -218,7 +218,7 @@ def _custom(custom: CustomScores, schema: Schema, rows: Rows) -> Floats:
     target = target_of(rows).copy()
     try:
         with quiet():
-            scores = np.asarray(custom.function(table, target), dtype=np.float64)
+            scores = real_numbers(custom.function(table, target))
     except Exception as error:
         raised = public_name(type(error))
     else:
@@ -226,5 +226,5 @@ def _custom(custom: CustomScores, schema: Schema, rows: Rows) -> Floats:
     if raised:  # afresh: the other one would stay in its context
         raise DataError(f"the custom scores raised {raised}")
     if scores.shape != (len(schema.features),):
-        raise DataError("custom scores must be one number per feature")
+        raise DataError("custom scores must be one real number per feature")
     return np.nan_to_num(scores, nan=0.0, posinf=1e150, neginf=-1e150)

@@ -59,7 +59,7 @@ class Question(Protocol):
         """What the ledger records: `what`, marked if something is asserted."""
     @property
     def asserted(self) -> bool:
-        """Whether part of the sensitivity rests on somebody's word."""
+        """Whether part of the sensitivity rests on unverified claims."""
     @property
     def cell_count(self) -> int:
         """How many answers the release gives."""

@@ -76,6 +76,8 @@ class Score:
             raise InvalidValue("start", self.start.shape, "of shape (width,)")
         number("center", self.center)
         moderate("scale", self.scale)
+        if self.loss != "squared" and (self.center, self.scale) != (0.0, 1.0):
+            raise InvalidValue("center, scale", self.loss, "left out: classes are not scaled")
         self._reach = _largest(self.start)
 
     @property

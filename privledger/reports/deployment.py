@@ -146,7 +146,10 @@ def _own(view: View, risk: Sequence[str], receipt: Mapping[str, object]) -> Said
         "accounting": {"composition": f"{view.filter}: {view.theorem}."},
         "implementation": {
             "mechanisms": f"{', '.join(kinds) or 'none yet'}. Noise: {'; '.join(view.noise)}. "
-                          + (f"{many(word, 'grant')} on somebody's word. " if word else "")
+                          + (f"{many(word, 'grant')} {'rests' if word == 1 else 'rest'} on "
+                             f"unverified claims: {'; '.join(view.asserted.words[:5])}. "
+                             if word else "")
+                          + "".join(f"{one.name}: {one.origin}. " for one in grants if one.origin)
                           + "Reserved and metered by privledger's ledger (hash-chained history)."},
     }
 

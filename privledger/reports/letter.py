@@ -9,7 +9,8 @@ from textwrap import fill
 from privledger.ledger import Budget
 from privledger.ledger.view_people import PersonSpend
 from privledger.ledger.view_records import Line
-from privledger.numerals import many
+from privledger.numerals import in_100, many
+from privledger.reports.risk import SIMULATED, Risk
 from privledger.reports.safe_text import clean
 from privledger.rounding import exact, upward
 
@@ -23,18 +24,17 @@ _HIDDEN = {
 _MOST_LINES = 200
 
 
-def letter_to(spend: PersonSpend, relation: str, budget: Budget, simulated: bool) -> str:
+def letter_to(spend: PersonSpend, budget: Budget, risk: Risk) -> str:
     """The whole letter, in lines of at most 78 characters. It names nobody.
 
     Args:
-        relation: of the ledger. budget: what it promises.
-        simulated: whether its noise protects nobody.
+        budget: what the ledger promises. risk: of the same ledger, as `show` and `risk` have it.
     """
     parts = [_opening(spend), _done(spend), *map(_line, spend.lines[:_MOST_LINES])]
     if len(spend.lines) > _MOST_LINES:
         parts.append(f"... and {len(spend.lines) - _MOST_LINES} more.")
-    parts += [_meaning(spend, relation, budget), _odds(budget), _limits()]
-    if simulated:
+    parts += [_meaning(spend, risk.relation, budget), _odds(budget, risk), _limits()]
+    if risk.why == SIMULATED:
         parts.insert(0, "NOT PRIVATE: this ledger was a simulation. Nothing below protects you.")
     return "\n\n".join(fill(part, _WIDTH) if not part.startswith("- ") else
                        fill(part, _WIDTH, subsequent_indent="  ") for part in parts)
@@ -73,18 +73,26 @@ def _meaning(spend: PersonSpend, relation: str, budget: Budget) -> str:
             f"hides is {_HIDDEN.get(relation, 'what the book says')}.")
 
 
-def _odds(budget: Budget) -> str:
-    """By the promise, not by what was spent so far: that is no bound for what is known already."""
-    epsilon, delta = budget.epsilon, budget.delta
-    if epsilon > 20:
-        return ("A number of that size promises very little: ask us what else protects your data.")
-    most = math.ceil(100 * math.exp(epsilon) / (1 + math.exp(epsilon)) * 10) / 10
-    chance = "" if delta == 0 else (
-        f" With a chance of at most {exact(delta)} it may fail to hold.")
-    return ("In other words: somebody who saw everything that came out, knew everything about "
-            "everybody else, and had to guess between two possibilities that seemed equally likely "
-            f"before, would be right in at most {exact(min(most, 100.0))} of 100 cases. Without "
-            f"it, 50.{chance}")
+def _odds(budget: Budget, risk: Risk) -> str:
+    """By the promise, not by what was spent so far: that is no bound for what is known already.
+    The number is the one of `show`, `risk` and the page."""
+    if risk.why:
+        return f"How much can be found out about you has no bound. {risk.why}"
+    right = risk.odds[0].right
+    if right > 0.99:
+        small = ("A promise of that size hides very little: ask us what else protects your data. ")
+    else:
+        small = ""
+    chance = "" if budget.delta == 0 else (
+        f" With a chance of at most {exact(budget.delta)} the promise may fail to hold; the number "
+        "counts that.")
+    claims = "" if not risk.vouched else (
+        f" {many(risk.vouched, 'computation')} {'rests' if risk.vouched == 1 else 'rest'} on "
+        "unverified claims: if they are wrong, so is this number.")
+    return (f"{small}In other words: somebody who saw everything that came out, knew everything "
+            "about everybody else, and had to guess between two possibilities that seemed equally "
+            f"likely before, would be right in at most {in_100(right)} of 100 cases. Without "
+            f"it, 50.{chance}{claims}")
 
 
 def _limits() -> str:

@@ -102,7 +102,10 @@ def grant_page(state: State, position: int, token: str) -> str | None:
     facts = table(("", ""), [
         ("learner", text(one.learner)), ("table", text(one.table)),
         ("epsilon", one.amount.epsilon.text()), ("status", text(one.status)),
-        ("releases", str(one.releases)), ("time", text(one.event.time or ""))])
+        ("releases", str(one.releases)), ("time", text(one.event.time or "")),
+        *([("from", text(one.origin))] if one.origin else []),
+        *(("unverified claim", text(claim)) for claim in one.claims),
+        *(("corrected", text(why)) for why in one.why)])
     if one.plan is None:
         plan = '<p class="bad">corrected: nothing is promised for it</p>'
     else:
@@ -119,17 +122,20 @@ def plan_list(line: Outline) -> str:
 
 def record_page(spend: RecordSpend, unit: str, token: str, whose: str = "record") -> str:
     """What one record, or one person, lost. CONFIDENTIAL."""
-    rows = [(text(line.grant), text(line.learner), Figure(line.amount).text(),
+    rows = [(text(line.time), text(line.grant), text(line.learner), Figure(line.amount).text(),
              Figure(line.cap).text(),
-             "all" if line.rounds is None else str(line.rounds), text(line.basis))
+             "all" if line.rounds is None else str(line.rounds), text(line.basis),
+             text(line.node), text(line.origin))
             for line in spend.lines]
     who = "record" if whose == "record" else "the person at place"
     return page(f"{who} {spend.row} of {spend.data}",
                 f'<p class="bad">CONFIDENTIAL: what a {whose} spent depends on private data</p>'
                 + ("" if spend.known else "<p>the table's records were never counted: every one "
                    "that is there was charged this</p>")
-                + f"<p>{Figure(spend.total, unit).text()} {text(unit)} spent</p>"
-                + table(("grant", "learner", "amount", "cap", "rounds", "basis"), rows)
+                + f"<p>{Figure(spend.total, unit).text()} {text(unit)} spent: epsilon "
+                  f"{Figure(spend.epsilon).text()} of the ledger's {Figure(spend.bound).text()}</p>"
+                + table(("time", "grant", "learner", "amount", "cap", "rounds", "basis", "plan",
+                         "from"), rows)
                 + _home(token))
 
 

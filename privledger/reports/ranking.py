@@ -11,11 +11,19 @@ from privledger.ledger.view import View
 from privledger.ledger.view_charges import Part
 from privledger.ledger.view_figures import Figure
 from privledger.ledger.view_people import each_taken, people_known
-from privledger.ledger.view_records import ROUND, data_names, data_spend, dearest
+from privledger.ledger.view_records import (
+    ROUND,
+    alike,
+    data_names,
+    data_spend,
+    dearest,
+    grants_for,
+    note_of,
+)
 from privledger.rounding import add_up
 
 ASPECTS = ("learner", "mechanism", "data", "grant")
-"""What `top` ranks by; `data` is the table."""
+"""What `top` ranks by unless it is told; `data` is the table."""
 
 
 @frozen
@@ -25,7 +33,7 @@ class Rank:
     Attributes:
         epsilon: of all its grants together, at the budget's delta. Does not add up.
         share: of the units of the whole budget. Shares of one ranking add up to what was spent.
-        asserted: part of it rests on somebody's word.
+        asserted: part of it rests on unverified claims.
     """
 
     name: str
@@ -84,7 +92,8 @@ def _rank(part: Part) -> Rank:
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
-    """Records that individual filters charged most, of every table. CONFIDENTIAL."""
+    """Records that individual filters charged most, of every table, with all that they spent.
+    CONFIDENTIAL."""
     found: list[RecordRank] = []
     for name in data_names(state):
         try:
@@ -93,6 +102,12 @@ def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
             spend = None
         if spend is None:
             continue
-        top = dearest(spend.spent, most)
-        found += [RecordRank(name, int(row), float(spend.spent[row]), spend.cap) for row in top]
+        # What took the same from every record belongs to each, as `record` says of it.
+        grants = grants_for(state, name)
+        same, caps = alike(state, [grant for grant in grants
+                                   if not note_of(grant) and grant.grant in state.grants])
+        counted = {grant.event.scope for grant in grants if note_of(grant)}
+        cap = add_up([spend.cap, *(most for key, most in caps.items() if key not in counted)])
+        found += [RecordRank(name, int(row), add_up([float(spend.spent[row]), same]), cap)
+                  for row in dearest(spend.spent, most)]
     return sorted(found, key=lambda one: -one.spent)[:most]

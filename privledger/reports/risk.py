@@ -75,7 +75,7 @@ class Risk:
     Attributes:
         source: which curve it was read from. about: `row` or `person`.
         odds: for one and for several; empty where nothing is promised, and `why` says so.
-        vouched: grants that rest on somebody's word.
+        vouched: grants that rest on unverified claims.
         so_far: what was spent and reserved, read alone. How much that is may have been chosen by
             earlier answers, so it is no promise; the budget, which was fixed first, is.
         fixed: a plan that was fixed beforehand, not a ledger.
@@ -104,7 +104,7 @@ class Risk:
                  *(line for one in self.priors for line in _rare(one)), LIMITS]
         if self.vouched:
             rest = "rests" if self.vouched == 1 else "rest"
-            words.append(f"{many(self.vouched, 'grant')} {rest} on somebody's word: if the word is "
+            words.append(f"{many(self.vouched, 'grant')} {rest} on unverified claims: if they are "
                          "wrong, so are these figures.")
         if self.trusting:
             words.append("Some noise is made of several owners' shares: who knows the shares of "

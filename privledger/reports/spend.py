@@ -49,6 +49,8 @@ class GrantReport:
         ratio: what was reserved over `claimed`, where both are stated at one delta; else None.
         federated: parties, and the prices declared and alone, in words; empty if it ran in none.
         alone: as `epsilon`, if every other party gives its noise away.
+        labels, library, caps: of the request; of an external run; that it counts under. origin:
+            all of these, and the isolation, in one line.
     """
 
     name: str
@@ -67,6 +69,10 @@ class GrantReport:
     ratio: float | None = None
     federated: str = ""
     alone: float | None = None
+    labels: dict[str, str] = field(factory=dict)
+    library: str = ""
+    caps: tuple[str, ...] = ()
+    origin: str = ""
 
 
 @frozen
@@ -196,7 +202,7 @@ def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
     if isinstance(event, Granted):
         isolation, claimed = event.isolation, _claimed(event)
         status, note = _status(one, event, moment)
-        note = "; ".join([*([note] if note else []), *(f"corrected: {why}" for why in one.why)])
+    note = "; ".join([*([note] if note else []), *(f"corrected: {why}" for why in one.why)])
     return GrantReport(
         name=one.name, status=status, note=note, learner=one.learner, data=one.table,
         time=str(event.time or "") if event else "", epsilon=one.amount.epsilon.value,
@@ -204,7 +210,8 @@ def _grant_report(view: View, one: Charge, moment: str) -> GrantReport:
         mechanisms=tuple(sorted({line.kind for line in lines} | set(one.mechanisms or ()))),
         isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed),
         federated="" if party is None else party.text,
-        alone=None if party is None else party.alone.epsilon.value)
+        alone=None if party is None else party.alone.epsilon.value,
+        labels=dict(one.labels), library=one.library, caps=one.caps, origin=one.origin)
 
 
 def _claimed(event: Granted) -> float | None:

@@ -5,6 +5,7 @@ currency. Grants and scopes carry it; a release carries zero: it was paid for wi
 a plan's price cannot be split between its releases. `share` is the charge over the cap of the
 filter, each rounded up, so that its sum is never below the total's. `alone` stands beside
 `epsilon` where a federation ran the plan: its price if every other party gives its noise away.
+`asserted` is 1 where an unverified claim is in it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from privledger.ledger.view_trust import federated_of
 from privledger.reports.safe_text import clean
 
 COLUMNS = ("kind", "grant", "time", "learner", "data", "status", "mechanism", "question", "cells",
-           "charge", "charge_delta", "share", "epsilon", "releases", "asserted", "alone")
+           "charge", "charge_delta", "share", "epsilon", "releases", "asserted", "alone",
+           "isolation", "library", "labels", "caps")
 DECIMALS = 12
 """Of a share."""
 # Where a semicolon separates cells, what follows one is a cell of its own.
@@ -88,7 +90,14 @@ def _charge(view: View, one: Charge) -> tuple[object, ...]:
     return ("granted" if one.kind == "grant" else one.kind, one.name,
             (event.time if event is not None else "") or "", one.learner, one.table, one.status,
             kinds, "", "", amount.units, amount.delta_units, share_text(amount),
-            amount.epsilon.value, one.releases, int(view.vouched(one)), _alone(view, one))
+            amount.epsilon.value, one.releases, int(view.vouched(one)), _alone(view, one),
+            *_from(one))
+
+
+def _from(one: Charge) -> tuple[str, ...]:
+    """Isolation, library, labels and caps."""
+    return (one.isolation, one.library,
+            "; ".join(f"{key}={text}" for key, text in sorted(one.labels)), "; ".join(one.caps))
 
 
 def _alone(view: View, one: Charge) -> object:
@@ -103,4 +112,5 @@ def _releases(one: Charge, event: Released) -> Iterator[tuple[object, ...]]:
         leaf, asked = leaves[place], str(event.questions[question])
         vouched = asked.startswith(VOUCHED) or bool(asserted_kinds([type(leaf).__name__]))
         yield ("released", one.name, "", one.learner, one.table, one.status, label(leaf), asked,
-               cells, 0, 0, f"0.{0:0{DECIMALS}d}", 0.0, 1, int(vouched), "")
+               cells, 0, 0, f"0.{0:0{DECIMALS}d}", 0.0, 1, int(vouched), "",
+               *_from(one))

@@ -23,7 +23,7 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
-from privledger.ledger.origins import alone_epsilon, outside_of
+from privledger.ledger.origins import alone_epsilon, claims_of, library_of, outside_of
 from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
@@ -53,9 +53,9 @@ class Survey:
         learners, isolation: of grants, in the order they first came. outside: libraries and
             versions of runs elsewhere.
         mechanisms: node types that plans reserved or releases named.
-        asserted: whatever somebody merely vouches for.
+        asserted: asserted nodes and queries, for the policy's `allow_asserted`.
         spent, spent_delta, relation, delta: as the ledger's filter adds up. epsilon: the budget's.
-        answers: how many releases there are. vouched: what of them rests on somebody's word.
+        answers: how many releases there are. vouched: all unverified claims, external runs too.
         noise: where it came from. private: none of it was simulated.
         receipt: the head; None if there is a finding.
         trusts, alone: what plans of federations ask to believe, and the dearest of them alone.
@@ -121,18 +121,21 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
     charges = seen.charges(state)
     total = total_of(state)
     plans = [kind for one in charges for kind in one.mechanisms or ()]
-    vouched = [f"{kind} in the plan of {name}" for name, kinds in seen.vouched.items()
-               for kind in kinds]
-    words = tuple(dict.fromkeys([*seen.asserted, *vouched]))
+    asserted = [*seen.asserted, *(text for name, kinds in seen.vouched.items()
+                                  for text in claims_of(name, kinds, ""))]
+    claims = [*asserted, *(text for name, library in seen.external.items()
+                           for text in claims_of(name, (), library))]
     return Survey(
         tuple(findings), seen.past, live=any(not one.handed_back for one in charges),
         relation=state.relation, spent=total.epsilon.value, spent_delta=total.delta.value,
         epsilon=state.budget.epsilon, delta=state.budget.delta, answers=seen.answers,
-        vouched=Vouched(seen.on_word, len(seen.vouched.keys() | seen.with_word), words),
+        vouched=Vouched(
+            seen.on_word, len(seen.vouched.keys() | seen.external.keys() | seen.with_word),
+            tuple(dict.fromkeys(claims))),
         learners=tuple(seen.learners), isolation=tuple(seen.isolation),
         outside=tuple(seen.outside),
         mechanisms=tuple(dict.fromkeys([*plans, *seen.released])),
-        asserted=words, noise=tuple(seen.noise),
+        asserted=tuple(dict.fromkeys(asserted)), noise=tuple(seen.noise),
         private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
         tables=table_spends(charges, state.rule, seen.rows),
         windows=state.opened, policy=state.policy,
@@ -170,6 +173,7 @@ class _Watch:
         self.released: dict[str, None] = {}
         self.asserted: dict[str, None] = {}
         self.vouched: dict[str, tuple[str, ...]] = {}  # grant or scope -> kinds of its plan
+        self.external: dict[str, str] = {}  # grant -> library and version of an external run
         self.noise: dict[str, None] = {}
         self.rows: dict[str, int | None] = {}
         self._grants: Counter[_Alike] = Counter()
@@ -179,8 +183,8 @@ class _Watch:
         self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
         self.federated: dict[Node, None] = {}
         self.answers = self.on_word = 0
-        self.with_word: set[str] = set()  # grants with an answer that rests on somebody's word
-        self._known: dict[Asked, tuple[int, int]] = {}  # answers, and those on somebody's word
+        self.with_word: set[str] = set()  # grants with an asserted answer
+        self._known: dict[Asked, tuple[int, int]] = {}  # answers, and asserted ones
 
     def charges(self, state: State) -> tuple[Charge, ...]:
         """Tallies of the grants that a compact state has forgotten, and every other charge."""
@@ -192,9 +196,9 @@ class _Watch:
                 alike = one.table, place
                 grants[alike] -= 1
                 back[alike] -= isinstance(one.end, Aborted) and one.end.gives_back
-                if one.corrections:  # what was vouched for is what it was really
-                    self.vouched.pop(one.name, None)
-                    self._vouch(one.name, one.asserted)
+            if one.corrections:  # what was asserted is what it was really
+                self.vouched.pop(one.name, None)
+                self._vouch(one.name, one.asserted)
         likes = list(self._likes)
         found = []
         for (table, place), many in grants.items():
@@ -232,6 +236,9 @@ class _Watch:
                 self._forms[line.form] = found
         alike = event.data, found[0]
         self._vouch(event.grant, found[1])
+        library = library_of(event)
+        if library:
+            self.external[event.grant] = library
         self._open[event.grant] = alike
         self._grants[alike] += 1
         return ()
@@ -259,7 +266,7 @@ class _Watch:
         return ()
 
     def _released(self, event: Released) -> tuple[int, int]:
-        """How many answers these are, and how many of them rest on somebody's word."""
+        """How many answers these are, and how many of them are asserted."""
         self._noise(event.noise)
         lines = lines_of([event])
         self.released |= dict.fromkeys(sorted({one.kind for one in lines}))

@@ -1,8 +1,8 @@
 """One verdict about a ledger, said in one line by `show`, `verify` and the page.
 
-The line says whether the total is within the budget; what rests on somebody's word; whether the
-noise was simulated; and which receipt the history was compared with. It is good only where nothing
-is owed. What rests on somebody's word, and what does not count as that: docs/auditors.md.
+The line says whether the total is within the budget; how many unverified claims it rests on;
+whether the noise was simulated; and which receipt the history was compared with. It is good only
+where nothing is owed. What an unverified claim is, and what counts as none: docs/auditors.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Verdict:
         findings: what an audit, or a comparison with a receipt, found.
         spent: epsilon of everything spent or reserved. budget, delta: as they were promised.
         simulated: seeded noise was used.
-        answers: how many releases there are. vouched: what of them rests on somebody's word.
+        answers: how many releases there are. vouched: the unverified claims.
         compared: with which receipt, of when; or with none.
         repriced: every plan was priced again; if not, the totals are the ledger's own, and
             answers were not counted.
@@ -142,15 +142,15 @@ class Verdict:
     def _word(self) -> Clause:
         vouched = self.vouched
         if not self.repriced:
-            return Clause("what rests on somebody's word was not counted", OPEN)
+            return Clause("what rests on unverified claims was not counted", OPEN)
         if vouched.grants and self.publishable:
-            return Clause("part of it rests on somebody's word", OPEN)
+            return Clause("part of it rests on unverified claims", OPEN)
         if not vouched.grants:
-            return Clause("nothing rests on somebody's word", GOOD)
+            return Clause("nothing rests on an unverified claim", GOOD)
         if not vouched.answers:
-            return Clause(f"on somebody's word: the price of {many(vouched.grants, 'grant')}",
+            return Clause(f"on unverified claims: the price of {many(vouched.grants, 'grant')}",
                           OPEN)
-        return Clause(f"on somebody's word: {vouched.answers} of "
+        return Clause(f"on unverified claims: {vouched.answers} of "
                       f"{many(self.answers, 'answer')}, under {many(vouched.grants, 'grant')}",
                       OPEN)
 

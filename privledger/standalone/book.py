@@ -10,7 +10,7 @@ from .convert import SLACK, Caps, beside
 from .dues import due
 from .efforts import Efforts
 from .federations import as_released, told
-from .meter import Meter, Step
+from .meter import Meter, steps_of
 from .nodes import Node, Table, filter_word
 from .persons import Body, People
 from .policies import Policy
@@ -277,9 +277,11 @@ class Book:
             raise Bad("a scope is paid once")
         self.in_window(body)
         # A scope falls under every cap, whatever else its entry names.
-        plan = self.charge(body, {"window": body.get("window"), "delta": body["delta"]}, (0, 0))
-        self.scopes[body["scope"]] = {"plan": plan, "data": None, "body": body,
-                                      "position": len(self.hashes) - 1}
+        under = {"window": body.get("window"), "delta": body["delta"]}
+        plan = self.charge(body, under, (0, 0))
+        self.scopes[body["scope"]] = {
+            "plan": plan, "data": None, "body": body, "under": under, "paid": (0, 0),
+            "position": len(self.hashes) - 1, "corrections": []}
 
     def on_granted(self, body: Any) -> None:
         """A plan is paid: within the caps, the policy, and the scope it draws on."""
@@ -337,18 +339,10 @@ class Book:
         grant["releases"] += len(body["items"])
         if self.policy is not None:
             self.policy.released(body)
-        nodes = [([Step(step) for step in self.listed(node)], self.table.node(node["leaf"]))
-                 for node in body["nodes"]]
+        nodes = [(steps_of(node), self.table.node(node["leaf"])) for node in body["nodes"]]
         if grant["meter"] is not None:
             for place, _, _ in body["items"]:
                 grant["meter"].release(*nodes[place])
-
-    @staticmethod
-    def listed(node: Any) -> list[Any]:
-        """The steps that a released node says it happened under, as a list."""
-        if type(node["under"]) is not list:
-            raise Bad("contexts that are no list")
-        return list(node["under"])
 
     def over(self, body: Any, status: str) -> dict[str, Any]:
         """Close the grant of the entry with `status`; its meter is not needed any more."""
@@ -380,17 +374,21 @@ class Book:
         self.add(-grant["body"]["units"], -grant["body"]["delta_units"], grant["body"])
 
     def on_corrected(self, body: Any) -> None:
-        """A charge is raised; what was handed back or drawn from a scope cannot be."""
+        """A charge is raised; what was handed back or drawn from a scope cannot be. Of a scope,
+        what ran beside its filter is paid for in full."""
         grant = self.grants.get(body["grant"])
-        if grant is None or grant["body"].get("scope") is not None or (
-                grant["status"] == "aborted" and not grant["touched"]):
+        found = self.scopes.get(body["grant"]) if grant is None else grant
+        if found is None or (grant is not None and (
+                grant["body"].get("scope") is not None or (
+                    grant["status"] == "aborted" and not grant["touched"]))):
             raise Bad("corrects what was never charged")
-        grant["corrections"].append(body)
+        found["corrections"].append(body)
         if body["plan"] is None:
             self.fault("a correction: nothing is promised any more")
-        paid = grant["paid"]
-        grant["paid"] = paid[0] + body["units"], paid[1] + body["delta_units"]
-        self.charge(body, grant["body"], paid)
+        paid = found["paid"]
+        if grant is not None:
+            grant["paid"] = paid[0] + body["units"], paid[1] + body["delta_units"]
+        self.charge(body, found.get("under", found["body"]), paid)
 
 
 KINDS = [name[3:] for name in dir(Book) if name.startswith("on_")]

@@ -48,7 +48,8 @@ def state_of(book: Any) -> dict[str, Any]:
             "kind", "order", "cap_units", "delta_cap_units")},
         "grants": [kept_grant(grant) for grant in book.grants.values()
                    if grant["corrections"] or grant["name"] not in book.closed_names],
-        "scopes": [{"scope": name, "position": scope["position"], "body": scope["body"]}
+        "scopes": [{"scope": name, "position": scope["position"], "body": scope["body"],
+                    **({"corrections": scope["corrections"]} if scope["corrections"] else {})}
                    for name, scope in book.scopes.items()],
         "names": len(book.closed),
         "digest": hashlib.sha256(canonical(book.closed)[1:-1].encode("ascii")).hexdigest(),

@@ -165,3 +165,10 @@ def below(meters: dict[int, Meter], unit: Node, step: Step) -> Meter:
         meters[step.part] = Meter(unit.inside[place] if unit.inside else None,
                                   unit.name == "IndividualFilter" and not unit.inside)
     return meters[step.part]
+
+
+def steps_of(node: Any) -> list[Step]:
+    """The steps that a released node says it happened under."""
+    if type(node["under"]) is not list:
+        raise Bad("contexts that are no list")
+    return [Step(step) for step in node["under"]]

@@ -13,6 +13,7 @@ from typing import Any, Iterator  # noqa: UP035
 from .reading import FORMAT, MOST_BODY, MOST_LINE, Bad
 
 MAGIC, APPLICATION = b"SQLite format 3\0", 0x70726C67
+IN_USE = 0x70726C68  # a file whose last entries may be in its log
 MOST_PACKED = 12 * 5_000_000 + (1 << 16)  # bytes of one compressed vector
 MOST_CHECKPOINT = 64 << 20
 MOST_VECTOR_LINE = 24 << 20  # bytes of a vector in an export
@@ -89,6 +90,8 @@ class Database:
         self.folder = ""
         log = path + "-wal"
         has_log = os.path.exists(log) and os.path.getsize(log) > 0
+        with open(path, "rb") as file:
+            self.alone = file.read(20)[18:] == b"\2\2" and not has_log
         if has_log and not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
             # A log can only be read where its index can be written: beside a copy.
             self.folder = tempfile.mkdtemp()
@@ -119,7 +122,10 @@ class Database:
         """What is wrong with the file itself. If anything is, its tables must not be read."""
         (application,), = self.connection.execute("PRAGMA application_id")
         (version,), = self.connection.execute("PRAGMA user_version")
-        if application != APPLICATION:
+        if application == IN_USE and self.alone:
+            return ["copied or moved while it was in use, without its log (-wal), which holds its "
+                    "last entries"]
+        if application not in (APPLICATION, IN_USE):
             return ["not a ledger"]
         if not 1 <= version <= FORMAT:
             return [f"a later format than {FORMAT}: take a later verifier"]

@@ -43,9 +43,10 @@ def compared(receipt: Any) -> str:
     if receipt is None:
         return ("compared with no receipt: a tail that was cut off, an older copy put back, or a "
                 "history rewritten from its beginning cannot be seen")
-    date, entries = receipt.get("time") or "undated", receipt["entries"]
+    date, entries = receipt.get("time"), receipt["entries"]
+    which = f"the receipt of {inert(date)}" if date else "a receipt without a date"
     seen = many(entries, "entry", "entries")
-    return (f"compared with the receipt of {inert(date)}, {seen}, head "
+    return (f"compared with {which}, {seen}, head "
             f"{inert(receipt['head'])[:12]}: what was cut off or rewritten after entry {entries} "
             "cannot be seen")
 

@@ -137,7 +137,7 @@ def check(proof: object, receipts: list[object]) -> str:
         if not extends(small, before, tree, size, path):
             raise Wrong("the later ledger does not begin with the earlier one")
         return (f"proved: the ledger of {size} entries begins with the {before} of the earlier "
-                f"receipt, when ({old.get('time', 'undated')}) epsilon {old.get('epsilon')} at "
+                f"receipt, when ({old.get('time') or 'no date'}) epsilon {old.get('epsilon')} at "
                 f"delta {old.get('delta')} had been spent")
     if said.get("kind") == "inclusion" and len(known) == 1:
         entry = fields(said.get("entry"))

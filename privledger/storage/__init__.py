@@ -10,6 +10,7 @@ from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.ledger.entries import Entry
 from privledger.ledger.given_back import read_back
 from privledger.ledger.store import Store
+from privledger.reading import path_in
 from privledger.storage.address import is_url, shown
 from privledger.storage.memory import MemoryStore
 from privledger.storage.postgres import PostgresStore
@@ -32,7 +33,8 @@ def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
     elif is_url(location):
         store = PostgresStore(location, create=create, read_only=read_only)
     elif isinstance(location, str | os.PathLike):
-        return SQLiteStore(os.fsdecode(location), create=create, read_only=read_only, first=first)
+        place = path_in("ledger", os.fsdecode(location))
+        return SQLiteStore(place, create=create, read_only=read_only, first=first)
     else:
         raise InvalidValue("path", type(location).__name__, "a file name or a postgresql:// URL")
     if first:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from secrets import token_hex
 
-from privledger.errors import LedgerBusy, LedgerError
+from privledger.errors import InvalidValue, LedgerBusy, LedgerError
 from privledger.ledger.entries import FORMAT, Entry, body_text
 from privledger.storage.descriptors import open_file, registry
 from privledger.storage.sqlite_schema import APPLICATION_ID, TABLES, TRIGGERS
@@ -28,6 +28,8 @@ if sys.platform != "win32":
 MODE = 0o600
 """For the owner only: a ledger holds what records spent."""
 
+_LONGEST = 240
+"""Bytes of a ledger's name."""
 _UNFINISHED = ".unfinished-"
 _PATIENCE = 1.0
 _TRIES = 16
@@ -38,8 +40,12 @@ def make_file(path: Path, first: Sequence[Entry]) -> None:
     """A new file at `path` that holds `first`.
 
     Raises:
+        InvalidValue: a name that is too long for the files beside it.
         LedgerError: there is something already, or it cannot be written.
     """
+    if len(os.fsencode(path.name)) > _LONGEST:
+        raise InvalidValue("ledger", f"{path.name[:60]}...", f"a name of at most {_LONGEST} bytes: "
+                           "its log and what is written beside it have longer ones")
     if os.path.lexists(path):
         raise _exists(path)
     for suffix in ("-wal", "-journal"):

@@ -11,6 +11,7 @@ says what is wrong with the place (`inspect`); a writer refuses.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sqlite3
 import weakref
@@ -29,11 +30,31 @@ from privledger.storage.descriptors import registry
 from privledger.storage.forks import Forking
 from privledger.storage.making import finish, make_file
 from privledger.storage.place import Place
-from privledger.storage.sqlite_open import FAILURES, begin, check_header, connect, look, translate
+from privledger.storage.sqlite_open import (
+    FAILURES,
+    begin,
+    check_header,
+    check_log,
+    connect,
+    look,
+    translate,
+)
 from privledger.storage.sqlite_rows import key_of, last_checkpoint, names_in, next_rows, vector_of
-from privledger.storage.sqlite_schema import CHECKPOINTS, Objects, differences, is_readable
+from privledger.storage.sqlite_schema import (
+    APPLICATION_ID,
+    CHECKPOINTS,
+    IN_USE,
+    Objects,
+    differences,
+    is_readable,
+)
 
 BUSY_SECONDS = 60.0
+_OPEN: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+_MARKS = 3  # how often the mark is set alone, before it goes with an entry
+_ENDS = ("settled", "aborted", "crashed", "scope", "corrected")
+
+
 class SQLiteStore(Forking):
     """The embedded default.
 
@@ -60,6 +81,7 @@ class SQLiteStore(Forking):
         if not self._path.is_file():
             kind = kind_of(self._path.stat().st_mode)
             raise LedgerCorrupt(f"{self.location} is {kind}, not a file: not a ledger")
+        _OPEN.add(self)
         with self._held():
             self._connect()
 
@@ -113,6 +135,7 @@ class SQLiteStore(Forking):
         writable = not self._read_only
         finish(self._path)
         self._place = Place(self._path, writable=writable)
+        check_log(self._place.head(), self._place.path, self.location)
         self._connection = connect(self._place.path, writable=writable, seconds=BUSY_SECONDS)
         check_header(self._connection, self.location)
         self._connection.execute("BEGIN")
@@ -241,21 +264,59 @@ class SQLiteStore(Forking):
             connection = self._connect()
             try:
                 begin(connection, BUSY_SECONDS)
-                self._look_around(connection)
-                yield _SQLiteTransaction(self, connection)
+                if not self._look_around(connection):
+                    self._mark(connection)
+                made = _SQLiteTransaction(self, connection)
+                yield made
                 connection.execute("COMMIT")
                 self._look_back()
+                if made.ended:  # from here on the file alone holds what was settled
+                    self._copy(connection)
             except FAILURES as error:
                 raise translate(error, self.location) from None
             finally:
                 self._roll_back(connection)
 
-    def _look_around(self, connection: sqlite3.Connection) -> None:
-        """Schema and place; after a fault nothing that this connection has in mind is used."""
+    def _mark(self, connection: sqlite3.Connection) -> None:
+        """Say in the file itself that entries may be in its log, before one is: a copy of the
+        file alone is refused then. Once for every opening, and again if another one closed."""
+        for _ in range(_MARKS):
+            connection.execute(f"PRAGMA application_id = {IN_USE}")
+            connection.execute("COMMIT")
+            self._copy(connection)
+            begin(connection, BUSY_SECONDS)
+            if self._look_around(connection):
+                return
+        connection.execute(f"PRAGMA application_id = {IN_USE}")  # with the entry itself
+
+    def _copy(self, connection: sqlite3.Connection) -> None:
+        """Copy the log into the file, as far as readers let it."""
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        if self._place is not None:
+            self._place.notice()
+
+    def _unmark(self) -> None:
+        """Before a clean close: whatever was committed so far reaches the file before this does,
+        and whoever writes afterwards marks the file again."""
+        connection = self._connection
+        if connection is None or self._read_only or connection.in_transaction:
+            return
+        try:
+            begin(connection, 0.0)
+            if check_header(connection, self.location):
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except (*FAILURES, LedgerError):  # somebody else writes, and will close later
+            with suppress(sqlite3.Error):
+                connection.rollback()
+
+    def _look_around(self, connection: sqlite3.Connection) -> bool:
+        """Schema and place, and whether the file is marked as in use; after a fault nothing that
+        this connection has in mind is used."""
         assert self._place is not None
         try:
             self._place.check()
-            check_header(connection, self.location)
+            marked = check_header(connection, self.location)
             self._check(connection)
         except LedgerError as error:
             if isinstance(error, LedgerMisplaced):
@@ -263,6 +324,7 @@ class SQLiteStore(Forking):
             self._roll_back()
             self._let_go()
             raise
+        return marked
 
     def _look_back(self) -> None:
         """After a commit: that it went where it will be found again."""
@@ -276,6 +338,7 @@ class SQLiteStore(Forking):
 
     def _let_go(self) -> None:
         """Close what is open."""
+        self._unmark()
         connection, place = self._connection, self._place
         self._connection = self._place = None
         self._known = []
@@ -302,6 +365,16 @@ class SQLiteStore(Forking):
                 self._let_go()
 
 
+@atexit.register
+def _close_all() -> None:
+    """SQLite itself closes what the end of an interpreter finds open, and takes the log away:
+    the mark has to go first."""
+    for store in list(_OPEN):
+        with suppress(Exception):
+            if store._pid == os.getpid():
+                store._let_go()
+
+
 def _end_what_was_left(store: SQLiteStore | None) -> None:
     """An interrupted transaction is over; whatever still holds its connection does no harm."""
     connection = None if store is None or store._pid != os.getpid() else store._connection
@@ -315,6 +388,7 @@ class _SQLiteTransaction:
     def __init__(self, store: SQLiteStore, connection: sqlite3.Connection) -> None:
         self._store = store
         self._connection = connection
+        self.ended = False  # whether a grant ends in it
         (last,) = connection.execute("SELECT coalesce(max(position), -1) FROM entries").fetchone()
         self._next = int(last) + 1
 
@@ -337,6 +411,7 @@ class _SQLiteTransaction:
         if entry.position != self._next:
             raise LedgerCorrupt(f"{self._store.location}: an entry out of order")
         self._next += 1
+        self.ended = self.ended or entry.event.kind in _ENDS
         self._connection.execute(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
             (entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash),

@@ -10,7 +10,7 @@ from pathlib import Path
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
 from privledger.ledger.entries import FORMAT
 from privledger.storage.bounded import MOST_VALUE
-from privledger.storage.sqlite_schema import APPLICATION_ID, Objects, read_objects
+from privledger.storage.sqlite_schema import APPLICATION_ID, IN_USE, Objects, read_objects
 
 WAIT, LONG_WAIT = 0.001, 0.05  # seconds between two tries, and after which they come faster
 
@@ -89,16 +89,40 @@ def look(connection: sqlite3.Connection) -> Objects:
         connection.set_progress_handler(None, 0)
 
 
-def check_header(connection: sqlite3.Connection, location: str) -> None:
-    """Raise unless the file says that it is a ledger, of a format that is known here."""
+def check_log(head: bytes, path: Path, location: str) -> None:
+    """Refuse a file that was in use and came without its log: its last entries are not in it.
+
+    Args:
+        head: the first bytes of the file.
+
+    Raises:
+        LedgerCorrupt: it was copied or moved alone.
+    """
+    log = Path(f"{path}-wal")
+    if head[68:72] == IN_USE.to_bytes(4, "big") and head[18:20] == b"\2\2" and not (
+            log.exists() and log.stat().st_size):
+        raise LedgerCorrupt(
+            f"{location} was copied or moved while it was in use, without {log.name}, which holds "
+            "its last entries. Put both in one folder again, or copy a ledger with "
+            "`privledger backup`; `privledger restore` opens what is left")
+
+
+def check_header(connection: sqlite3.Connection, location: str) -> bool:
+    """Whether the file is marked as in use.
+
+    Raises:
+        LedgerCorrupt, LedgerTooNew: it does not say that it is a ledger, of a format that is
+            known here.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID or version < 1:
+    if application not in (APPLICATION_ID, IN_USE) or version < 1:
         raise LedgerCorrupt(f"{location}: not a ledger")
     if version > FORMAT:
         raise LedgerTooNew(
             f"{location}: written in format {version}, this version reads up to {FORMAT}"
         )
+    return bool(application == IN_USE)
 
 
 def begin(connection: sqlite3.Connection, seconds: float) -> None:

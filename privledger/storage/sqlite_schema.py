@@ -12,6 +12,7 @@ import sqlite3
 from typing import Any, TypeAlias
 
 APPLICATION_ID = 0x70726C67  # "prlg"
+IN_USE = 0x70726C68  # from before the first write until a clean close: the log belongs to it
 
 TABLES = (
     """CREATE TABLE entries (

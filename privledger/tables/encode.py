@@ -16,8 +16,8 @@ from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
 from privledger.tables.foreign import streamed
-from privledger.tables.frames import arrow_columns
-from privledger.tables.raw import Text, arrow_of, is_absent, levels, numbers, plain
+from privledger.tables.frames import arrow_columns, check_is_table, missing_columns
+from privledger.tables.raw import Text, arrow_of, levels, numbers, plain, stands_for_none
 
 
 def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
@@ -48,7 +48,8 @@ def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
 def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | None:
     """All columns of a wide table at once; None where one column has something to be said."""
     columns = schema.features
-    if X.shape[1] != len(columns) or any(c.kind != "numeric" for c in columns):
+    if X.shape[1] != len(columns) or any(
+            c.kind != "numeric" or c.missing_value_marker is not None for c in columns):
         return None
     lower = np.array([column.lower for column in columns], dtype=np.float64)[:, None]
     upper = np.array([column.upper for column in columns], dtype=np.float64)[:, None]
@@ -60,7 +61,8 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
         part[...] = X[:, some].T
         if not np.isfinite(part).all():
             return None  # infinities and missing cells are looked at column by column
-        if strict and any(column.outside == "refuse" for column in columns[some]):
+        if strict and any(column.outside == "refuse" or column.integer
+                          for column in columns[some]):
             return None
         np.clip(part, lower[some], upper[some], out=part)
     return Columns(schema, tuple(table), len(X))
@@ -71,7 +73,8 @@ def _split(X: Any, schema: Schema) -> list[Any]:
     if hasattr(type(X), "batches") or streamed(X) is not None:
         raise DataError("the table is not in memory: a ledger reads it in batches, when it is put "
                         "behind the guard; to predict, give some of its rows at a time")
-    arrow = arrow_columns(X)
+    check_is_table(X, "the table")
+    arrow = arrow_columns(X, names)
     X = X if arrow is None else arrow
     if isinstance(X, np.ma.MaskedArray):
         X = plain(X)
@@ -81,7 +84,7 @@ def _split(X: Any, schema: Schema) -> list[Any]:
         if not missing:
             return [X[name] for name in names]
         if not hasattr(X, "to_numpy") or X.shape[1] != len(names) or schema.array_layout is False:
-            raise DataError(f"missing column {', '.join(missing)}")
+            raise DataError(missing_columns(missing, held))
     array = np.asarray(X)
     if array.ndim != 2:
         raise DataError("features must be a table of two dimensions; "
@@ -115,6 +118,9 @@ def _encode_numbers(array: NDArray[np.float64], column: Column,
         if strict and not column.missing and np.isnan(array).any():
             raise DataError(f"column {column.name!r} contains NaN (missing cells) and its schema "
                             "allows none")
+    if strict and column.integer and (np.floor(array) != array)[~np.isnan(array)].any():
+        raise DataError(f"column {column.name!r} has a value that is not whole, and its schema "
+                        "says integer")
     if strict and column.outside == "refuse" and (
             (array < column.lower).any() or (array > column.upper).any()):
         raise DataError(f"column {column.name!r} has a value outside its public bounds")
@@ -140,8 +146,8 @@ def _encode_categories(values: Any, column: Column, strict: bool) -> NDArray[np.
     several, codes = levels(values, column)
     lookup = np.full(len(several) + 1, MISSING, dtype=np.int32)
     for place, level in enumerate(several):
-        absent = is_absent(level) or level == "" or level != level
-        found = MISSING if absent else positions.get(label_key(level), -2)
+        found = (MISSING if stands_for_none(level, column)
+                 else positions.get(label_key(level), -2))
         lookup[place] = found
     result: NDArray[np.int32] = lookup[codes]
     if strict and (result == -2).any():
@@ -161,6 +167,7 @@ def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArra
     column = evolve(schema.target, missing=True) if unlabelled else schema.target
     if isinstance(y, Text) or arrow_of(y) is not None:
         return _labels(y, column, unlabelled)
+    check_is_table(y, "the target")
     array = plain(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.schema import Schema
+from privledger.facts.schema import Schema, label_array
 from privledger.reading import kind_of
 from privledger.tables.sources import scan_files
 from privledger.tables.wanted import Wanted
@@ -51,7 +51,7 @@ def read_features(path: str | Path, schema: Schema) -> Any:
 
 def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
     """All rows of the columns that are wanted, by name."""
-    origin = scan_files(path).origin
+    origin = scan_files(path, wanted.names).origin
     wanted.check(origin)
     parts = [wanted.typed(piece) for piece in origin.pieces(wanted.names, _ROWS)]
     if not parts:
@@ -64,7 +64,7 @@ def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
 def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tuple[Any, Any]:
     complete = not any(value is None for value in y)
     if schema.task == "classification" and complete and len(y):
-        y = np.array(list(y))
+        y = label_array(list(y))
     try:
         import pandas
     except ImportError:
@@ -88,7 +88,7 @@ def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
     if (X.ndim != 2 or X.shape[1] != len(schema.features) or codes.shape != (len(X),)
             or X.dtype.kind not in "fiu" or codes.dtype.kind not in "iu"):
         raise DataError(f"{path.name}: arrays do not have the shape the schema gives")
-    labels = np.array(schema.target.categories)
+    labels = schema.target.labels
     if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
         raise DataError(f"{path.name}: a class code outside the schema's list")
     return X, labels[codes]

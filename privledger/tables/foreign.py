@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from attrs import frozen
 
 from privledger.errors import DataError
-from privledger.tables.frames import once
+from privledger.tables.frames import names_of, once
 from privledger.tables.listing import File, listed
 from privledger.tables.origin import TEXT, Origin, Piece
 from privledger.tables.raw import family
@@ -155,7 +155,7 @@ def _schema_of(dataset: arrow_dataset.Dataset, fragment: arrow_dataset.Fragment)
     import pyarrow.dataset as arrow_dataset
 
     held = fragment.physical_schema
-    once(list(held.names), _name_of(fragment))
+    once(names_of(held, _name_of(fragment)), _name_of(fragment))
     keys = arrow_dataset.get_partition_keys(fragment.partition_expression)
     return pa.schema([*held, *(dataset.schema.field(name) for name in keys
                                if name not in held.names)])

@@ -7,7 +7,8 @@ the guard. Errors name columns and rules, never values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, SchemaError
 from privledger.facts.schema import Schema
-from privledger.tables.raw import Text, arrow_of, plain
+from privledger.tables.raw import Text, arrow_of, check_utf8, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +30,11 @@ def is_plain_table(X: object) -> bool:
     return type(X).__module__.partition(".")[0] in _KNOWN
 
 
-def arrow_columns(X: object) -> Named | None:
+def arrow_columns(X: object, known: Container[str] = ()) -> Named | None:
     """The columns of a frame of another library than pandas, by name; None for anything else.
+
+    Args:
+        known: names of a schema, which may stand in messages.
 
     Raises:
         DataError: two columns of one name.
@@ -40,8 +44,8 @@ def arrow_columns(X: object) -> Named | None:
     table = _as_table(X, type(X).__module__.partition(".")[0])
     if table is None:
         return None
-    names = table.column_names
-    once(list(names))
+    names = names_of(table.schema)
+    once(list(names), known=known)
     return dict(zip(names, table.columns, strict=True))
 
 
@@ -62,12 +66,54 @@ def _as_table(X: object, root: str) -> pa.Table | None:
     return X if isinstance(X, pa.Table) else pa.table(X)
 
 
-def once(names: list[str], where: str = "") -> None:
-    """Raise `DataError` for a column that is there twice: two readers could see two values."""
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{where + ': ' if where else ''}column {', '.join(twice)[:200]} is given "
-                        "twice")
+def check_is_table(X: object, what: str) -> None:
+    """Raise `DataError` for what is taken for a table now and then, and says nothing of why not."""
+    if isinstance(X, Schema):
+        raise DataError(f"{what} is a schema: the order is table, target, schema")
+    if isinstance(X, str | bytes | os.PathLike):
+        raise DataError(f"{what} is a path or a text: pl.read_table(path, schema) reads a file, "
+                        "pl.scan_csv(path) and pl.scan_parquet(path) read one in batches, and "
+                        "target= names the column of the table that is its target")
+    if type(X).__module__.startswith("scipy.sparse"):
+        raise DataError(f"{what} is a sparse matrix: only dense ones are read; X.toarray() makes "
+                        "one")
+
+
+def missing_columns(missing: Iterable[str], held: Iterable[object]) -> str:
+    """What is said of columns that a table has not. Its own names are not shown: where a table
+    has no header they are values."""
+    there = {"".join(str(name).split()).casefold() for name in held}
+    alike = [name for name in missing if "".join(name.split()).casefold() in there]
+    text = f"missing column {', '.join(missing)}"
+    return text if not alike else (
+        f"{text}: did you mean the one that differs from {alike[0]} in capitals or spaces only? "
+        "Names are compared exactly")
+
+
+def names_of(schema: pa.Schema, where: str = "") -> list[str]:
+    """Names of columns; `DataError` for one that is no text."""
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError:
+        raise DataError(f"{where + ': ' if where else ''}a column has a name that is not "
+                        "UTF-8") from None
+
+
+def once(names: list[str], where: str = "", known: Container[str] = ()) -> None:
+    """Raise `DataError` for a column that is there twice: two readers could see two values.
+
+    Of a name that is not `known` from a schema only its places are told: where a header is
+    missing, it is somebody's cell.
+    """
+    places: dict[str, int] = {}
+    for place, name in enumerate(names, 1):
+        if places.setdefault(name, place) == place:
+            continue
+        start = where + ": " if where else ""
+        if name in known:
+            raise DataError(f"{start}column {name} is given twice")
+        raise DataError(f"{start}a column is given twice: columns {places[name]} and {place} have "
+                        "the same name")
 
 
 def _framed(X: object) -> bool:
@@ -96,6 +142,7 @@ def column_in_numpy(values: object) -> NDArray[np.generic]:
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    check_utf8(array, "a column")
     found: NDArray[np.generic] = array.to_numpy(zero_copy_only=False)
     return found
 
@@ -106,12 +153,12 @@ def column_as_held(X: object, name: str) -> object:
     Raises:
         DataError: as for `column_of`.
     """
-    arrow = arrow_columns(X)
+    arrow = arrow_columns(X, (name,))
     if arrow is None:
         held = getattr(X, "columns", X if isinstance(X, Mapping) else ())
         arrow = cast(Named, X) if name in held else {}
     if name not in arrow:
-        raise DataError(f"missing column {name}")
+        raise DataError(missing_columns([name], list(arrow)))
     return arrow[name]
 
 

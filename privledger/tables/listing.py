@@ -95,8 +95,11 @@ def _absolute(path: object) -> str:
     if not isinstance(path, str | os.PathLike):
         raise DataError("files: a path, or a list of paths, is needed")
     text = os.fspath(path)
-    if not isinstance(text, str) or "\0" in text or not text:
-        raise DataError("files: a path, or a list of paths, is needed")
+    try:
+        if not isinstance(text, str) or b"\0" in os.fsencode(text) or not text:
+            raise DataError("files: a path, or a list of paths, is needed")
+    except UnicodeError:
+        raise DataError("files: a path has half a letter in it") from None
     return os.path.abspath(text)
 
 

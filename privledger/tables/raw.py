@@ -6,7 +6,7 @@ This runs at the owner's side, before the guard. Errors name columns and rules, 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.facts.schema import Column, label_key
+from privledger.numerals import digits_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Levels: TypeAlias = tuple[list[object], NDArray[np.integer]]
 """Different cells of a column, and for each record the place of its own; -1 for missing."""
+_WORDS = ("nan", "inf", "infinity")  # no number, and not another's word for a missing cell
 _INSTANTS = (datetime.datetime, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -44,6 +46,14 @@ def family(kind: pa.DataType) -> str:
     if types.is_date32(kind):
         return "date"
     return "time" if types.is_temporal(kind) else "other"
+
+
+def stands_for_none(value: object, column: Column) -> bool:
+    """Whether a cell of categories is missing: nothing, an empty text, NaN, or the marker."""
+    if is_absent(value) or value == "" or value != value:
+        return True
+    marker = column.missing_value_marker
+    return marker is not None and label_key(value) == label_key(marker)
 
 
 def check_family(found: str, column: Column) -> None:
@@ -86,16 +96,42 @@ def arrow_of(values: object) -> pa.Array | None:
     return values
 
 
+def check_utf8(array: pa.Array, where: str) -> None:
+    """Raise `DataError` for texts that are none: what Python says of them quotes their bytes."""
+    import pyarrow as pa
+
+    try:
+        if family(array.type) == "text":
+            array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError(f"{where} holds text that is not UTF-8") from None
+
+
 def numbers(values: Any, column: Column) -> NDArray[np.float64]:
     """A column as float64, NaN for missing cells, neither clipped nor checked against bounds.
 
     Raises:
         DataError: anything that is no number; dates and times by name.
     """
+    marker = column.missing_value_marker
+    array = values.array if isinstance(values, Text) else arrow_of(values)
+    if array is None:
+        return without_marker(to_float(plain(values), column), column)
     if isinstance(values, Text):
-        return _text_numbers(values.array, column)
-    array = arrow_of(values)
-    return to_float(plain(values), column) if array is None else _arrow_numbers(array, column)
+        if isinstance(marker, str):
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            array = pc.if_else(pc.equal(array, marker), pa.scalar("", array.type), array)
+        return without_marker(_text_numbers(array, column), column)
+    return without_marker(_arrow_numbers(array, column), column)
+
+
+def without_marker(array: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+    """The same with NaN where a number stands for a missing cell."""
+    marker = column.missing_value_marker
+    digits = digits_of(marker) if isinstance(marker, str) else marker
+    return array if digits is None else np.where(array == float(digits), np.nan, array)
 
 
 def _arrow_numbers(array: pa.Array, column: Column) -> NDArray[np.float64]:
@@ -114,7 +150,7 @@ def _arrow_numbers(array: pa.Array, column: Column) -> NDArray[np.float64]:
 
 
 def _text_numbers(array: pa.Array, column: Column) -> NDArray[np.float64]:
-    """What `float` makes of each text. Arrow reads almost all; of the others Python judges."""
+    """What each text spells. Arrow reads almost all; the others are judged one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -135,16 +171,37 @@ def to_float(array: NDArray[Any], column: Column) -> NDArray[np.float64]:
     """Numbers as float64, None as NaN. Raises `DataError` for anything that is no number."""
     if array.dtype.kind == "c":
         raise DataError(f"column {column.name!r}: Complex data not supported")
+    if array.dtype.kind in "SV":
+        raise DataError(f"column {column.name!r} must hold numbers only")
     if array.dtype.kind in "mM" or (array.dtype == object and any(
             isinstance(value, _INSTANTS) for value in array)):
         raise no_dates(column)
     try:
-        if array.dtype == object:
-            array = np.array([np.nan if is_absent(value) else value for value in array],
-                             dtype=object)
+        if array.dtype == object or array.dtype.kind not in "biuf":
+            marker = column.missing_value_marker
+            array = np.array([np.nan if isinstance(value, str) and value == marker
+                              else _number_of(value) for value in array.tolist()], dtype=object)
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"column {column.name!r} must hold numbers only") from None
+
+
+def _number_of(value: object) -> object:
+    """A cell as something that becomes a float.
+
+    Raises:
+        ValueError: a text that spells no number, or bytes.
+    """
+    if is_absent(value):
+        return np.nan
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise ValueError
+    if not isinstance(value, str):
+        return value
+    text = value.strip(" \t\r\n")
+    if digits_of(text) is None and text.lower().lstrip("+-") not in _WORDS:
+        raise ValueError
+    return float(text)
 
 
 def is_absent(value: object) -> bool:
@@ -160,7 +217,12 @@ def plain(values: Any) -> NDArray[Any]:
         return shown
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
-    return np.asarray(values)
+    array = np.asarray(values)
+    if array.dtype.kind in "iufc" and isinstance(values, list | tuple) and bool in map(
+            type, values):  # beside numbers NumPy makes 1 of True
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+    return array
 
 
 def levels(values: Any, column: Column) -> Levels:
@@ -172,15 +234,16 @@ def levels(values: Any, column: Column) -> Levels:
     array = values.array if isinstance(values, Text) else arrow_of(values)
     if array is not None:
         found = _arrow_levels(array, column)
-    elif hasattr(values, "factorize"):
+    elif hasattr(values, "factorize") and (
+            getattr(values, "dtype", None) != np.dtype(object)):
         codes, several = values.factorize()
         found = list(several), np.asarray(codes)
     else:
         found = _factorize(plain(values), column)
     if any(isinstance(level, _INSTANTS) and level == level for level in found[0]):
         raise no_dates(column)
-    if isinstance(values, Text):
-        return _spelt(found[0], column), found[1]
+    if any(isinstance(level, bytes | bytearray | memoryview) for level in found[0]):
+        raise DataError(f"column {column.name!r} must be one column of single cells")
     return found
 
 
@@ -190,6 +253,7 @@ def _arrow_levels(array: pa.Array, column: Column) -> Levels:
     check_family(family(array.type), column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
+    check_utf8(array.dictionary, f"column {column.name!r}")
     codes = array.indices.cast(pa.int64())  # some libraries count without a sign
     if codes.null_count:
         codes = codes.fill_null(-1)
@@ -203,21 +267,12 @@ def _factorize(array: NDArray[Any], column: Column) -> Levels:
         several, codes = np.unique(array, return_inverse=True)
         return several.tolist(), codes.reshape(-1)
     places: dict[object, int] = {}
+    if any(issubclass(kind, bool | np.bool_) for kind in set(map(type, array))):
+        # True is 1 to a dictionary, and another category here.
+        typed = [(isinstance(value, bool | np.bool_), value) for value in array]
+        codes = np.fromiter((places.setdefault(one, len(places)) for one in typed), np.int64,
+                            len(array))
+        return [value for _, value in cast(dict[tuple[bool, object], int], places)], codes
     codes = np.fromiter((places.setdefault(value, len(places)) for value in array), np.int64,
                         len(array))
     return list(places), codes
-
-
-def _spelt(texts: list[object], column: Column) -> list[object]:
-    """Texts of a file as the schema's list has them, None for empty ones. Another spelling of a
-    whole number, 1.0 for 1, is asked for only where the text itself is no category."""
-    known = {label_key(category): category for category in column.categories}
-    return [None if text == "" else known.get(str(text), known.get(_number_text(str(text)), text))
-            for text in texts]
-
-
-def _number_text(text: str) -> str:
-    try:
-        return label_key(float(text))
-    except ValueError:
-        return text

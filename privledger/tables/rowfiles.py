@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
+import gzip
+import zlib
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
+import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.tables.frames import once
+from privledger.tables.frames import names_of, once
 from privledger.tables.listing import File, Listing, Paths, listed
 from privledger.tables.origin import TEXT, Piece
 from privledger.tables.raw import Text, family
@@ -21,9 +24,14 @@ if TYPE_CHECKING:
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz")
-_BLOCK = 1 << 20  # bytes of a CSV file at a time; a row has to fit
+_BLOCK, _HEAD_BLOCK = 1 << 20, 1 << 16  # bytes of a CSV file at a time
+_ROW, _HEADER = 1 << 20, 1 << 24  # bytes of its longest row, of the longest header
+_COLUMNS = 1 << 20
 _BUFFER = 1 << 16  # bytes of a column of Parquet at a time
-_HEADER = 1 << 24
+_MARK, _QUOTE, _COMMA, _RETURN = b"\xef\xbb\xbf", ord('"'), ord(","), ord("\r")
+_SIGNS = {b"\xff\xfe": "not UTF-8 (UTF-16, by its first bytes)",
+          b"\xfe\xff": "not UTF-8 (UTF-16, by its first bytes)",
+          b"\x1f\x8b": "a gzip archive: its name has to end with .csv.gz"}
 
 
 @frozen(eq=False, repr=False)
@@ -58,17 +66,19 @@ class ParquetFiles:
         self.listing.check()
 
 
-def parquet_files(paths: Paths) -> ParquetFiles:
-    """The files, after a look at the names and types of their columns."""
+def parquet_files(paths: Paths, known: Container[str] = ()) -> ParquetFiles:
+    """The files, after a look at the names and types of their columns; `known` names may stand in
+    messages."""
     listing = listed(paths, PARQUET)
-    return ParquetFiles(listing, tuple(_parquet_columns(file) for file in listing.files))
+    return ParquetFiles(listing, tuple(_parquet_columns(file, known) for file in listing.files))
 
 
-def _parquet_columns(file: File) -> Mapping[str, str]:
+def _parquet_columns(file: File, known: Container[str]) -> Mapping[str, str]:
     with _opened(file) as parquet:
         schema = parquet.schema_arrow
-    once(list(schema.names), file.name)
-    return {field.name: family(field.type) for field in schema}
+    names = names_of(schema, file.name)
+    once(names, file.name, known)
+    return {name: family(kind) for name, kind in zip(names, schema.types, strict=True)}
 
 
 @contextmanager
@@ -82,8 +92,10 @@ def _opened(file: File) -> Iterator[pq.ParquetFile]:
                             page_checksum_verification=True) as parquet:
             yield parquet
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        raise _explained(error, file, "not a Parquet file that can be read: truncated, damaged, "
-                                      "or of a kind that is not known") from None
+        raise _explained(error, file, "a name of a column is not UTF-8"
+                         if isinstance(error, UnicodeDecodeError) else
+                         "not a Parquet file that can be read: truncated, damaged, or of a kind "
+                         "that is not known") from None
 
 
 def _explained(error: Exception, file: File, rule: str) -> DataError:
@@ -139,89 +151,275 @@ class CsvFiles:
         self.listing.check()
 
 
-def csv_files(paths: Paths) -> CsvFiles:
-    """The files, after a look at their headers."""
+def csv_files(paths: Paths, known: Container[str] = ()) -> CsvFiles:
+    """The files, after a look at their headers; `known` names may stand in messages."""
     listing = listed(paths, CSV)
-    return CsvFiles(listing, tuple(_header(file) for file in listing.files))
+    return CsvFiles(listing, tuple(_header(file, known) for file in listing.files))
 
 
 @contextmanager
-def _readable(file: File) -> Iterator[None]:
+def _readable(file: File) -> Iterator[IO[bytes]]:
+    """The file's bytes, for as long as they are read. No library that reads ahead takes part: a
+    refusal leaves no thread behind."""
     import pyarrow as pa
 
+    zipped = file.path.endswith(".gz")
     try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        uneven = isinstance(error, pa.ArrowInvalid) and "columns, got" in str(error)
-        raise _explained(error, file, "rows of different lengths" if uneven
-                         else "not a CSV file in UTF-8") from None
+        with cast(IO[bytes], gzip.open(file.path) if zipped else open(file.path, "rb")) as stream:
+            yield stream
+    except (pa.ArrowException, ValueError) as error:
+        raise _explained(error, file, "not a CSV file in UTF-8") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise _explained(error, file, "not a gzip file that can be read: cut off, or damaged"
+                         if zipped else "the file cannot be read") from None
+    except (MemoryError, OverflowError) as error:
+        raise _explained(error, file, "too large a record") from None
 
 
-def _stream(file: File) -> pa.NativeFile:
-    import pyarrow as pa
-
-    return pa.input_stream(file.path, compression="gzip" if file.path.endswith(".gz") else None)
-
-
-def _header(file: File) -> tuple[str, ...]:
+def _header(file: File, known: Container[str]) -> tuple[str, ...]:
     """The names in the first row, as they stand there. The rest of the file stays unread, but
     for what a buffer holds."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with _readable(file), _stream(file) as stream:
-        line = _first_row(stream)
-        if not line.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n"):
-            raise DataError(f"{file.name}: no header row")
-        names = csv.read_csv(pa.BufferReader(line), parse_options=_parse(2)).column_names
+    with _readable(file) as stream:
+        names, _, _ = _first_row(stream, file)
     header = [name.strip() for name in names]
     for mark, named in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and mark in header[0]:
             raise DataError(f"{file.name}: columns must be separated by commas, not {named}")
-    once(header, file.name)
-    return tuple(names)
+    once(header, file.name, known)
+    return names
 
 
-def _first_row(stream: io.BufferedIOBase) -> bytes:
-    """Up to the first end of a line that is not within quotes."""
-    held = b""
-    while len(held) < _HEADER:
-        more = stream.read(1 << 16)
-        held += more
-        for end in (place for place, byte in enumerate(held) if byte in b"\r\n"):
-            if held.count(b'"', 0, end) % 2 == 0:
-                return held[:end] + b"\n"
-        if not more:
-            return held
-    raise ValueError("no end of the first row")
+def _first_row(stream: IO[bytes], file: File) -> tuple[tuple[str, ...], bytes, bytes]:
+    """The names, the byte that ends a row in this file, and what was read behind the first.
+
+    Rows end as the first one does: by a line feed, with or without a carriage return before it,
+    or by carriage returns alone.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while more := stream.read(_HEAD_BLOCK):
+        if not parts:
+            more = more.removeprefix(_MARK)
+        if more.endswith(b"\r"):
+            more += stream.read(1)
+        parts.append(more)
+        size += len(more)
+        if b"\n" in more or b"\r" in more:
+            break
+        if size > _HEADER:
+            raise DataError(f"{file.name}: the header row is longer than {_HEADER >> 20} MB")
+    held = b"".join(parts)
+    line, end = _first_line(held)
+    for sign, reason in _SIGNS.items():
+        if line.startswith(sign):
+            raise DataError(f"{file.name}: {reason}")
+    if b"\0" in line:
+        raise DataError(f"{file.name}: not a CSV file in UTF-8")
+    if not line.strip(b"\r\n"):
+        raise DataError(f"{file.name}: no header row")
+    if line.count(b'"') % 2:
+        raise DataError(f"{file.name}: the header goes over several lines, or a quote in it is "
+                        "never closed: a header is one line")
+    if line.count(b",") >= _COLUMNS:
+        raise DataError(f"{file.name}: more than {_COLUMNS} columns")
+    cells = _cells(line.rstrip(b"\r\n") + end, end, None, file)
+    return tuple(_texts(cells).to_pylist()), end, held[len(line):]
 
 
-def _parse(columns: int) -> pa.csv.ParseOptions:
-    """An empty line is no record: kept, Arrow would make one of missing cells out of it. In a file
-    of one column it could be a missing cell; it is kept there, to be refused."""
-    from pyarrow import csv
+def _first_line(held: bytes) -> tuple[bytes, bytes]:
+    feed, back = held.find(b"\n"), held.find(b"\r")
+    if back >= 0 and back + 1 != feed and (feed < 0 or back < feed) and back + 1 < len(held):
+        return held[:back + 1], b"\r"
+    return (held, b"\n") if feed < 0 else (held[:feed + 1], b"\n")
 
-    return csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=columns > 1)
+
+@frozen(eq=False, repr=False)
+class _Cells:
+    """Where the cells of some rows are in their bytes: shape (rows, columns)."""
+
+    data: bytes
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    escaped: bool
+
+
+def _cells(data: bytes, end: bytes, columns: int | None, file: File) -> _Cells:
+    """Whole rows taken apart by RFC 4180, and by nothing more lenient.
+
+    A cell is in quotes as a whole or has none; a quote within quotes is doubled. So a quote opens
+    or closes, whatever stands around it, and one that is left over never finds its other half.
+
+    Args:
+        data: it begins with a row and ends with one.
+        end: the byte that ends a row.
+        columns: of each row; None for a header.
+
+    Raises:
+        DataError: a row that is malformed or of another length.
+    """
+    def wrong(rule: str) -> DataError:
+        return DataError(f"{file.name}: {rule}")
+
+    if b"\0" in data:
+        raise wrong("not a CSV file in UTF-8: it holds a NUL")
+    held = np.frombuffer(data, dtype=np.uint8)
+    marks = np.flatnonzero((held == _COMMA) | (held == end[0]))
+    quotes = np.flatnonzero(held == _QUOTE) if b'"' in data else np.zeros(0, dtype=np.intp)
+    if len(quotes):
+        _check_quotes(held, quotes, end, wrong)
+        within = np.searchsorted(quotes, marks) % 2 == 1
+        _check_breaks(held, marks, within, quotes, (end[0], columns), wrong)
+        marks = marks[~within]
+    last = held[marks] == end[0]
+    starts = np.concatenate(([0], marks[:-1] + 1)).astype(np.int32)
+    ends = marks.astype(np.int32)
+    other = b"\r" if end == b"\n" else b"\n"
+    if other in data:
+        odd = np.flatnonzero(held == other[0])
+        if len(quotes):
+            odd = odd[np.searchsorted(quotes, odd) % 2 == 0]
+        before = last & (ends > starts) & (held[ends - 1] == other[0]) & (end == b"\n")
+        if len(odd) != before.sum():
+            raise wrong("a line break of another kind than the first row ends with, outside "
+                        "quotes")
+        ends -= before
+    if columns != 1:  # a row of one cell, where there are several columns, is an empty line
+        empty = last & np.concatenate(([True], last[:-1])) & (starts == ends)
+        if empty.any():
+            starts, ends, last = starts[~empty], ends[~empty], last[~empty]
+    width = columns or len(last)
+    rows, rest = divmod(len(last), width)
+    if rest or last.sum() != rows or not last[width - 1::width].all():
+        raise wrong("rows of different lengths")
+    if columns is not None and len(data) > _ROW and (
+            ends[width - 1::width] - starts[::width] > _ROW).any():
+        raise _too_long(file)
+    if columns == 1 and (starts == ends).any():  # a missing cell is written "" there
+        raise wrong("rows of different lengths")
+    escaped = False
+    if len(quotes):
+        quoted = (held[starts] == _QUOTE) & (ends > starts)
+        starts, ends = starts + quoted, ends - quoted
+        escaped = len(quotes) > 2 * int(quoted.sum())
+    return _Cells(data, starts.reshape(rows, width), ends.reshape(rows, width), escaped)
+
+
+def _check_quotes(held: NDArray[np.uint8], quotes: NDArray[np.intp], end: bytes,
+                  wrong: Callable[[str], DataError]) -> None:
+    """Every other quote opens: at a cell's begin, or right behind one that closed, which makes
+    the two a quote within quotes. The others close, and stand at a cell's end or before one."""
+    opens, closes = quotes[::2], quotes[1::2]
+    stop = (_COMMA, end[0], _QUOTE)
+    if len(opens) and not (np.isin(held[opens[opens > 0] - 1], stop)).all():
+        raise wrong("a quote within a cell that is not in quotes: put the cell in quotes, and "
+                    "double those within it")
+    if len(opens) > len(closes):
+        raise wrong("the file ends within quotes: one is opened and never closed")
+    behind = held[closes + 1]
+    if end == b"\n":
+        behind = np.where((behind == _RETURN) & (held[np.minimum(closes + 2, len(held) - 1)]
+                                                == end[0]), end[0], behind)
+    if not np.isin(behind, stop).all():
+        raise wrong("text behind a closing quote: double the quotes within a cell")
+
+
+def _check_breaks(held: NDArray[np.uint8], marks: NDArray[np.intp], within: NDArray[np.bool_],
+                  quotes: NDArray[np.intp], shape: tuple[int, int | None],
+                  wrong: Callable[[str], DataError]) -> None:
+    """Refuse a line within quotes that would be a whole row by itself.
+
+    Of two rows that are cut short one may open a quote that the other one closes: whole rows
+    between them would be swallowed.
+    """
+    end, columns = shape
+    inner = held[marks] == end
+    breaks, deep = marks[inner], within[inner]
+    lines = np.flatnonzero(deep[:-1] & deep[1:])  # they begin and end within quotes
+    if not len(lines):
+        return
+    first, stop = breaks[lines] + 1, breaks[lines + 1]
+    commas = marks[~inner]
+    line = np.searchsorted(first, commas, side="right") - 1
+    known = line >= 0
+    commas, line = commas[known], line[known]
+    inside = commas < stop[line]
+    commas, line = commas[inside], line[inside]
+    # As that line would be read by itself: quotes count from its own begin.
+    alone = (np.searchsorted(quotes, commas) - np.searchsorted(quotes, first[line])) % 2 == 0
+    found = np.bincount(line[alone], minlength=len(first)) + 1
+    if (found == columns).any():
+        raise wrong("a line within quotes is a whole row by itself: a quote is opened and not "
+                    "closed, or a cell holds rows; write cells without line breaks")
+
+
+def _texts(cells: _Cells, place: int | None = None) -> pa.Array:
+    """One column, or all cells, as Arrow's texts.
+
+    Raises:
+        pyarrow.ArrowInvalid: not UTF-8.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    starts, ends = cells.starts.reshape(-1), cells.ends.reshape(-1)
+    between = np.empty(2 * len(starts) + 1, dtype=np.int32)  # a cell, what is behind it, a cell...
+    between[:-1:2], between[1::2] = starts, ends
+    between[-1] = len(cells.data)
+    every = pa.Array.from_buffers(pa.binary(), 2 * len(starts), [
+        None, pa.py_buffer(between), pa.py_buffer(cells.data)])
+    width = cells.starts.shape[1]
+    chosen = np.arange(0 if place is None else 2 * place, 2 * len(starts),
+                       2 if place is None else 2 * width, dtype=np.int32)
+    found = every.take(pa.array(chosen)).cast(pa.string())
+    return pc.replace_substring(found, '""', '"') if cells.escaped else found
+
+
+def _blocks(stream: IO[bytes], held: bytes, end: bytes, file: File) -> Iterator[bytes]:
+    """Whole rows, about a megabyte of them at a time."""
+    parts, size, odd = [held], len(held), held.count(b'"') % 2 == 1
+    while more := stream.read(_BLOCK):
+        parts.append(more)
+        size += len(more)
+        stop = _last_end(more, end, odd)
+        odd ^= more.count(b'"') % 2 == 1
+        if stop:
+            whole = b"".join(parts)
+            stop += len(whole) - len(more)
+            yield whole[:stop]
+            parts, size = [whole[stop:]], len(whole) - stop
+        if size > _ROW:
+            raise _too_long(file)
+    if size:
+        rest = b"".join(parts)
+        yield rest if rest.endswith(end) else rest + end
+
+
+def _too_long(file: File) -> DataError:
+    return DataError(f"{file.name}: a row is longer than {_ROW >> 20} MB, or a quote is opened and "
+                     "never closed")
+
+
+def _last_end(more: bytes, end: bytes, odd: bool) -> int:
+    """Behind the last row that ends in these bytes, 0 if none does; `odd`: they begin within
+    quotes."""
+    if not odd and b'"' not in more:
+        return more.rfind(end) + 1
+    held = np.frombuffer(more, dtype=np.uint8)
+    ends = np.flatnonzero(held == end[0])
+    outside = ends[np.searchsorted(np.flatnonzero(held == _QUOTE), ends) % 2 == odd]
+    return int(outside[-1]) + 1 if len(outside) else 0
 
 
 def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...],
               rows: int) -> Iterator[Piece]:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    there = {name.strip(): name for name in header}
-    single = len(header) == 1  # a missing cell is written "" there
-    convert = csv.ConvertOptions(
-        include_columns=[there[name] for name in names],
-        column_types={there[name]: pa.string() for name in names},
-        null_values=[""], strings_can_be_null=single, quoted_strings_can_be_null=False)
-    with _readable(file), _stream(file) as stream:
-        reader = csv.open_csv(stream, csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-                              _parse(len(header)), convert)
-        for block in reader:
-            for start in range(0, block.num_rows, rows):
-                batch = block.slice(start, rows)
-                if single and batch.column(0).null_count:
-                    raise DataError(f"{file.name}: rows of different lengths")
-                yield Piece(file.name, {name: Text(batch.column(place))
-                                        for place, name in enumerate(names)})
+    places = {name.strip(): place for place, name in enumerate(header)}
+    with _readable(file) as stream:
+        found, end, held = _first_row(stream, file)
+        if found != header:
+            raise DataError(f"{file.name}: the file has changed since the table was scanned")
+        for block in _blocks(stream, held, end, file):
+            cells = _cells(block, end, len(header), file)
+            columns = {name: _texts(cells, places[name]) for name in names}
+            for start in range(0, len(cells.starts), rows):
+                yield Piece(file.name, {name: Text(column.slice(start, rows))
+                                        for name, column in columns.items()})

@@ -12,7 +12,7 @@ values.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 from attrs import frozen
@@ -167,19 +167,20 @@ def as_source(X: object) -> Source | None:
     return None if origin is None else Source(origin)
 
 
-def scan_files(path: str | os.PathLike[str]) -> Source:
+def scan_files(path: str | os.PathLike[str], known: Container[str] = ()) -> Source:
     """The same for one path whose files say themselves what they are: Parquet by their ending,
-    everything else is CSV.
+    everything else is CSV. Names that are `known` from a schema may stand in messages.
 
     Raises:
         DataError: as for the two, or a folder that holds both.
     """
     name = os.fspath(path).rstrip("/")
     if not os.path.isdir(path):
-        return scan_parquet(path) if name.endswith(PARQUET) else scan_csv(path)
+        return Source(parquet_files(path, known) if name.endswith(PARQUET)
+                      else csv_files(path, known))
     held = [one for one in os.listdir(path) if not one.startswith((".", "_"))]
     parquet = any(one.endswith(PARQUET) for one in held)
     if parquet and any(one.endswith(CSV) for one in held):
         raise DataError(f"{os.path.basename(name)}: the folder holds Parquet and CSV files: give "
                         "a pattern")
-    return scan_parquet(path) if parquet else scan_csv(path)
+    return Source(parquet_files(path, known) if parquet else csv_files(path, known))

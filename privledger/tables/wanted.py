@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.facts.schema import Column, Schema, label_key
 from privledger.tables.encode import encode_column, encode_target
-from privledger.tables.frames import column_in_numpy
+from privledger.tables.frames import column_in_numpy, missing_columns
 from privledger.tables.origin import TEXT, Origin, Piece, named
-from privledger.tables.raw import check_family, levels, numbers
+from privledger.tables.raw import check_family, levels, numbers, stands_for_none
 
 Array: TypeAlias = NDArray[np.generic]
 
@@ -56,7 +56,7 @@ class Wanted:
             with named(where):
                 missing = [name for name in self.names if name not in found]
                 if missing:
-                    raise DataError(f"missing column {', '.join(missing)}")
+                    raise DataError(missing_columns(missing, found))
                 for column in self.columns:
                     if found[column.name] != TEXT:
                         check_family(found[column.name], column)
@@ -107,6 +107,7 @@ def _typed(values: object, column: Column) -> Array:
     known = {label_key(category): category for category in column.categories}
     several, codes = levels(values, column)
     held = np.empty(len(several) + 1, dtype=object)  # the last one for codes of -1
-    held[:-1] = [known.get(label_key(level), level) for level in several]
+    held[:-1] = [None if stands_for_none(level, column)
+                 else known.get(label_key(level), level) for level in several]
     found: Array = held[codes]
     return found

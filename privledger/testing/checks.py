@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
+from unittest import SkipTest
 
+from privledger.errors import public_name
 from privledger.testing.charging import (
     check_crash_keeps_the_charge,
     check_no_read_before_grant,
@@ -16,6 +19,7 @@ from privledger.testing.charging import (
 )
 from privledger.testing.copying import check_copies_never_fork_the_budget
 from privledger.testing.examples import Example
+from privledger.testing.failing import LearnerCheckFailed
 from privledger.testing.holding import check_lockstep_holds
 from privledger.testing.replaying import (
     check_model_follows_answers,
@@ -43,8 +47,25 @@ class Checks(dict[str, Check]):
         return self[_FORMER[name]]
 
 
+def _reporting(name: str, check: Check) -> Check:
+    """The check; whatever else a learner makes it raise is a failed check, too."""
+
+    @wraps(check)
+    def checked(*given: Any, **named: Any) -> None:
+        try:
+            check(*given, **named)
+        except (LearnerCheckFailed, Warning, SkipTest):
+            raise
+        except Exception as error:
+            # Its text may quote a value, and stays with the cause.
+            raise LearnerCheckFailed(name, "a fit or a plan of the learner fails on a table of "
+                                     f"the kit: {public_name(type(error))}") from error
+
+    return checked
+
+
 # Names are stable: they are the ids of test cases in other people's projects.
-CHECKS = Checks({
+CHECKS = Checks({name: _reporting(name, check) for name, check in {
     "plan-needs-no-data": check_plan_needs_no_data,
     "no-read-before-grant": check_no_read_before_grant,
     "refusal-reads-nothing": check_refusal_reads_nothing,
@@ -63,7 +84,7 @@ CHECKS = Checks({
     "nothing-private-in-the-model": check_nothing_private_in_the_model,
     "nothing-private-in-errors": check_nothing_private_in_errors,
     "epsilon-holds": check_epsilon_holds,
-})
+}.items()})
 
 
 def check_learner(learner: Any, example: Example | None = None) -> None:

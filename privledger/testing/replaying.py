@@ -131,7 +131,7 @@ def others_of(given: Example, relation: str) -> dict[str, Example]:
     else:
         labels = [str(label) for label in target.categories]
         turned = [labels.index(str(label)) + 1 for label in y[known]]
-        y[known] = np.array(target.categories)[np.array(turned) % len(labels)]
+        y[known] = target.labels[np.array(turned) % len(labels)]
     found = {"other targets": evolve(given, y=y)}
     if relation == "replace_label":
         return found

@@ -165,9 +165,53 @@ def _scan(rule: str, learner: Any, look: Look, what: str) -> None:
     modules = modules_of(learner)
     if not modules:
         fail(rule, f"the source of {type(learner).__name__} cannot be read")
+    own = _own_lines(learner)
     for module in modules:
         for line, name in _seen(look, _source_of(module)):
+            if module.__name__ == "__main__" and line not in own:
+                continue  # of the script, which makes its own table
             fail(rule, f"{module.__name__}, line {line}: {name} {what}")
+
+
+def _own_lines(learner: Any) -> frozenset[int]:
+    """Lines of a script that its learner's classes use: themselves, what they name, and whatever
+    is set on these. All of them where names are looked up by text."""
+    script = sys.modules.get("__main__")
+    kinds = (learner if inspect.isclass(learner) else type(learner)).__mro__
+    wanted = {kind.__name__ for kind in kinds if kind.__module__ == "__main__"}
+    if not wanted or script is None or getattr(script, "__file__", None) is None:
+        return frozenset()
+    body, used = ast.parse(_source_of(script)).body, set[int]()
+    while True:
+        more = {place for place, node in enumerate(body)
+                if place not in used and _binds(node) & wanted}
+        if not more:
+            break
+        used |= more
+        wanted |= {one.id for place in more for one in ast.walk(body[place])
+                   if isinstance(one, ast.Name)}
+    nodes = body if wanted & _BY_TEXT else [body[place] for place in sorted(used)]
+    return frozenset(line for node in nodes
+                     for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
+
+
+_BY_TEXT = frozenset({"globals", "vars", "eval", "exec", "getattr", "setattr", "__import__",
+                      "importlib", "sys", "inspect"})
+
+
+def _binds(node: ast.stmt) -> set[str]:
+    """Names that a statement of a module makes, or sets something on."""
+    found: set[str] = set()
+    for one in [node] if isinstance(node, ast.FunctionDef | ast.ClassDef) else ast.walk(node):
+        if isinstance(one, ast.FunctionDef | ast.ClassDef):
+            found.add(one.name)
+        elif isinstance(one, ast.alias):
+            found.add((one.asname or one.name).partition(".")[0])
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            found.add(one.id)
+        elif isinstance(one, ast.Attribute | ast.Subscript) and isinstance(one.ctx, ast.Store):
+            found |= {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
+    return found
 
 
 def check_no_sampler_of_its_own(learner: Any, example: Example | None = None) -> None:

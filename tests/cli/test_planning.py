@@ -171,3 +171,18 @@ def test_example_run_files_are_understood(name):
     run = RunFile.load(place)
     assert run.evaluate is not None
     assert json.loads(json.dumps(run.params))["delta"] == 1e-6
+
+
+def test_a_delta_that_nobody_gave_is_said_and_a_long_plan_is_one_line(call, run_file):
+    text = run_file.read_text().replace('"tiny"\n[params]\nrounds = 3', '"auto-classifier"')
+    run_file.write_text(text.replace("delta = 1e-6\n", ""), encoding="utf-8")
+    place = run_file.with_name("schema.json")
+    wide = json.loads(place.read_text())
+    wide["columns"] += [{"name": f"x{number}", "kind": "numeric", "lower": 0, "upper": 1}
+                        for number in range(4)]
+    place.write_text(json.dumps(wide), encoding="utf-8")
+    done = call("plan", run_file)
+    assert done.exit_code == 0 and "gives no delta, so it is 0" in done.stderr
+    assert len(done.stdout.splitlines()) < 40 and "--format json has all" in done.stdout
+    run_file.write_text(text.replace("delta = 1e-6", "delta = 0.0"), encoding="utf-8")
+    assert "gives no delta" not in call("plan", run_file).stderr

@@ -33,6 +33,49 @@ def test_show_json_is_json_alone(as_json, ledger_file):
     assert found["grants"][0]["lines"][0]["count"] == 1
 
 
+def test_a_record_has_what_a_person_has_and_a_table_without_grants_says_nothing_spent(
+        call, as_json, tmp_path):
+    """Epsilon and dates were for people only; a table without grants was an error."""
+    path = tmp_path / "two.ledger"
+    with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp",
+                          relation="replace_one") as ledger:
+        schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), public_rows=5)
+        with pytest.raises(pl.errors.DataError, match="no table"):
+            ledger.record(0)
+        data = ledger.protect({"x": [0.1] * 5}, schema, name="used")
+        assert ledger.record(4).lines == () and ledger.record(4).epsilon == 0
+        other = ledger.protect({"x": [0.1] * 5}, schema, name="idle")
+        with pytest.raises(pl.errors.DataError, match="used, idle"):
+            ledger.record(0)
+        ledger.request(pl.Gaussian(20.0), data, learner="a").close()
+        grant = next(iter(ledger.state.grants))
+        ledger.correct(grant, pl.Gaussian(10.0), "half the noise")
+        found = ledger.record(0)
+        assert found.data == "used" and found.epsilon == found.bound == ledger.spent
+        assert found.lines[0].node == "Gaussian(noise_multiplier=10)" and found.lines[0].time
+        idle = ledger.record(0, "idle")
+        assert other is not None
+        assert (idle.lines, idle.total, idle.epsilon, idle.bound) == ((), 0.0, 0.0, ledger.spent)
+        with pytest.raises(pl.errors.DataError, match="no such record"):
+            ledger.record(5, "idle")
+        with pytest.raises(pl.errors.DataError, match="name the data set"):
+            ledger.record(0, "other")
+        total = ledger.spent
+    page = " ".join(call("record", path, 0, "--data", "idle").stdout.split())
+    assert "record 0 of idle: nothing spent" in page and "epsilon 0 of the ledger's" in page
+    page = " ".join(call("record", path, 0).stdout.split())
+    assert "Gaussian(noise_multiplier=10)" in page and "as corrected" in page
+    assert "20" + found.lines[0].time[2:] in page and "noise_multiplier=20" not in page
+    value = as_json("record", path, 0)
+    assert value["epsilon"] == value["bound"] == total and value["delta"] == 1e-6
+    assert value["lines"][0]["time"] == found.lines[0].time and value["lines"][0]["data"] == "used"
+    log = " ".join(call("log", path, "--kind", "corrected").stdout.split())
+    assert "adds epsilon" in log and "for Gaussian(noise_multiplier=10): half the noise" in log
+    with pl.Ledger.open(path) as ledger:
+        ledger.correct(grant, None, "nobody knows")
+    assert "nothing is promised any more" in call("record", path, 0).stdout
+
+
 def test_show_writes_nothing(call, ledger_file):
     before = ledger_file.read_bytes()
     call("show", ledger_file)

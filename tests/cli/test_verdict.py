@@ -46,16 +46,16 @@ def test_all_is_paid_and_proved(tmp_path):
     assert (found.level, found.word) == (GOOD, "within budget")
     assert found.text.startswith("within budget: epsilon 0.")
     assert "; not simulated; " in found.text
-    assert "; nothing rests on somebody's word; compared with no receipt: " in found.text
+    assert "; nothing rests on an unverified claim; compared with no receipt: " in found.text
     assert found.clauses[-1].level == OPEN
 
 
 @pytest.mark.parametrize(("plans", "custom", "words"), [
     ((pl.Gaussian(20.0), pl.Asserted(0.01, "so")), False,
-     "on somebody's word: the price of 1 grant"),
-    ((pl.Gaussian(20.0),), True, "on somebody's word: 1 of 1 answer, under 1 grant"),
+     "on unverified claims: the price of 1 grant"),
+    ((pl.Gaussian(20.0),), True, "on unverified claims: 1 of 1 answer, under 1 grant"),
     ((pl.Gaussian(30.0), pl.Gaussian(40.0)), True,
-     "on somebody's word: 2 of 2 answers, under 2 grants"),
+     "on unverified claims: 2 of 2 answers, under 2 grants"),
 ])
 def test_what_rests_on_a_word_is_counted_and_never_green(tmp_path, plans, custom, words):
     found = verdict(book(tmp_path / "a", *plans, custom=custom))
@@ -150,7 +150,7 @@ def test_words_fit_their_numbers_on_every_surface(call, tmp_path, many, fail, cu
 def test_check_is_not_green_over_what_a_policy_allows_on_somebodys_word(call, tmp_path):
     policy = tmp_path / "p.toml"
     policy.write_text("[policy]\nmax_epsilon = 1.0\nmax_delta = 1e-6\nallow_asserted = true\n")
-    for custom, line in ((True, "within the policy; 1 thing on somebody's word"),
+    for custom, line in ((True, "within the policy; 1 unverified claim"),
                          (False, "within the policy")):
         path = book(tmp_path / f"{custom}", pl.Gaussian(20.0), custom=custom)
         page = call("check", path, "--policy", policy)

@@ -118,3 +118,33 @@ def test_questions_make_a_schema(tmp_path):
     done = CliRunner().invoke(main, ["init", str(place), "--target", "job, now"], input=answers)
     assert done.exit_code == 0, done.output
     assert [column.name for column in pl.Schema.load(place).columns] == ["age", "job, now"]
+
+
+@pytest.mark.parametrize(("cell", "categories"), [
+    ("male, female", ("male", "female")), ("a,b,c", ("a", "b", "c")), ("a|b", ("a", "b")),
+    ("New York, NY; Boston, MA", ("New York, NY", "Boston, MA")), ("1, yes | 2, no", ("1", "2")),
+    ("a|b, c|d", ("a", "b, c", "d"))])
+def test_categories_are_separated_by_what_separates_them(cell, categories):
+    made = schema_of_dictionary(f'name,kind,categories\nc,categorical,"{cell}"\n', name="t")
+    assert made.columns[0].categories == categories
+
+
+def test_two_columns_that_say_the_same_are_refused():
+    with pytest.raises(pl.SchemaError, match="say lower"):
+        schema_of_dictionary("name,kind,lower,upper,min\nx,numeric,0,1,5\n", name="t")
+
+
+def test_a_schema_without_a_target_is_asked_for(tmp_path):
+    (tmp_path / "d.csv").write_text("name,kind,lower,upper\nx,numeric,0,1\n")
+    args = ["init", str(tmp_path / "s.toml"), "--from", str(tmp_path / "d.csv")]
+    bad = CliRunner().invoke(main, args)
+    assert bad.exit_code == 2 and "--target" in bad.output and not (tmp_path / "s.toml").exists()
+    assert CliRunner().invoke(main, [*args, "--target", ""]).exit_code == 0
+    (tmp_path / "r.csv").write_text("name,kind,lower,upper,role\nx,numeric,0,1,\n"
+                                    "y,numeric,0,1,target\n")
+    args = ["init", str(tmp_path / "r.toml"), "--from", str(tmp_path / "r.csv")]
+    assert CliRunner().invoke(main, args).exit_code == 0
+    answers = "x\nnumeric\n0\n1\ny\nnumeric\n0\n1\n\ny\n"
+    assert CliRunner().invoke(main, ["init", str(tmp_path / "q.toml")],
+                              input=answers).exit_code == 0
+    assert pl.Schema.load(tmp_path / "q.toml").target.name == "y"

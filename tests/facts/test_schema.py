@@ -208,3 +208,38 @@ def test_categories_are_a_list_and_a_layout_a_flag():
         pl.Column("y", "categorical", "target", categories="ab")
     with pytest.raises(pl.SchemaError, match="array_layout"):
         pl.Schema.from_dict(WHOLE | {"array_layout": "no"})
+
+
+@pytest.mark.parametrize("categories", [
+    (None, "a"), (math.nan, 1), ("", "a"), ([1], {}), (math.inf, 1), (b"a", b"b"), (("a",), "b"),
+    ("1", "1.0"), (1, True, "True"), (1e-05, "0.00001"), ({"a"}, "b"), (1j, "a")])
+def test_a_category_is_something_that_a_cell_can_be(categories):
+    with pytest.raises(pl.errors.SchemaError, match="'c'"):
+        pl.Column("c", "categorical", "feature", categories=categories)
+    with pytest.raises(pl.errors.SchemaError, match="'c'"):
+        pl.Schema.from_dict({"columns": [NUMBER, {"name": "c", "kind": "categorical",
+                                                  "categories": list(categories)}]})
+
+
+@pytest.mark.parametrize("given", [
+    {"kind": "numeric", "lower": 0, "upper": 1, "categories": ["a"]},
+    {"kind": "numeric", "lower": 0, "upper": 1, "ordered": True},
+    {"kind": "numeric", "lower": 0.5, "upper": 2, "integer": True},
+    {"kind": "categorical", "categories": ["a"], "lower": 1},
+    {"kind": "categorical", "categories": ["a"], "upper": 1},
+    {"kind": "categorical", "categories": [1, 2], "integer": True},
+    {"kind": "categorical", "categories": ["?", "a"], "missing_value_marker": "?"},
+    {"kind": "categorical", "categories": [1, 2], "missing_value_marker": "1.0"},
+    *({"kind": "numeric", "lower": 0, "upper": 1, "missing_value_marker": marker}
+      for marker in ("", True, math.nan, math.inf, ["?"], {}))])
+def test_what_means_nothing_for_a_column_is_refused(given):
+    with pytest.raises(pl.errors.SchemaError, match="'c'"):
+        pl.Schema.from_dict({"columns": [NUMBER, {"name": "c", **given}]})
+
+
+@pytest.mark.parametrize("key", ["expected_row", "public_row", "missing_value_markers", "Target",
+                                 "array_layouts", "colums", "units"])
+def test_a_key_that_is_almost_one_is_refused(key):
+    with pytest.raises(pl.errors.SchemaError, match="is meant"):
+        pl.Schema.from_dict({"name": "t", "columns": [NUMBER], key: 1})
+    assert pl.Schema.from_dict({"columns": [NUMBER], "title": "t", "source": "s", "note": "n"})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -12,6 +15,7 @@ from privledger.guard.vault import Pass, _vault_of
 from privledger.questions.blocks import clipped
 from privledger.questions.cells import CoinCells
 from privledger.questions.score import Gradient
+from tests.alone import verify_history
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0, 1),
@@ -525,3 +529,77 @@ def test_no_learner_can_spoil_a_history_by_a_number_of_parts(count):
     with pytest.raises(pl.InvalidValue):
         CoinCells(count)
     assert ledger.verify() == [] and data._vault.opened == 0
+
+
+def test_an_argument_without_effect_is_refused_and_costs_nothing():
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10), pl.Column(
+        "c", "categorical", "feature", categories=("a", "b")), pl.Column(
+        "y", "categorical", "target", categories=(0, 1))))
+    book = pl.Ledger.create(None, budget=pl.Budget(10.0))
+    data = book.protect({"x": [1.0, 2.0], "c": ["a", "b"]}, [0, 1], schema)
+    for ask in (lambda: data.histogram("c", "x"), lambda: data.cells("c", [1, 2]),
+                lambda: data.cells("c", []), lambda: data.histogram("x", "c"),
+                lambda: data.select(["x", "x"]), lambda: data.select("x"),
+                lambda: data.row_sum(["x", "x"]), lambda: data.row_sum([]),
+                lambda: data.score("logistic", [0.0], center=1.0),
+                lambda: data.score("softmax", [0.0, 0.0], scale=2.0),
+                lambda: data.choose(data.root(data.bins(4)), "rank", among="both", penalty=1.0),
+                lambda: data.features_by(pl.questions.CustomScores(
+                    lambda X, y: np.zeros(2), 1.0, "why"), weights=[3, 4]),
+                lambda: book.protect({"x": [1.0], "c": ["a"]}, None, schema, spool="spool"),
+                lambda: pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp",
+                                         order=3.0),
+                lambda: pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), order=3.0)):
+        with pytest.raises(pl.InvalidValue):
+            ask()
+    assert book.spent == 0
+    with book.request(pl.Laplace(1.0), data) as session:
+        with pytest.raises(pl.InvalidValue, match="rollover"):
+            session.release(pl.Laplace(1.0), data.count(), rollover=3)
+        session.release(pl.Laplace(1.0), data.count())
+
+
+@pytest.mark.parametrize("result", [
+    [1j, 2j], np.array([1 + 2j, 3]), np.ma.masked_array([1.0, 2.0], [True, False]), ["1", "2"],
+    np.array(["2020-01-01", "2021-01-01"], "datetime64[D]"), [b"1", b"2"], [None, 1.0],
+    np.array([1j, 2], dtype=object)], ids=range(8))
+def test_a_custom_function_returns_real_numbers(result):
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),))
+    book = pl.Ledger.create(None, budget=pl.Budget(10.0))
+    data = book.protect({"x": [1.0, 2.0]}, None, schema)
+    with book.request(pl.Laplace(1.0), data) as session, pytest.raises(
+            pl.errors.DataError, match="custom query raised TypeError"):
+        session.release(pl.Laplace(1.0), data.custom(lambda table: result, 1.0, "why"))
+
+
+@pytest.mark.parametrize("filter", ["basic", "gdp", "rdp", "zcdp"])
+def test_a_grant_that_read_nothing_is_handed_back_when_asked(tmp_path, filter):
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),))
+    book = pl.Ledger.create(tmp_path / "a.ledger", budget=pl.Budget(9.0, 1e-6), filter=filter)
+    data, plan = book.protect({"x": [1.0, 2.0]}, None, schema), pl.Laplace(2.0)
+    with book.request(plan, data) as session:
+        assert book.spent > 0
+        session.close(back=True)
+        assert book.spent == 0 and not session.active
+        with pytest.raises(pl.NotGranted):
+            session.release(plan, data.count())
+        with pytest.raises(pl.NotGranted):
+            session.close(back=True)
+    with book.request(plan, data) as session:
+        session.release(plan, data.count())
+        with pytest.raises(pl.NotGranted, match="read nothing"):
+            session.close(back=True)
+        assert session.active
+    spent = book.spent
+    assert spent > 0
+    for asserted in (pl.AssertedZCDP(1e-4, "why"),) if filter in ("rdp", "zcdp") else ():
+        with book.request(asserted, data) as session, pytest.raises(pl.NotGranted):
+            session.close(back=True)
+        assert book.spent > spent
+    assert book.verify() == []
+    path = tmp_path / "a.ledger"
+    book.close()
+    done = subprocess.run([sys.executable, verify_history.__file__, str(path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not pl.Ledger.open(path).verify()

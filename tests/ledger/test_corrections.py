@@ -10,7 +10,17 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
-from tests.bodies import said
+from privledger.cli.export import entry_line
+from privledger.guard.recalled import Recall
+from privledger.ledger import audit, checkpoint
+from privledger.ledger.codec import decode
+from privledger.ledger.entries import GENESIS, make_entry
+from privledger.ledger.events import Corrected
+from privledger.reports.ranking import highest_people, highest_records
+from privledger.rounding import from_units
+from privledger.storage import MemoryStore
+from tests.alone import verify_history
+from tests.bodies import body_of, said
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 
@@ -177,3 +187,164 @@ def test_a_grant_that_was_handed_back_and_corrected_counts_for_its_table():
     assert found.epsilon == pytest.approx(ledger.spent)
     assert ledger.record(0).total == pytest.approx(1 / 64 - 1 / 1600)
     assert state.grants[session.grant].counted[0] == state.units
+
+
+def under_a_scope(path=None, filter="gdp", **options):
+    """A ledger with a scope `s`, two grants that drew on it, and the table; the row is `custom`."""
+    ledger = pl.Ledger.create(path, budget=pl.Budget(20.0, 1e-6), filter=filter, **options)
+    data = ledger.protect({"x": np.linspace(0, 1, 5)}, SMALL, name="one")
+    paid, node = pl.IndividualFilter("gdp", 0.01), pl.Gaussian(40.0)
+    scope = ledger.open_scope(paid, name="s", delta=1e-7 if filter == "basic" else 0.0)
+    for _ in range(2):
+        with ledger.request(pl.IndividualFilter("gdp", 0.01, node=node), data, scope=scope,
+                            learner="x") as session:
+            looks = session.filtered().custom(lambda rows: rows["x"], 1.0, "rows alone")
+            session.release(node, looks)
+    return ledger, data, scope
+
+
+def second_verifier(place):
+    """Faults by the verifier that shares no code."""
+    return verify_history.read_history(str(place / "l")).faults
+
+
+@pytest.mark.parametrize("filter", ["gdp", "zcdp", "basic"])
+@pytest.mark.parametrize("by", ["scope", "grant"])
+def test_a_correction_of_a_scope_raises_its_price_and_all_records(tmp_path, filter, by):
+    """It was refused: what an asserted question under a scope cost could not be put right."""
+    ledger, data, scope = under_a_scope(tmp_path / "l", filter)
+    grant = next(iter(ledger.state.grants))
+    before = [ledger.record(row, "one").total for row in range(5)]
+    spent, left = ledger.state.units, ledger.spent
+    plan = pl.Laplace(5.0) if filter == "basic" else pl.Gaussian(10.0)
+    after = ledger.correct("s" if by == "scope" else grant, plan, "it looked at other rows")
+    extra = ledger.state.units - spent
+    alone = pl.Ledger.create(None, budget=pl.Budget(20.0, 1e-6), filter=filter)
+    table = alone.protect({"x": np.linspace(0, 1, 5)}, SMALL, name="one")
+    alone.request(plan, table).close()
+    assert extra == alone.state.units > 0 and after == ledger.spent > left
+    for row in range(5):
+        found = ledger.record(row, "one")
+        assert found.total >= before[row] + from_units(extra)
+        assert found.total <= from_units(ledger.state.units) * (1 + 1e-9)
+        assert "by a correction" in found.lines[-1].basis
+    assert ledger.verify() == []
+    ledger.request(pl.IndividualFilter("gdp", 0.01, node=pl.Gaussian(40.0)), data, scope=scope,
+                   learner="x").close()  # the filter goes on counting: its cap is still paid for
+    assert ledger.verify() == []
+    ledger.close()
+    assert second_verifier(tmp_path) == []
+    run = CliRunner()
+    shown = " ".join(run.invoke(main, ["show", str(tmp_path / "l")]).output.split())
+    assert "corrected: " in shown and "it looked at other rows" in shown
+    log = " ".join(run.invoke(main, ["log", str(tmp_path / "l")]).output.split())
+    assert "adds epsilon" in log and "it looked at other rows" in log
+    with pl.Ledger.open(tmp_path / "l") as again:
+        assert again.spent == after
+        assert again.graph().nodes[0].nodes[-1] == plan
+
+
+def test_a_scope_of_which_nothing_is_promised_breaks_the_ledger(tmp_path):
+    ledger, data, _ = under_a_scope(tmp_path / "l")
+    ledger.correct(next(iter(ledger.state.grants)), None, "it kept the rows")
+    with pytest.raises(pl.BudgetExceeded, match="it kept the rows"):
+        ledger.request(pl.Gaussian(1000.0), data)
+    assert {one.rule for one in ledger.verify()} == {"never-over-the-cap"}
+    ledger.close()
+    faults = second_verifier(tmp_path)
+    assert any("nothing is promised any more" in text for _, text in faults)
+
+
+def test_a_correction_of_a_scope_counts_under_caps_and_in_checkpoints(tmp_path):
+    cap = pl.Cap(pl.Budget(1.0, 1e-6), data="one")
+    ledger, _, _ = under_a_scope(tmp_path / "l", caps=[cap])
+    ledger.correct("s", pl.Gaussian(20.0), "first")
+    assert ledger.verify() == []
+    kept = ledger.state.cap_spent
+    ledger.correct("s", pl.Gaussian(1.0), "second")
+    assert ledger.state.cap_spent > kept
+    assert {one.rule for one in ledger.verify()} == {"never-over-the-cap"}
+    ledger.close()
+    assert any("over the cap for data one" in text
+               for _, text in second_verifier(tmp_path))
+    state = ledger.state
+    point = checkpoint.take(state, checkpoint.NamesDigest().bring(state.closed, len(state.closed)))
+    again, _ = checkpoint.restore(point, checkpoint.names_text(state.closed))
+    assert again.scopes == state.scopes and again.scopes["s"].charged == state.scopes["s"].charged
+
+
+@pytest.mark.parametrize("change", [
+    lambda body: body | {"units": body["units"] - body["units"] // 100},
+    lambda body: body | {"units": 0}, lambda body: body | {"grant": "t"},
+    lambda body: body | {"grant": "S"}], ids=["less", "nothing", "another", "capital"])
+def test_both_verifiers_price_a_correction_of_a_scope(tmp_path, change):
+    ledger, _, _ = under_a_scope(tmp_path / "l")
+    ledger.correct("s", pl.Gaussian(10.0), "it looked at other rows")
+    entries = ledger._history.store.read()
+    store, lines = MemoryStore(), [
+        (entry.event.kind, json.loads(json.dumps(body_of(entry)))) for entry in entries]
+    book, head = verify_history.Book(), GENESIS
+    with store.transaction() as transaction:
+        for position, (kind, body) in enumerate(lines):
+            fresh = make_entry(position, decode(
+                kind, change(body) if kind == "corrected" else body), head)
+            head = fresh.hash
+            transaction.append(fresh)
+            book.take(entry_line(fresh).encode("ascii"))
+    assert audit(store) and book.faults
+
+
+def test_a_scope_in_a_database_takes_no_asserted_question_and_no_correction(monkeypatch):
+    """The functions in the database know no correction of a scope: so nothing there needs one."""
+    ledger, data, scope = under_a_scope()
+    for name in ("session", "ledger"):
+        monkeypatch.setattr(f"privledger.guard.{name}.is_url", lambda location: True)
+    plan = pl.IndividualFilter("gdp", 0.01, node=pl.Gaussian(40.0))
+    with ledger.request(plan, data, scope=scope) as session:
+        with pytest.raises(pl.errors.NotGranted, match="asserted question under a scope"):
+            session.release(plan.node, session.filtered().custom(lambda t: t["x"], 1.0, "alone"))
+        session.release(plan.node, session.filtered().sum("x"))  # a derived one is no claim
+    with pytest.raises(pl.errors.NotGranted, match="database"):
+        ledger.correct("s", pl.Gaussian(10.0), "it looked at other rows")
+    assert ledger.verify() == []
+
+
+def test_people_in_all_tables_of_a_corrected_scope_lost_more():
+    key = b"k" * 32
+    ledger = pl.Ledger.create(None, budget=pl.Budget(20.0, 1e-6), filter="gdp", unit="person",
+                              people_key=key)
+    data = ledger.protect({"x": np.linspace(0, 1, 5)}, schema=SMALL, name="a",
+                          people=list(range(5)))
+    scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.01), name="s")
+    with ledger.request(pl.IndividualFilter("gdp", 0.01, node=pl.Gaussian(40.0)), data,
+                        scope=scope) as session:
+        session.release(pl.Gaussian(40.0), session.filtered().sum("x"))
+    before, spent = ledger.record(person=3), ledger.state.units
+    ledger.correct("s", pl.Gaussian(10.0), "it looked at other rows")
+    extra = from_units(ledger.state.units - spent)
+    after = ledger.record(person=3)
+    assert after.total >= before.total + extra and before.epsilon < after.epsilon <= after.bound
+    assert after.epsilon <= ledger.spent and ledger.verify() == []
+    most = highest_people(ledger._history.store, ledger._history.full(), 9)
+    assert len(most) == 5 and all(extra < one.spent <= one.cap * (1 + 1e-9) for one in most)
+
+
+def test_a_kept_answer_of_a_corrected_scope_is_not_given_out_again():
+    recall = Recall(started()[0]._history)
+    recall._answers = {"a": ("g1", None), "b": ("g2", None), "c": ("g3", None)}
+    recall._scopes = {"g1": "s"}
+    recall._take(Corrected("s", None, 1, 0, "why"))
+    recall._take(Corrected("g2", None, 1, 0, "why"))
+    assert set(recall._answers) == {"c"}
+
+
+def test_the_dearest_record_is_told_with_what_record_says_of_it():
+    """`top --records` left out what whole plans took from every record."""
+    ledger, data, _ = under_a_scope()
+    ledger.request(pl.Gaussian(20.0), data, learner="whole").close()
+    ledger.correct("s", pl.Gaussian(15.0), "it looked at other rows")
+    ranks = highest_records(ledger._history.store, ledger._history.full(), 5)
+    assert len(ranks) == 5
+    for one in ranks:
+        found = ledger.record(one.row, "one")
+        assert one.spent == pytest.approx(found.total, rel=1e-12) and one.spent <= one.cap

@@ -52,3 +52,26 @@ def test_a_model_comes_back_the_same(models, name, tmp_path):
     assert found.schema == LEARNERS[name][0]
     assert found.receipt_ == learner.receipt_
     assert b"pickle" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("budget", [None, 0.01])
+def test_a_learner_that_is_not_fitted_is_not_kept(tmp_path, budget):
+    learn = pytest.importorskip("privledger_learners")
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10), pl.Column(
+        "y", "categorical", "target", categories=(1, "yes"))))
+    X, y = {"x": [float(i % 10) for i in range(100)]}, [1, "yes"] * 50
+    learner = learn.JointTreeClassifier(epsilon=1.0, schema=schema, mode="simulation",
+                                        random_state=0)
+    if budget is not None:
+        book = pl.Ledger.create(None, budget=pl.Budget(budget), mode="simulation", seed=0)
+        with pytest.raises(pl.BudgetExceeded):
+            learner.fit(book.protect(X, y, schema))
+    with pytest.raises(pl.errors.ModelError, match="not fitted yet"):
+        pl.save_model(learner, tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    learner.fit(X, y)
+    pl.save_model(learner, tmp_path / "m")
+    again = pl.load_model(tmp_path / "m")
+    assert again.classes_.tolist() == [1, "yes"] and set(again.predict(X).tolist()) <= {1, "yes"}
+    assert again.score(X, y) == again.score(X, ["1", "yes"] * 50) == again.score(
+        X, np.array([1, "yes"] * 50, dtype=object))

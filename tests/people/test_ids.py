@@ -93,7 +93,8 @@ def test_as_many_ids_as_rows():
 
 
 def test_one_person_however_the_id_is_written():
-    for values in ([17, 17.0], ["17", " 17 ", "17.0", "017", "+17", "１７", "1.7e+01", "17."],
+    for values in ([17, 17.0], ["17", " 17 ", "17.0", "017", "+17", "１７", "1.7e+01", "17.",
+                                "1.7e1", "170e-1", ".17E2", "1.7E001"],
                    ["Anna B", " anna  b", "ANNA\u00a0B", "anna\u200b b"],
                    ["stra\u00dfe", "STRASSE"], ["\u212b", "\u00e5", "A\u030a"],
                    ["\u0661\u0667", "17"]):

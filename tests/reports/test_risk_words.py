@@ -12,6 +12,7 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.ledger.view import view_of
 from privledger.numerals import in_100, upward
+from privledger.people.keys import make_people_key, read_people_key
 from privledger.reports.risk import SIMULATED, VOID, ledger_risk, plan_risk
 from tests.doctored import doctor
 
@@ -54,6 +55,34 @@ def test_every_surface_says_the_same(tmp_path):
         assert all(line in flat for line in words)
 
 
+@pytest.mark.parametrize("filter", ["basic", "gdp", "rdp", "zcdp"])
+def test_the_personal_statement_says_the_number_of_all_other_surfaces(tmp_path, filter):
+    """It said 73.2 of 100 for every filter, where `show` said 55, 56, 64 or 74."""
+    path, key = str(tmp_path / "p.ledger"), tmp_path / "p.key"
+    make_people_key(key)
+    plan = pl.Laplace(50.0) if filter == "basic" else pl.Gaussian(50.0)
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),
+                             pl.Column("who", "identifier", "identifier")), unit="person",
+                       person="who")
+    with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter=filter, unit="person",
+                          people_key=read_people_key(str(key))) as ledger:
+        data = ledger.protect({"x": np.arange(9) / 9, "who": np.arange(9)}, schema, name="t")
+        ledger.request(plan, data, learner="a").close()
+    grant = next(iter(pl.Ledger.open(path, read_only=True).state.grants))
+    words = json.loads(run("risk", path, "--format", "json").output)["words"]
+    number = words[0].split("at most ")[1].split()[0]
+    asked = ("record", path, "--person", "3", "--people-key", str(key))
+    letter = " ".join(run(*asked, "--letter").output.split())
+    assert f"right in at most {number} of 100 cases" in letter
+    assert json.loads(run(*asked, "--format", "json").output)["risk"]["words"] == words
+    page = tmp_path / "p.html"
+    assert run("report", path, "-o", str(page)).exit_code == 0
+    for text in (page.read_text(encoding="utf-8"), *(
+            " ".join(run(*command).output.split())
+            for command in (("show", path), ("risk", path), ("explain", path, grant)))):
+        assert words[0] in text.replace("&#39;", "'")
+
+
 def test_the_promise_is_the_budget_not_what_was_spent_so_far(tmp_path):
     """How much was spent may have been chosen by answers: that is an odometer, no promise."""
     few = ledger_risk(view_of(made(None, (pl.Gaussian(500.0),)).state))
@@ -79,7 +108,7 @@ def test_a_correction_past_the_cap_raises_it():
 def test_somebodys_word_is_counted():
     ledger = made(None, (pl.Asserted(0.1, "they say"),), filter="basic")
     assert ledger_risk(view_of(ledger.state)).sentences[-1].startswith(
-        "1 grant rests on somebody's word")
+        "1 grant rests on unverified claims")
 
 
 def test_an_unused_ledger_promises_its_budget():

@@ -327,11 +327,13 @@ def test_a_row_wider_than_a_block_is_refused_and_a_header_is_not(tmp_path):
     st.sampled_from(("1_0", "+1e3", "nan(1)"))), max_size=6))
 @example(["nan(1)"])
 @settings(max_examples=150, deadline=None)
-def test_a_number_in_a_text_is_what_python_reads(texts):
+def test_a_number_in_a_text_is_what_the_grammar_says_and_python_reads(texts):
     from privledger.tables.raw import Text, numbers
 
     column = pl.Column("x", "numeric", "feature", 0.0, 1.0)
     try:
+        if any("_" in text for text in texts):  # Python would skip it
+            raise ValueError
         expected = [float(text or "nan") for text in texts]
     except ValueError:
         with pytest.raises(pl.errors.DataError):
@@ -358,7 +360,7 @@ def test_an_empty_line_is_no_record_and_an_empty_cell_is(tmp_path):
 def test_a_column_twice_in_a_parquet_file_is_refused(tmp_path):
     table = pa.Table.from_arrays([pa.array([0.5]), pa.array([0.25])], names=["x", "x"])
     pq.write_table(table, tmp_path / "a.parquet")
-    refused(lambda: pl.scan_parquet(tmp_path), "a.parquet", "column x is given twice")
+    refused(lambda: pl.scan_parquet(tmp_path), "a.parquet", "columns 1 and 2 have the same name")
 
 
 def test_a_file_with_other_rows_than_it_says_is_refused(folder, monkeypatch):

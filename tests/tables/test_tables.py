@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import gzip
 
 import numpy as np
@@ -211,8 +212,123 @@ def test_random_bins_stay_in_range(numeric_bins):
 def test_whole_numbers_get_a_bin_each():
     schema = pl.Schema("t", (pl.Column("n", "numeric", "feature", 1, 6, integer=True),))
     bins = pl.questions.Bins(schema, 64)
-    (codes,) = bins.codes(pl.encode_features({"n": [1, 2, 3, 4, 5, 6, 9, 2.2]}, schema))
-    assert codes.tolist() == [0, 1, 2, 3, 4, 5, 5, 1] and bins.sizes() == (7,)
+    (codes,) = bins.codes(pl.encode_features({"n": [1, 2, 3, 4, 5, 6, 9]}, schema))
+    assert codes.tolist() == [0, 1, 2, 3, 4, 5, 5] and bins.sizes() == (7,)
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda cells: np.array(cells)[:, None]])
+def test_a_column_of_whole_numbers_has_no_others(form):
+    schema = pl.Schema("t", (pl.Column("n", "numeric", "feature", 1, 6, integer=True),))
+    for cells, whole in (([1.0, 2.0], True), ([1.0, 2.2], False), ([1e300, 2.0], True),
+                         ([7.5, 2.0], False)):
+        held = form(cells)
+        table = {"n": held} if np.ndim(held) == 1 else held
+        if whole:
+            assert pl.encode_features(table, schema).n_rows == 2
+            continue
+        with pytest.raises(pl.errors.DataError, match="'n' has a value that is not whole"):
+            pl.encode_features(table, schema)
+        assert pl.encode_features(table, schema, strict=False).n_rows == 2
+
+
+CODES = pl.Schema("t", (pl.Column("c", "categorical", "feature",
+                                  categories=("1000", "2.5", "0", True, "a", 1e-05)),))
+SAME = {"1000": 0, "1000.0": 0, "1000.00": 0, "2.50": 1, "-0": 2, "-0.0": 2, "0.0": 2, "True": 3,
+        "1e-05": 5, "0.00001": 5}
+
+
+@pytest.mark.parametrize("text", [*SAME, "1e3", "1E3", "01000", "+1000", "1_000", "1000.", " 1000",
+                                  "1000 ", "\uff11000", "1000,0", "1.0e3", "0x3e8", "2.5e0", "true",
+                                  "TRUE", "1", "00", ".0", "A", "a ", "\u0661", "1e-5", "10e-06"])
+def test_a_code_is_spelt_alike_in_every_table(tmp_path, text):
+    pandas = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    (tmp_path / "t.csv").write_text(f'c,z\n"{text}",1\n', encoding="utf-8")
+    pandas.DataFrame({"c": [text]}).to_parquet(tmp_path / "t.parquet")
+    found = set()
+    for table in ({"c": [text]}, {"c": np.array([text])}, pandas.DataFrame({"c": [text]}),
+                  pandas.DataFrame({"c": pandas.Series([text], dtype="string")}),
+                  pandas.DataFrame({"c": pandas.Categorical([text])}), pa.table({"c": [text]}),
+                  polars.DataFrame({"c": [text]}), "t.csv", "t.parquet"):
+        try:
+            if isinstance(table, str):
+                table = pl.tables.read_features(tmp_path / table, CODES)
+            found.add(int(pl.encode_features(table, CODES).arrays[0][0]))
+        except pl.errors.DataError as error:
+            assert "'c' has a category" in str(error) and text not in str(error).split("'")
+            found.add(None)
+    assert found == {SAME.get(text, 4 if text == "a" else None)}
+
+
+@pytest.mark.parametrize(("value", "place"), [
+    (1000, 0), (1000.0, 0), (np.float32(1000), 0), (np.int8(0), 2), (-0.0, 2), (True, 3),
+    (np.True_, 3), (decimal.Decimal("1000.00"), 0), (decimal.Decimal("1E+3"), 0), (1e-05, 5),
+    (1, None), (False, None), (b"1000", None), (1000.5, None), (10**30, None)])
+def test_a_code_that_is_no_text_is_its_value(value, place):
+    for table in ({"c": [value]}, {"c": np.array([value])}, {"c": np.array([value], dtype=object)}):
+        try:
+            found = int(pl.encode_features(table, CODES).arrays[0][0])
+        except pl.errors.DataError:
+            found = None
+        assert found == place
+
+
+def test_a_boolean_is_no_number_wherever_it_stands():
+    schema = pl.Schema("t", (pl.Column("c", "categorical", "feature", categories=(1, True)),))
+    for form in (list, lambda cells: pytest.importorskip("pandas").Series(cells, dtype=object)):
+        for cells in ([1, True, 1.0], [True, 1, 1.0]):
+            codes = pl.encode_features({"c": form(cells)}, schema).arrays[0].tolist()
+            assert codes == [int(isinstance(cell, bool)) for cell in cells]
+
+
+@pytest.mark.parametrize(("text", "number"), [
+    ("1e1", 10.0), ("+5", 5.0), ("007", 7.0), (".5", 0.5), ("5.", 5.0), (" 5 ", 5.0), ("nan", None),
+    ("1_0", "refused"), ("\uff11", "refused"), ("\u0661", "refused"), ("0x1", "refused"),
+    ("1,5", "refused"), ("\xa05", "refused"), ("", "refused"), ("1e", "refused"),
+    (b"5", "refused")])
+def test_a_number_in_a_text_is_spelt_alike_in_every_table(tmp_path, text, number):
+    pandas = pytest.importorskip("pandas")
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10, missing=True),))
+    tables = [{"x": [text]}, {"x": np.array([text])}, {"x": np.array([text, 1.0], dtype=object)},
+              pandas.DataFrame({"x": [text]})]
+    if isinstance(text, str) and text:
+        (tmp_path / "t.csv").write_text(f'x,z\n"{text}",1\n', encoding="utf-8")
+        tables.append(pl.scan_csv(tmp_path / "t.csv"))
+    for table in tables:
+        try:
+            columns = (next(table.batches(schema)).features if hasattr(table, "batches")
+                       else pl.encode_features(table, schema))
+            found = None if np.isnan(columns.arrays[0][0]) else columns.arrays[0][0]
+        except pl.errors.DataError as error:
+            assert "must hold numbers only" in str(error)
+            found = "refused"
+        assert found == number
+
+
+@pytest.mark.parametrize("marker", ["?", "NA", "-99", -99, "-99.0"])
+def test_a_marker_stands_for_a_missing_cell(tmp_path, marker):
+    pandas = pytest.importorskip("pandas")
+    cells = ["5", str(marker), "7"]
+    schema = pl.Schema.from_dict({"name": "t", "missing_value_marker": marker, "columns": [
+        {"name": "x", "kind": "numeric", "lower": 0, "upper": 10},
+        {"name": "c", "kind": "categorical", "categories": [5, 7]}]})
+    assert pl.Schema.from_dict(schema.to_dict()) == schema
+    (tmp_path / "t.csv").write_text("x,c\n" + "".join(f'{cell},"{cell}"\n' for cell in cells))
+    read = pl.tables.read_features(tmp_path / "t.csv", schema)
+    tables = [{"x": cells, "c": cells}, pandas.DataFrame({"x": cells, "c": cells}), read]
+    if marker not in ("?", "NA"):
+        tables += [np.array([[5, 5], [-99, -99], [7, 7]]), {"x": [5, -99.0, 7], "c": [5, -99, 7]}]
+    for table in tables:
+        codes = pl.encode_features(table, schema)
+        np.testing.assert_array_equal(codes.arrays[0], [5.0, np.nan, 7.0])
+        assert codes.arrays[1].tolist() == [0, -1, 1]
+    (batch,) = pl.scan_csv(tmp_path / "t.csv").batches(schema)
+    np.testing.assert_array_equal(batch.features.arrays[0], [5.0, np.nan, 7.0])
+    strict = pl.Schema.from_dict({**schema.to_dict(), "columns": [
+        {**column, "missing": False} for column in schema.to_dict()["columns"]]})
+    with pytest.raises(pl.errors.DataError, match="allows none"):
+        pl.encode_features(tables[0], strict)
 
 
 @pytest.mark.parametrize("number", [0, -1, 65535, 1.5, True, None, "8"])

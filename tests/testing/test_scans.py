@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -114,3 +116,46 @@ def test_every_word_of_an_exception_is_heard():
     except ValueError as error:
         said = " ".join(said_by(error))
     assert all(word in said for word in ("inner", "a note", "outer"))
+
+
+SCRIPT = """
+import numpy as np
+from privledger.testing import LearnerCheckFailed
+from privledger.testing.scans import check_no_sampler_of_its_own
+
+rng = np.random.default_rng(0)
+table = rng.normal(size=100)
+{helper}
+
+class Learner:
+    def fit(self, data):
+        return {used}
+
+try:
+    check_no_sampler_of_its_own(Learner())
+except LearnerCheckFailed:
+    print("found")
+else:
+    print("nothing")
+"""
+
+
+@pytest.mark.parametrize(("helper", "used", "said"), [
+    ("", "data", "nothing"), ("", "rng.normal()", "found"),
+    ("noise = rng.laplace(size=9)", "noise[0]", "found"),
+    ("def noise():\n    return rng.laplace()", "noise()", "found"),
+    ("def other():\n    return rng.laplace()", "data", "nothing"),
+    ("def noise():\n    return rng.laplace()", "globals()['noise']()", "found")])
+def test_a_script_s_own_table_is_not_its_learner_s_noise(helper, used, said, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(helper=helper, used=used))
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == said
+
+
+def test_whatever_a_learner_makes_a_check_raise_is_a_failed_check():
+    from privledger.testing import CHECKS, LearnerCheckFailed
+    from tests.zoo.tables import Prepared
+
+    with pytest.raises(LearnerCheckFailed, match="fails on a table of the kit: DataError"):
+        CHECKS["model-follows-answers"](Prepared(how="rare-out"))

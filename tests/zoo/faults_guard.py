@@ -231,4 +231,17 @@ FAULTS: tuple[Fault, ...] = (
         ".candidates)\n",
         "contest", (LOCK,),
         "Trials that fail are not counted, so what is published is conditioned on success."),
+    Fault(
+        "one-more-in-the-sample", "fixed sample", "privledger/kernels/members.py",
+        "        drawn = subset(sample.size, members, source.integers64)\n",
+        "        drawn = subset(min(sample.size + 1, members), members, source.integers64)\n",
+        "fixed", (LOCK,),
+        "A sample of fixed size holds one more than its node says, which amplifies less."),
+    Fault(
+        "sample-before-the-filter", "individual filter", "privledger/kernels/asking.py",
+        "        active = admit(task.round, spend, values, mask, rows.n)\n",
+        "        active = admit(task.round, spend, values, members.sample(data, rows) if "
+        "is_sampled(data) else mask, rows.n)\n",
+        "sgbdt-renyi-sampled", (LOCK,),
+        "Only who is in a sample pays: the price is a sampled round's, of a sample nobody sees."),
 )

@@ -64,6 +64,7 @@ def by_noise_law(suspect: Suspect, fault: Fault | None, seed: int) -> str:
 
 
 NOT_FOR_THE_KIT = ("search", "search-number", "overreaching", "colours", "sampled", "scoped",
+                   "fixed", "allocated",
                    "stumbling", "leaving", "missing", "two-grants", "contest")
 """Honest, and fail some check: they fail on purpose, ask twice, or need a column."""
 

@@ -131,6 +131,71 @@ class Sampled(Probe):
         return [counted, picked.cut]
 
 
+class Fixed(Probe):
+    """A sum on sixty of the example's records, whose number is public."""
+
+    SIZE, RECORDS = 60, 240
+
+    def _node(self) -> pl.Gaussian:
+        return pl.Gaussian(pl.calibrate(
+            lambda noise: pl.nodes.FixedSizeSample(self.SIZE, self.RECORDS, pl.Gaussian(noise)),
+            self.epsilon, self.delta, self.relation) * (1 + 1e-9))
+
+    def plan(self, schema: pl.Schema) -> pl.Node:
+        return pl.nodes.FixedSizeSample(self.SIZE, self.RECORDS, self._node())
+
+    def _ask(self, session: pl.Session, data: pl.Dataset) -> Answers:
+        return [session.release(self._node(), data.fixed_size(
+            self.SIZE, self.RECORDS).sum("target"))]
+
+
+class Allocated(Probe):
+    """A sum in each round of an allocation."""
+
+    def _node(self) -> pl.Gaussian:
+        return pl.Gaussian(pl.calibrate(lambda noise: pl.nodes.RandomAllocation(
+            4, pl.Gaussian(noise)), self.epsilon, self.delta, self.relation) * (1 + 1e-9))
+
+    def plan(self, schema: pl.Schema) -> pl.Node:
+        return pl.nodes.RandomAllocation(4, self._node())
+
+    def _ask(self, session: pl.Session, data: pl.Dataset) -> Answers:
+        rounds = data.random_allocation(4)
+        return [session.release(self._node(), rounds[one].sum("target")) for one in range(4)]
+
+
+class Above(Probe):
+    """A run of sparse vector, which no lock replays."""
+
+    def plan(self, schema: pl.Schema) -> pl.Node:
+        return pl.SparseVector(41 / self.epsilon, 82 / self.epsilon, 1, 10.0)
+
+    def _ask(self, session: pl.Session, data: pl.Dataset) -> Answers:
+        node: Any = self.plan(data.schema)
+        run, said = data.sparse_vector(), []
+        while len(said) < 3 and not (said and said[-1]):
+            said.append(int(session.release(node, run.above(data.sum("target"), 1000.0))))
+        return said
+
+
+class CutOff(Fixed):
+    """A sum on a Poisson sample of fifty at most, which no lock replays."""
+
+    MOST = 50
+
+    def _node(self) -> pl.Gaussian:
+        return pl.Gaussian(pl.calibrate(lambda noise: pl.nodes.TruncatedPoissonSample(
+            0.3, self.MOST, 10**15, pl.Gaussian(noise)), self.epsilon, self.delta,
+            self.relation) * (1 + 1e-9))
+
+    def plan(self, schema: pl.Schema) -> pl.Node:
+        return pl.nodes.TruncatedPoissonSample(0.3, self.MOST, 10**15, self._node())
+
+    def _ask(self, session: pl.Session, data: pl.Dataset) -> Answers:
+        return [session.release(self._node(), data.truncated_poisson(
+            0.3, self.MOST, 10**15).sum("target"))]
+
+
 class Scoped(Probe):
     """Two grants on one filter, of which a record of full size can pay one and a half."""
 

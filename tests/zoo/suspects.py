@@ -141,6 +141,8 @@ SUSPECTS: dict[str, Suspect] = {
     "labels": Suspect(partial(probes.Labels, delta=1e-5, relation=LABEL)),
     "sampled": Suspect(probes.Sampled, NUMBER),
     "scoped": Suspect(partial(probes.Scoped, delta=1e-5), NUMBER),
+    "fixed": Suspect(partial(probes.Fixed, delta=1e-5, relation=REPLACE), NUMBER),
+    "allocated": Suspect(partial(probes.Allocated, delta=1e-5), NUMBER),
     "stumbling": Suspect(probes.Stumbling, NUMBER),
     "leaving": Suspect(probes.Leaving, NUMBER),
     "missing": Suspect(probes.Missing, NUMBER),

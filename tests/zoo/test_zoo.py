@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import pytest
 
+from privledger.noise.seeded import generator
+from privledger.testing.fitting import relation_of, takes_tables
+from privledger.testing.lockstep import lockstep
+from privledger.testing.lockstep.arriving import arriving
+from privledger.testing.lockstep.lock import fitting_of
 from tests.zoo import hunting
 from tests.zoo.hunting import FAULTS, SUSPECTS, found_first, honest, hunted
 from tests.zoo.page import PAGE, names_in
 from tests.zoo.patching import TOOLS, Fault, applied, changed, functions_of
+from tests.zoo.tables import HONEST, MISTAKES, Prepared
 
 LEAST, LEAST_OF_LEARNERS = 70, 15
 SAMPLE = 8
@@ -90,3 +97,47 @@ def test_nearly_all_are_found_and_no_honest_learner_is(seed: int):
 def test_every_fault_is_run_by_its_learner(fault: Fault):
     """Its code runs in one fit, and the fit comes to an end."""
     assert hunting.runs(fault)
+
+
+# --- plain tables ---------------------------------------------------------------------------------
+
+LEAST_AT_TWO_SECONDS = 25
+STABLE = {"extremes-out", "last-fifth-out", "shuffled-split", "first-thousand", "whole-batches"}
+"""No mistakes where one record replaces another: at most one row that is left is another, too."""
+
+
+@pytest.mark.parametrize("how", MISTAKES)
+def test_what_is_done_to_a_plain_table_is_found(how: str):
+    found = lockstep(Prepared(how=how), seconds=20)
+    assert not found.holds, "it stops when it has found"
+    assert found.premise in ("P1", "P3")
+
+
+@pytest.mark.parametrize("how", HONEST)
+def test_rows_that_are_prepared_alone_are_left_alone(how: str):
+    found = lockstep(Prepared(how=how), seconds=0.8)
+    assert found.holds, found.why
+    assert found.tables > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_mistakes_are_found_in_two_seconds(seed: int, relation: str):
+    held = {how for how in MISTAKES
+            if lockstep(Prepared(how=how, relation=relation), seconds=2, seed=seed).holds}
+    held -= STABLE if relation == "replace_one" else set()
+    assert len(held) <= len(MISTAKES) - LEAST_AT_TWO_SECONDS, held
+
+
+PAIRS = 5
+
+
+@pytest.mark.parametrize("name", [name for name, one in SUSPECTS.items()
+                                  if takes_tables(one.make())])
+def test_honest_learners_do_nothing_to_plain_tables(name: str):
+    """42 learners, five pairs each: with the far one that each kind of table begins with."""
+    learner = SUSPECTS[name].make()
+    fitting = fitting_of(learner, relation_of(learner), plain=True)
+    found = arriving(fitting, SUSPECTS[name].example(), generator(3, 1))
+    assert not [broken for _, broken in islice(found, PAIRS) if broken]

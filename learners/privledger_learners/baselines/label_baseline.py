@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from privledger_learners.estimator import (
     PrivateLearner,
     check_choice,
     check_number,
-    needs_classes,
     no_weights,
 )
 from privledger_learners.guarding import with_unlabelled
@@ -49,8 +49,8 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
         recipe = self._recipe(self._known(schema))
         return self._printed(pl.epsilon(recipe.plan, 0.0, RELATION))
 
-    def fit(self, X: object, y: object = None, X_unlabelled: object = None,
-            **named: object) -> Self:
+    def fit(self, X: object, y: object = None, X_unlabelled: object = None, *,
+            labels: Mapping[str, str] | None = None, **named: object) -> Self:
         """Train under a grant.
 
         Args:
@@ -58,6 +58,7 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
                 a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table; None or NaN marks a row without a label.
             X_unlabelled: more rows, without labels.
+            labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
         Raises:
@@ -67,7 +68,7 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
         self._check()
         if X_unlabelled is not None:
             X, y = with_unlabelled(X, y, X_unlabelled, self._known(self.schema))
-        return super().fit(X, y)
+        return super().fit(X, y, labels=labels)
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         recipe = self._recipe(self._known(schema))
@@ -79,7 +80,6 @@ class LabelBaseline(LabelClassifier, PrivateLearner):
 
     def _recipe(self, schema: pl.Schema) -> LabelRecipe:
         self._check()
-        needs_classes(schema)
         if self.variant == "paper":
             refuse_printed(self._printed(float(self.epsilon)), type(self).__name__)
         return LabelRecipe(schema, float(self.epsilon), 1.0)

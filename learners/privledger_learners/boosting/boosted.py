@@ -23,7 +23,6 @@ from privledger_learners.estimator import (
     Relation,
     check_choice,
     check_number,
-    needs_classes,
 )
 from privledger_learners.guarding import note_features
 from privledger_learners.importances import importances
@@ -62,12 +61,6 @@ class Boosted(PrivateLearner):
         if self.start_share is not None:
             check_number("start_share", self.start_share, 0, 0.9, open_low=False)
         check_number("count_share", self.count_share, 0, 0.99)
-
-    def _known(self, schema: pl.Schema | None) -> pl.Schema:
-        found = super()._known(schema)
-        if found.task == "classification":
-            needs_classes(found)
-        return found
 
     def _leaf_rule(self, schema: pl.Schema, rate: float, width: float) -> LeafRule:
         """The free part, with `rate` and `width` where the parameters leave them to the rule."""

@@ -37,7 +37,7 @@ class Charge:
         report: status, learner, releases. position: its entry; -1 if untold.
         row: its plan in the table.
         share: of the whole budget, in the filter's unit.
-        asked: delta, labels and window of the request, as text.
+        asked: delta of the request, and where it came from (`origin_text`), as text.
         drew_on: place of the scope it drew on; -1 if it was paid for by itself.
     """
 
@@ -80,12 +80,12 @@ class Page:
 
     @property
     def risk(self) -> Risk | None:
-        """In words, for the head of the page. Published, only plans say what is vouched for: how
+        """In words, for the head of the page. Published, only plans say what is asserted: how
         many answers there were may depend on the rows."""
         found = self.report.risk
         if found is None or not self.publishable:
             return found
-        return evolve(found, vouched=sum(bool(one.asserted) for one in self.report.view.charges))
+        return evolve(found, vouched=sum(bool(one.claims) for one in self.report.view.charges))
 
     @property
     def places(self) -> dict[str, int]:
@@ -176,9 +176,5 @@ def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[Charge, ...]:
 
 
 def _asked(one: Charged) -> str:
-    parts = [f"delta {Figure(one.delta, 'delta', CHOSEN).text()}"]
-    if one.labels:
-        parts.append("labels " + ", ".join(f"{key}={value}" for key, value in one.labels))
-    if one.window:
-        parts.append(f"window {one.window}")
-    return clean("; ".join(parts), 300)
+    delta = f"delta {Figure(one.delta, 'delta', CHOSEN).text()}"
+    return clean("; ".join([delta, one.origin] if one.origin else [delta]), 600)

@@ -10,8 +10,8 @@ from attrs import evolve
 
 from privledger.ledger import Entry, State, Store
 from privledger.ledger.roster import everybody
-from privledger.ledger.view_people import ALL, Taken, each_taken, people_known
-from privledger.ledger.view_records import ROUND, dearest, note_of
+from privledger.ledger.view_people import Taken, each_taken, people_known
+from privledger.ledger.view_records import ALL, ROUND, dearest, note_of
 from privledger.people.digests import to_bytes
 from privledger.reports.page.people import (
     COARSE,

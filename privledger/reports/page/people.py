@@ -18,7 +18,7 @@ from privledger.ledger.view import readable
 from privledger.ledger.view_records import (
     ROUND,
     Counted,
-    charged_alike,
+    alike,
     dearest,
     each_counted,
     grants_for,
@@ -137,11 +137,9 @@ def _people(store: Store, state: State, data: str, filtered: dict[str, int],
     each = _reader(store, state, [grant for grant in grants if note_of(grant)])
     total, missed, sources = _added(each, filtered)
     caps = {source.scope or source.grant: source.cap for source in sources}
-    same, rest = 0.0, [grant for grant in grants if not note_of(grant)]
-    for grant in rest:
-        amount, cap, _ = charged_alike(state, grant)
-        same += amount
-        caps.setdefault(grant.event.scope or grant.grant, cap)
+    rest = [grant for grant in grants if not note_of(grant)]
+    same, others = alike(state, rest)
+    caps = others | caps
     total += same
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = len(total) * len(sources)

@@ -177,7 +177,7 @@
         for (const [mechanism, question, count, cells, asserted] of lines) {
           const line = element("tr");
           line.append(element("td", `${count} ×`, "n"), element("td", words[mechanism]),
-            element("td", words[question] + (cells > 1 ? `, ${cells} cells` : "") + (asserted ? " (somebody's word)" : "")));
+            element("td", words[question] + (cells > 1 ? `, ${cells} cells` : "") + (asserted ? " (unverified claim)" : "")));
           table.append(line);
         }
         details.append(wide);

@@ -69,7 +69,7 @@ def answered(place: int, real: Release, quiet: Release, twin: Release) -> Iterat
     elif isinstance(real.question, LabelQuery | ResponseQuery):
         why = _labels(real, quiet, twin)
     else:
-        why = f"no lock replays {type(real.question).__name__}"
+        yield Broken("", place, f"no lock replays {type(real.question).__name__}")
     if why:
         yield Broken("P2", place, why)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from privledger.errors import PrivledgerError
 from privledger.guard import Ledger
 from privledger.ledger import Budget
@@ -11,12 +13,13 @@ from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect
-from privledger.testing.lockstep.kept import Broken
+from privledger.testing.lockstep.kept import Broken, Run
 from privledger.testing.lockstep.lock import steady_of
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.probing import probed
 from privledger.testing.lockstep.replay import AMPLE, Fitting, unit_of
 from privledger.testing.lockstep.rereading import reread
+from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.replaying import others_of
@@ -37,15 +40,32 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     first = Tap(taps[0], Steering(uniform=0.5))
     real = fitting.run(table, first, again=True)
     yield from real.wrong
+    yield from (Broken("P5", -1, why) for why in real.samples)
     if real.failed:
         yield Broken("P1", -1, f"the fit on the example fails: {real.failed}")
     told = tuple(one.answer for one in real.releases)
     again = fitting.run(table, Tap(taps[1], script=tuple(first.draws)), told)
     steady = steady_of(real, again)
+    if any(one.vectors for one in real.grants) and any(map(samples_of, real.releases)):
+        yield from _before_samples(real, fitting.run(
+            table, Tap(generator(int(taps[3].integers(0, 1 << 62))), script=tuple(first.draws),
+                       shared=False), told))
     for place, (name, other) in enumerate(others_of(table, fitting.relation).items()):
         # Draws are fresh: coins and words of other records are others.
         run = fitting.run(other, Tap(taps[2 + place % 2], script=tuple(first.draws)), told)
         yield from parted(real, run, f"with {name}", steady)
+
+
+def _before_samples(real: Run, again: Run) -> Iterator[Broken]:
+    """P6: an individual filter stands above a sample: who pays does not follow from its coins."""
+    for one, other in zip(real.grants, again.grants, strict=False):
+        for (_, taken, rounds), (_, others, turns) in zip(one.vectors, other.vectors,
+                                                         strict=False):
+            if not real.by_person and not (np.array_equal(taken, others)
+                                           and np.array_equal(rounds, turns)):
+                yield Broken("P6", -1, "what a record pays depends on the coins of a sample: it "
+                                       "was drawn before the filter")
+                return
 
 
 def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from privledger.graph import IndividualFilter, Node, OneOf, Parallel, Repeat, Tuning
 from privledger.graph.nodes import children
+from privledger.questions.threshold import AboveThreshold
 from privledger.testing.lockstep.kept import Broken, Release, Run
 
 
@@ -30,11 +31,12 @@ def allowed(plan: Node, leaf: Node) -> float:
 
 
 def happened(releases: Sequence[Release], leaf: Node, depth: int = 0) -> int:
-    """How often `leaf` ran on one record at most: in one part of every partition."""
+    """How often `leaf` ran on one record at most: in one part of every partition, and in one round
+    of every allocation."""
     found = 0
     parts: dict[str, dict[int, list[Release]]] = defaultdict(lambda: defaultdict(list))
     for one in releases:
-        chain = [step for step in one.charged[0][0] if step.kind == "part"]
+        chain = [step for step in one.charged[0][0] if step.kind in ("part", "allocation")]
         if len(chain) > depth:
             parts[chain[depth].token][chain[depth].part].append(one)
         else:
@@ -48,8 +50,8 @@ def uncovered(run: Run) -> Iterator[Broken]:
     """P3: every release is charged once, as a node that the plan still holds."""
     by_grant: dict[int, list[Release]] = defaultdict(list)
     for place, one in enumerate(run.releases):
-        if one.failed:
-            continue
+        if one.failed or (isinstance(one.question, AboveThreshold) and not one.charged):
+            continue  # a run of sparse vector is charged with its first question
         if len(one.charged) != 1 or one.charged[0][1] != one.mechanism:
             yield Broken("P3", place, "what was released is not what was itemised")
             return

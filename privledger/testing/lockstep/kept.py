@@ -28,10 +28,11 @@ Vector: TypeAlias = tuple[Scope, Ints, NDArray[np.int32]]
 
 @frozen
 class Broken:
-    """A premise that does not hold.
+    """A premise that does not hold, or a release of which no lock can say whether it does.
 
     Attributes:
-        premise: `P1` to `P7`. release: number of the release, from 0; -1 for the whole fit.
+        premise: `P1` to `P7`; empty for what is not replayable.
+        release: number of the release, from 0; -1 for the whole fit.
         why: in words, without a value of the table.
     """
 
@@ -199,7 +200,7 @@ class Run:
         arrived: rows of a plain table that the learner put behind a guard, by their bytes.
         histories: what the ledgers' histories say, without what is new in every run.
         wrong: what is wrong with them, where that was asked.
-        outside: draws made outside any release.
+        outside: draws made outside any release. samples: what is wrong with the sizes of samples.
         parted: where a repeated run asked the source for other draws; empty for nowhere.
     """
 
@@ -218,4 +219,5 @@ class Run:
     histories: list[str] = Factory(list)
     wrong: list[Broken] = Factory(list)
     outside: list[Draw] = Factory(list)
+    samples: list[str] = Factory(list)
     parted: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privledger.accounting import Relation
 from privledger.noise.seeded import Generator, generator
@@ -19,7 +19,7 @@ from privledger.testing.lockstep.kept import Broken, Run
 from privledger.testing.lockstep.parting import parted
 from privledger.testing.lockstep.path import Path
 from privledger.testing.lockstep.replay import AMPLE, Fitting
-from privledger.testing.lockstep.sampling import Samples
+from privledger.testing.lockstep.sampling import CUT_OFF, Samples, samples_of
 from privledger.testing.lockstep.shown import Shown, paid, scattered, shown
 from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import miscounted
@@ -33,6 +33,8 @@ class Lock:
 
     Attributes:
         broken: premises that do not hold; empty if all do.
+        unknown: releases of which no lock says whether they do.
+        failed: class of the error of the fit, which is the same on both tables.
         ratio: the worst of a release's loss to its node's price, and of the path's to the claim.
         release: which release had it; -1 for the path.
         ratios: of every release, in order.
@@ -43,6 +45,8 @@ class Lock:
     ratio: float
     release: int
     ratios: tuple[float, ...] = ()
+    unknown: tuple[Broken, ...] = ()
+    failed: str = ""
 
 
 def steered(rng: Generator) -> Steering:
@@ -75,15 +79,21 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     real, quiet, twin = runs_of(fitting, pair, rng)
     broken = list(_apart(real, quiet, twin))
     if broken:
-        return Lock(tuple(broken[:1]), 0.0, broken[0].release)
+        unknown = tuple(one for one in broken if not one.premise)
+        broken = [one for one in broken if one.premise][:1]
+        return Lock(tuple(broken), 0.0, (broken or unknown)[0].release, (), unknown, real.failed)
     found: list[Shown] = []
     larger = twin if twin.n_records >= quiet.n_records else quiet
     samples = Samples(larger)
     broken += samples.broken
+    for run in (real, quiet, twin):
+        broken += [Broken("P5", -1, why) for why in run.samples]
     for place, each in enumerate(zip(real.releases, quiet.releases, twin.releases, strict=True)):
         wrong = [] if each[0].failed else list(answered(place, *each))
         broken += wrong
-        seen = Shown() if wrong or each[0].failed else shown(*each)
+        # Who else is moved by a sample that is cut off, nobody knows.
+        lost = any(not one.premise and one.release == place for one in broken)
+        seen = Shown() if wrong or lost or each[0].failed else shown(*each)
         found.append(seen)
         broken += paid(place, seen, samples.inside(larger.releases[place]))
         broken += scattered(place, each[1], seen, fitting.relation,
@@ -91,11 +101,14 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     for run in (real, quiet, twin):
         broken += uncovered(run)
     broken += [*uncoined(larger), *miscounted(real), *promised(fitting, real),
-               *arrived(quiet, twin), *beyond(quiet), *beyond(twin), *unpaid(quiet)]
+               *arrived(quiet, twin, fitting.relation), *beyond(quiet), *beyond(twin),
+               *unpaid(quiet)]
+    unknown = tuple(one for one in broken if not one.premise)
+    broken = [one for one in broken if one.premise]
     path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
     if not broken and not twin.failed:
         broken += path.judged(quiet, twin, found)
-    return _worst(tuple(broken), found, path.ratio)
+    return evolve(_worst(tuple(broken), found, path.ratio), unknown=unknown, failed=real.failed)
 
 
 def promised(fitting: Fitting, run: Run) -> Iterator[Broken]:
@@ -107,12 +120,15 @@ def promised(fitting: Fitting, run: Run) -> Iterator[Broken]:
         yield Broken("P7", -1, "the learner's own ledger has a larger budget than the learner")
 
 
-def arrived(quiet: Run, twin: Run) -> Iterator[Broken]:
-    """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them."""
-    most = 1 if quiet.n_records == twin.n_records else abs(quiet.n_records - twin.n_records)
+def arrived(quiet: Run, twin: Run, relation: Relation) -> Iterator[Broken]:
+    """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them.
+
+    At most one comes or goes; or is another, where that is who neighbours are.
+    """
     for one, other in zip(quiet.arrived, twin.arrived, strict=False):
-        apart = max((one - other).total(), (other - one).total())
-        if apart > most or one.total() - other.total() != quiet.n_records - twin.n_records:
+        gone, come = (one - other).total(), (other - one).total()
+        far = gone + come > 1 if relation == "add_remove" else gone != come or gone > 1
+        if far:
             yield Broken("P1", -1, "rows that are put behind the guard depend on other rows")
 
 
@@ -123,7 +139,11 @@ def _apart(real: Run, quiet: Run, twin: Run) -> Iterator[Broken]:
     yield from parted(real, twin, "on a neighbouring table", steady)
     for run, name in ((quiet, "in a second fit on the same table"),
                       (twin, "on a neighbouring table")):
-        if run.parted:
+        cut = [place for place, one in enumerate(real.releases)
+               if any(step.kind == "truncated" for step in samples_of(one))]
+        if run.parted and cut:  # whether one is cut off at all depends on who came
+            yield Broken("", cut[0], CUT_OFF)
+        elif run.parted:
             yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count as count_from
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -18,15 +20,23 @@ from privledger.plugins.learner import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import relation_of, takes_tables
+from privledger.testing.lockstep.arriving import arriving
 from privledger.testing.lockstep.besides import besides
 from privledger.testing.lockstep.crowds import crowded, in_crowds
+from privledger.testing.lockstep.kept import Broken
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
 from privledger.testing.lockstep.neighbouring import first_pairs, neighbours
-from privledger.testing.lockstep.witnesses import locked, smaller, witness_of
+from privledger.testing.lockstep.witnesses import Manner, locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
 
 MOST_ROWS = 400
 """Of a searched table: every lock fits it three times."""
+
+FIRST_PLAIN = 20
+"""Pairs of plain tables that are always looked at, whatever the time."""
+
+HEAD_START = 0.25
+"""Seconds of climbing before more plain tables."""
 
 SHRINKING = 0.5
 """Seconds spent on a smaller witness once a premise is broken."""
@@ -38,12 +48,16 @@ class Verdict:
 
     Attributes:
         holds: whether every premise held on every path that was looked at. No proof of others.
-        premise: `P1` to `P7`, or empty. release: number of the release, -1 for the whole fit.
+            Neither where one is broken, nor where something was released that no lock replays.
+        premise: `P1` to `P7`, or empty where none is broken.
+        release: its number, -1 for the whole fit.
         why: in words.
         ratio: the worst loss found over its price; at most 1 where all holds.
         tables: how many pairs of neighbouring tables were fitted.
         witness: the worst pair, or the broken one, as JSON that `replay_witness` runs again.
         seconds: of processor time.
+        replayable: whether every release could be replayed; if not, `why` says which, and nothing
+            is known of what it costs.
     """
 
     holds: bool
@@ -54,6 +68,12 @@ class Verdict:
     tables: int
     witness: dict[str, Any] = field(repr=False)
     seconds: float
+    replayable: bool = True
+
+    @property
+    def word(self) -> str:
+        """One of `holds`, `broken` and `not replayable`."""
+        return "broken" if self.premise else "holds" if self.replayable else "not replayable"
 
     def as_json(self) -> str:
         """The witness, for a file."""
@@ -75,56 +95,61 @@ class Audit:
     start: float
     until: float
     tables: int = 0
-    best: tuple[Lock, Pair, tuple[int, ...], bool] | None = None
+    looked: int = 0
+    best: tuple[Lock, Pair, tuple[int, ...], Manner] | None = None
+    unknown: Broken | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the learner is given plain tables, too."""
+        return self.unit == "row" and takes_tables(self.learner)
 
     def more(self) -> bool:
         """Whether there is time for another lock; the first few always happen."""
         return time.process_time() < self.until
 
-    def lock(self, pair: Pair, plain: bool = False) -> Lock:
+    def lock(self, pair: Pair, manner: Manner = "guarded") -> Lock:
         """One lock, remembered if it is the worst so far."""
         seeds = (self.seed, self.tables)
         self.tables += 1
         if self.unit == "person" and pair[0].people is None:
             pair = crowded(pair, self.relation, generator(*seeds, 2))
-        found = locked(self.learner, self.relation, pair, seeds, plain=plain)
+        found = locked(self.learner, self.relation, pair, seeds, manner=manner)
+        self.unknown = self.unknown or next(iter(found.unknown), None)
         if self.best is None or (bool(found.broken), found.ratio) > (
                 bool(self.best[0].broken), self.best[0].ratio):
-            self.best = found, pair, seeds, plain
+            self.best = found, pair, seeds, manner
         return found
-
-    def broken(self, pair: Pair, plain: bool) -> bool:
-        """Whether a premise breaks on this pair."""
-        return bool(self.lock(pair, plain).broken)
 
     def verdict(self) -> Verdict:
         """What was found, with its witness made small where a premise is broken."""
         assert self.best is not None
-        found, pair, seeds, plain = self.best
+        found, pair, seeds, manner = self.best
         if found.broken:
-            pair, found = self._smaller(found, pair, seeds, plain)
-        first = found.broken[0] if found.broken else None
+            pair, found = self._smaller(found, pair, seeds, manner)
+        first = found.broken[0] if found.broken else self.unknown
         return Verdict(
             first is None, "" if first is None else first.premise,
             found.release if first is None else first.release,
-            "" if first is None else first.why, found.ratio, self.tables,
-            witness_of(self.learner, self.relation, pair, seeds, found, plain=plain),
-            time.process_time() - self.start)
+            "" if first is None else first.why, found.ratio,
+            self.tables + self.looked,
+            witness_of(self.learner, self.relation, pair, seeds, found, manner=manner),
+            time.process_time() - self.start, self.unknown is None)
 
     def _smaller(self, found: Lock, pair: Pair, seeds: tuple[int, ...],
-                 plain: bool) -> tuple[Pair, Lock]:
+                 manner: Manner) -> tuple[Pair, Lock]:
         until = time.process_time() + SHRINKING
 
         def fails(tried: Pair) -> bool:
             if not min(table.n_records for table in tried):
                 return False  # an empty table is refused at the door
-            again = locked(self.learner, self.relation, tried, seeds, plain=plain).broken
+            again = locked(self.learner, self.relation, tried, seeds, manner=manner).broken
             return bool(again) and again[0].premise == found.broken[0].premise
 
         if not fails(pair):
             return pair, found
-        least = smaller(pair, fails, lambda: time.process_time() < until)
-        return least, locked(self.learner, self.relation, least, seeds, plain=plain)
+        least = smaller(pair, fails, lambda: time.process_time() < until, manner)
+        return least, locked(self.learner, self.relation, least, seeds, manner=manner)
 
 
 def lockstep(learner: Priced, example: Example | None = None, *, relation: str | None = None,
@@ -144,7 +169,8 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
             or goes.
 
     Returns:
-        A `Verdict`. That it holds is said of the paths and tables that were visited.
+        A `Verdict`: holds, broken or not replayable. That it holds is said of the paths and
+        tables that were visited.
 
     Raises:
         InvalidValue: no such relation or number.
@@ -158,7 +184,7 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
     rng = generator(audit.seed, 1)
     bases = examples_for(learner, example)
     if not any(_first(audit, base, rng) for base in bases):
-        _search(audit, bases)
+        _search(audit, bases, generator(audit.seed, 4))
     return audit.verdict()
 
 
@@ -172,20 +198,46 @@ def _first(audit: Audit, base: Example, rng: Generator) -> bool:
     return False
 
 
-def _search(audit: Audit, bases: Sequence[Example]) -> None:
-    """Climb to worse and worse tables, for each kind of target in turn."""
+def _arrivals(audit: Audit, base: Example, rng: Generator, start: int = 0) -> Iterator[bool]:
+    """Whether one more plain table shows what a learner does to it, one after another."""
+    fitting = fitting_of(audit.learner, audit.relation, plain=True, seed=audit.seed)
+    for pair, broken in arriving(fitting, base, rng, start):
+        audit.looked += 1  # apart, so that locks have the seeds they had
+        if broken:
+            audit.best = (Lock(broken[:1], 0.0, broken[0].release), pair,
+                          (audit.seed, audit.looked), "anywhere")
+        yield bool(broken)
+
+
+def _search(audit: Audit, bases: Sequence[Example], rng: Generator) -> None:
+    """Climb to worse and worse tables, for each kind of target in turn; half of the time, where
+    a learner takes plain tables, for these."""
+    plain = [_arrivals(audit, base, rng, 2) for base in bases] if audit.plain else []
+    times = [0.0, HEAD_START if plain else math.inf]
     climbs = [climbing(base, audit.relation, seed=audit.seed, least_rows=1,
                        most_rows=MOST_ROWS) for base in bases]
     pairs = [next(climb) for climb in climbs]
     for turn in count_from(0):
         place = turn % len(climbs)
+        while audit.more() and times[1] <= times[0]:
+            began = time.process_time()
+            if next(plain[int(rng.integers(0, len(plain)))]):
+                return
+            times[1] += time.process_time() - began
         if not audit.more():
             return
+        began = time.process_time()
         tables = tuple(evolve(table, unlabelled=bases[place].unlabelled)
                        for table in pairs[place].tables())
         found = audit.lock((tables[0], tables[1]))
         if found.broken:
             return
+        if found.failed and audit.more():  # it is for tables of the example's size only
+            base = bases[place]
+            some = base.take(rng.integers(0, base.n_records, size=base.n_records))
+            if audit.lock(neighbours(some, audit.relation, rng)).broken:
+                return
+        times[0] += time.process_time() - began
         # The worst is close to one soon; the mean tells tables apart for longer.
         pairs[place] = climbs[place].send(found.ratio + fmean(found.ratios or (0.0,)))
 
@@ -196,9 +248,15 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     if audit.unit == "person":
         table = in_crowds(table, rng)
     for found in besides(fitting, table, rng):
-        audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), False
+        audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), "guarded"
         return True
-    if audit.unit != "row" or not takes_tables(audit.learner):
+    if not audit.plain:
         return False
     pairs = pair, neighbours(table, audit.relation, rng)
-    return any(audit.lock(one, plain=True).broken for one in pairs)
+    if any(audit.lock(one, "plain").broken for one in pairs):
+        return True
+    began = time.process_time()
+    if any(islice(_arrivals(audit, table, generator(audit.seed, 3)), FIRST_PLAIN)):
+        return True
+    audit.until += time.process_time() - began  # they are looked at whatever the time
+    return False

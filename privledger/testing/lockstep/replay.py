@@ -35,6 +35,7 @@ from privledger.testing.lockstep import rereading
 from privledger.testing.lockstep.digest import Digester
 from privledger.testing.lockstep.each_one import watched
 from privledger.testing.lockstep.kept import Added, Grant, Release, Run
+from privledger.testing.lockstep.sampling import counted
 from privledger.testing.lockstep.tap import Tap
 from privledger.testing.replaying import facts_of
 from privledger.testing.structure import table_probes
@@ -172,7 +173,8 @@ class Fitting:
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
-        with repeatable(self.seed), tapped(recorder), watching, recording() as asked:
+        with (repeatable(self.seed), tapped(recorder), watching, counted(run.samples),
+              recording() as asked):
             try:
                 fitted = self.fitted(table)
             except Exception as error:

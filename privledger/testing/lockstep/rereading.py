@@ -13,7 +13,7 @@ from privledger.ledger.codec import encode
 from privledger.standalone.build import one_file
 from privledger.testing.lockstep.kept import Broken
 
-_NAMED = re.compile(r"\b(grant|data|scope|filter|sample|parts?|partition)-[0-9a-f]+")
+_NAMED = re.compile(r"\b(allocation|grant|data|scope|filter|sample|parts?|partition)-[0-9a-f]+")
 _OTHER_EACH_TIME = ("time", "uuid", "holder", "vector", "lease", "members", "people")
 
 

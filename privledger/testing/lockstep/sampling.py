@@ -4,14 +4,41 @@ record, of which the smallest are in."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from attrs import define, field
+from numpy.typing import NDArray
 
 from privledger.graph import Context
+from privledger.kernels.members import Members
+from privledger.questions.derivation import Derivation
+from privledger.tables.chunk import Rows
 from privledger.testing.lockstep.kept import Broken, Coins, Release, Run, Words
 
 _BY_WORDS = ("fixed", "allocation")
+
+CUT_OFF = "a sample that is cut off puts one record in another's place: no lock replays its price"
+
+
+@contextmanager
+def counted(into: list[str]) -> Iterator[None]:
+    """Samples of a fixed size drawn in this block: `into` says where one has another size."""
+    real = Members.sample
+
+    def sample(self: Members, data: Derivation, rows: Rows) -> NDArray[np.bool_]:
+        drawn = real(self, data, rows)
+        there = int(drawn.sum()) if rows.people is None else len(np.unique(rows.people[drawn]))
+        sized = [step.context for step in data.steps if step.context.kind in ("fixed", "truncated")]
+        if any(there != one.size if one.kind == "fixed" else there > one.size for one in sized):
+            into.append("a sample is of another size than its node says")
+        return drawn
+
+    Members.sample = sample  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Members.sample = real  # type: ignore[method-assign]
 
 
 def samples_of(one: Release) -> list[Context]:
@@ -41,8 +68,7 @@ class Samples:
         if one.failed:
             return
         if any(step.kind == "truncated" for step in fresh):
-            yield Broken("P5", place, "a sample that is cut off puts one record in another's "
-                                      "place: no replay shows its price")
+            yield Broken("", place, CUT_OFF)
             return
         kinds = Words if any(step.kind in _BY_WORDS for step in fresh) else Coins
         drawn = [draw for draw in one.draws if isinstance(draw, kinds)]

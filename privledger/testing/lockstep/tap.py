@@ -72,6 +72,7 @@ class Tap:
         script: draws of an earlier run, in order; none for a run that is recorded.
         quiet: whether additive noise is zero, so that answers show what stands below.
         repeat: whether choices are those of the script; else they are drawn anew.
+        shared: whether coins of records are those of the script; else they are drawn anew.
         draws: what was drawn so far, in order.
         parted: the first call that the script did not have, in words; empty for none.
     """
@@ -81,6 +82,7 @@ class Tap:
     script: tuple[Draw, ...] = ()
     quiet: bool = False
     repeat: bool = True
+    shared: bool = True
     draws: list[Draw] = field(factory=list)
     parted: str = ""
     _source: SeededWords = field(init=False)
@@ -153,7 +155,7 @@ class Tap:
         if size and self.steering.inside is not None and 0 < rate < 1:
             fresh[-1] = self.rng.random() < self.steering.inside
         told = self._told(Coins)
-        if told is not None:
+        if told is not None and self.shared:
             fresh = _shared(told.result, fresh)
         return self._keep(Coins(float(rate), fresh), fresh)
 

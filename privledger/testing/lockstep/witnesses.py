@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from attrs import evolve
 from numpy.typing import NDArray
 
 from privledger.accounting import Relation
@@ -18,9 +17,15 @@ from privledger.facts.values import Json
 from privledger.noise.seeded import generator
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
+from privledger.testing.lockstep.arriving import apart
 from privledger.testing.lockstep.lock import Lock, Pair, fitting_of, lock
+from privledger.testing.lockstep.neighbours import rows_of
 
 FORMAT = 1
+
+Manner: TypeAlias = Literal["guarded", "plain", "anywhere"]
+"""How a pair is fitted: behind a ledger; as plain tables; so, and the record that differs is at any
+place, for what stands between these and the guard."""
 
 
 def table_out(table: Example) -> Json:
@@ -51,7 +56,7 @@ def _array(cells: list[Any], kind: str) -> NDArray[Any]:
 
 
 def witness_of(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int, ...],
-               found: Lock, *, plain: bool = False) -> Json:
+               found: Lock, *, manner: Manner = "guarded") -> Json:
     """What `replay_witness` takes.
 
     Args:
@@ -66,7 +71,8 @@ def witness_of(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int
             left.append(name)
     first = found.broken[0] if found.broken else None
     return {"format": FORMAT, "learner": f"{kind.__module__}:{kind.__qualname__}",
-            "params": params, "left_out": sorted(left), "relation": relation, "plain": plain,
+            "params": params, "left_out": sorted(left), "relation": relation,
+            "plain": manner != "guarded", "manner": manner,
             "seeds": list(seeds), "schema": pair[0].schema.to_dict(),
             "unlabelled": pair[0].unlabelled, "tables": [table_out(table) for table in pair],
             "premise": "" if first is None else first.premise,
@@ -93,18 +99,21 @@ def replay_witness(wire: Json, learner: Priced | None = None) -> Lock:
         learner = found(**wire["params"])
     schema = Schema.from_dict(wire["schema"])
     first, second = (table_in(one, schema, wire["unlabelled"]) for one in wire["tables"])
-    return locked(learner, wire["relation"], (first, second), tuple(wire["seeds"]),
-                  plain=wire["plain"])
+    manner = wire.get("manner", "plain" if wire["plain"] else "guarded")
+    return locked(learner, wire["relation"], (first, second), tuple(wire["seeds"]), manner=manner)
 
 
 def locked(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int, ...], *,
-           plain: bool = False) -> Lock:
+           manner: Manner = "guarded") -> Lock:
     """The lock of these seeds."""
-    fitting = fitting_of(learner, relation, plain=plain, seed=seeds[0])
+    fitting = fitting_of(learner, relation, plain=manner != "guarded", seed=seeds[0])
+    if manner == "anywhere":
+        return Lock(apart(fitting, pair, generator(*seeds))[:1], 0.0, -1)
     return lock(fitting, pair, generator(*seeds))
 
 
-def smaller(pair: Pair, fails: Callable[[Pair], bool], more: Callable[[], bool]) -> Pair:
+def smaller(pair: Pair, fails: Callable[[Pair], bool], more: Callable[[], bool],
+            manner: Manner = "guarded") -> Pair:
     """The pair with as many common records left out as still fail, by halves and then singly.
 
     Args:
@@ -113,21 +122,33 @@ def smaller(pair: Pair, fails: Callable[[Pair], bool], more: Callable[[], bool])
     common = min(table.n_records for table in pair)
     if pair[0].n_records == pair[1].n_records:
         common -= 1
+    place = common if manner != "anywhere" else _place(pair, common)
     kept, step = list(range(common)), max(1, common // 2)
     while step and more():
-        place = 0
-        while place < len(kept) and more():
-            tried = kept[:place] + kept[place + step:]
-            if fails(_with(pair, tried, common)):
+        at = 0
+        while at < len(kept) and more():
+            tried = kept[:at] + kept[at + step:]
+            if fails(_with(pair, tried, common, place)):
                 kept = tried
             else:
-                place += step
+                at += step
         step //= 2
-    return _with(pair, kept, common)
+    return _with(pair, kept, common, place)
 
 
-def _with(pair: Pair, kept: list[int], common: int) -> Pair:
-    first, second = (
-        table.take(np.array([*kept, *range(common, table.n_records)], dtype=int))
-        for table in pair)
-    return evolve(first), evolve(second)
+def _place(pair: Pair, common: int) -> int:
+    """Where the tables begin to differ."""
+    rows = [rows_of(table) for table in pair]
+    return next((place for place, (one, other) in enumerate(zip(*rows, strict=False))
+                 if one != other), common)
+
+
+def _with(pair: Pair, kept: list[int], common: int, place: int) -> Pair:
+    """The common records `kept`, and what differs at `place` among them."""
+    found = []
+    for table in pair:
+        more = table.n_records - common
+        order = [*(one for one in kept if one < place), *range(place, place + more),
+                 *(one + more for one in kept if one >= place)]
+        found.append(table.take(np.array(order, dtype=int)))
+    return found[0], found[1]

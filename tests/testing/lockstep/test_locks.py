@@ -30,6 +30,7 @@ from privledger.questions.blocks import clipped
 from privledger.questions.query import Query
 from privledger.testing.examples import examples_for, worst_pair
 from privledger.testing.fitting import protect
+from privledger.testing.holding import check_lockstep_holds
 from privledger.testing.lockstep import lockstep, replay_witness
 from privledger.testing.lockstep.lock import fitting_of, lock, runs_of
 
@@ -230,3 +231,34 @@ def test_a_witness_runs_again_from_its_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sums, "MORE", 0.5)
     assert main([str(place)]) == 1
     assert "P3 is broken" in capsys.readouterr().out
+
+
+def test_a_plain_table_s_witness_is_small_and_runs_again():
+    """The record that differs is where it was found, among as few others as show it."""
+    from tests.zoo.tables import Prepared
+
+    found = lockstep(Prepared(how="last-fifth-out"), seconds=20)
+    assert (found.premise, found.witness["manner"]) == ("P1", "anywhere")
+    assert max(len(table["y"]) for table in found.witness["tables"]) < 30
+    again = replay_witness(json.loads(found.as_json()))
+    assert again.broken[0].why == found.why
+
+
+@pytest.mark.parametrize("kind", ["Above", "CutOff"])
+def test_what_no_lock_replays_is_neither_proved_nor_disproved(kind):
+    from tests.zoo import probes
+
+    learner = getattr(probes, kind)(delta=0.0 if kind == "Above" else 1e-5)
+    found = lockstep(learner, seconds=0.3)
+    assert (found.word, found.holds, found.premise) == ("not replayable", False, "")
+    with pytest.warns(UserWarning, match="nothing is known"):
+        check_lockstep_holds(learner)
+
+
+@pytest.mark.parametrize("kind", ["Fixed", "Allocated"])
+def test_allocations_and_samples_of_a_fixed_size_are_replayed(kind):
+    from tests.zoo import probes
+
+    found = lockstep(getattr(probes, kind)(
+        delta=1e-5, relation="replace_one" if kind == "Fixed" else "add_remove"), seconds=3)
+    assert found.word == "holds", found.why
