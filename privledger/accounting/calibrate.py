@@ -16,8 +16,8 @@ def smallest(
     epsilon_of: Callable[[float], float],
     target: float,
     *,
-    low: float = 1e-6,
-    high: float = 1e12,
+    low: float = 1e-140,
+    high: float = 1e140,
 ) -> float:
     """Smallest noise whose epsilon is at most `target`, to 1e-11 relative.
 
@@ -25,7 +25,8 @@ def smallest(
         epsilon_of: epsilon (or any cost) as a non-increasing function of the noise. At small
             noise it may return infinity or raise OverflowError or ZeroDivisionError.
         target: the largest acceptable value, above 0.
-        low: no smaller noise is tried; returned if it already meets the target.
+        low: no smaller noise is tried; returned if it already meets the target. By default,
+            and for `high`, what nodes allow.
         high: no larger noise is tried.
 
     Returns:
@@ -85,9 +86,12 @@ def _bracket(
         return point, good
     while point[2] > 0:
         bad = point
-        if point[0] >= most:
+        if point[0] >= most or jump < 1e-3:
             raise InvalidValue("target", target, "within reach of some allowed noise")
-        point, jump = trial(min(most, point[0] + jump)), jump * 1.5
+        point, jump = trial(min(most, bad[0] + jump)), jump * 1.5
+        while point[2] == math.inf > bad[2] and jump >= 1e-3:
+            jump /= 4  # too far: another part of the node was given more than it allows
+            point = trial(min(most, bad[0] + jump))
     return bad, point
 
 
