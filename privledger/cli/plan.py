@@ -93,7 +93,7 @@ def render_price(
     ]))
 
 
-def fixes_text(price: Price) -> str:
+def fixes_text(price: PriceFigures) -> str:
     """That the first plan fixes the filter, and what it would cost by the others."""
     others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in price.fixes
                        if kind != price.filter)
