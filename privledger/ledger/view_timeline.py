@@ -11,6 +11,7 @@ from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.graph import label
 from privledger.ledger.caps import Cap
+from privledger.ledger.decide import LEDGER
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
     Aborted,
@@ -222,9 +223,11 @@ def _(event: Refused, rule: FilterRule | None) -> str:
     if event.left_line is not None:
         return f"{event.learner or UNNAMED} waits no longer"
     asked, left = refusal_figures(event)
-    return (f"{event.learner or UNNAMED}: asked {'?' if asked is None else asked.text(4)}, "
-            f"left {'?' if left is None else left.text(4)} {event.unit}"
-            f"{f' of {event.limit}' if event.limit else ''}; nothing was read")
+    return (
+        f"{event.learner or UNNAMED}: asked {'?' if asked is None else asked.text(4)}, "
+        f"left {'?' if left is None else left.text(4)} {event.unit}"
+        f"{f' of {event.limit}' if event.limit not in (None, LEDGER) else ''}; nothing was read"
+    )
 
 
 def refusal_figures(event: Refused) -> tuple[Figure | None, Figure | None]:

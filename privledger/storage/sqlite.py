@@ -23,6 +23,7 @@ from privledger.errors import LedgerCorrupt, LedgerError, LedgerMisplaced, Ledge
 from privledger.findings import Finding
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import Entry, body_text, entries_of
+from privledger.ledger.events import Corrected, Crashed, ScopeOpened, Settled
 from privledger.ledger.store import PLACE, Row
 from privledger.mutex import Mutex, delivered
 from privledger.reading import kind_of
@@ -38,6 +39,7 @@ from privledger.storage.sqlite_open import (
     connect,
     look,
     translate,
+    unmark,
 )
 from privledger.storage.sqlite_rows import key_of, last_checkpoint, names_in, next_rows, vector_of
 from privledger.storage.sqlite_schema import (
@@ -52,7 +54,7 @@ from privledger.storage.sqlite_schema import (
 BUSY_SECONDS = 60.0
 _OPEN: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
 _MARKS = 3  # how often the mark is set alone, before it goes with an entry
-_ENDS = ("settled", "aborted", "crashed", "scope", "corrected")
+_ENDS = (Settled, Crashed, ScopeOpened, Corrected)
 
 
 class SQLiteStore(Forking):
@@ -111,11 +113,15 @@ class SQLiteStore(Forking):
 
     def close_inherited(self) -> None:
         """Close what a fork left behind; whatever SQLite says of it is no news here."""
-        inherited = self._connection
+        inherited, log = self._connection, Path(f"{self._path}-wal")
+        there = log.exists()
         self._begin_here()
         if inherited is not None:
             with suppress(sqlite3.Error):
                 inherited.close()
+            if there and not log.exists():  # nobody else was there: SQLite copied all of it
+                with suppress(*FAILURES, OSError):
+                    unmark(self._path)
 
     def _connect(self) -> sqlite3.Connection:
         self.refuse_if_torn(self.location)
@@ -437,7 +443,7 @@ class _SQLiteTransaction:
         if entry.position != self._next:
             raise LedgerCorrupt(f"{self._store.location}: an entry out of order")
         self._next += 1
-        self.ended = self.ended or entry.event.kind in _ENDS
+        self.ended = self.ended or isinstance(entry.event, _ENDS)
         self._connection.execute(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
             (entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash),

@@ -107,6 +107,15 @@ def check_log(head: bytes, path: Path, location: str) -> None:
             "`privledger backup`; `privledger restore` opens what is left")
 
 
+def unmark(path: Path) -> None:
+    """Take the mark from a file whose log was copied into it to the end and is gone."""
+    connection = connect(path, writable=True, seconds=1.0)
+    try:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    finally:
+        connection.close()
+
+
 def check_header(connection: sqlite3.Connection, location: str) -> bool:
     """Whether the file is marked as in use.
 

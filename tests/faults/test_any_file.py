@@ -454,7 +454,7 @@ def test_a_grant_that_is_not_there_cannot_be_corrected(world, tmp_path):
     (tmp_path / "a.ledger").write_bytes(world["a.ledger"])
     done = CliRunner().invoke(main, ["correct", str(tmp_path / "a.ledger"), "nobody", "--void",
                                      "--why", "x"])
-    assert done.exit_code == 2 and "there is no grant 'nobody'" in done.output
+    assert done.exit_code == 2 and "there is no grant and no scope 'nobody'" in done.output
 
 
 @pytest.mark.parametrize(("old", "new"), [(b"clerk", b"\xff\xfeerk"), (b"job", b"\xffob")])

@@ -141,7 +141,7 @@ def test_a_request_that_is_interrupted_after_its_grant_blocks_nobody(opened, mon
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privledger.guard.teller.Granted", interrupted)
+    monkeypatch.setattr("privledger.guard.teller.GrantedPlan", interrupted)
     with pytest.raises(KeyboardInterrupt):
         data.ledger.request(quarter, data, scope=scope)
     monkeypatch.undo()

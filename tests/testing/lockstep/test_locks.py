@@ -183,9 +183,9 @@ def test_a_filter_that_takes_too_little_breaks_p6(monkeypatch):
 def test_a_refund_after_a_touch_breaks_p7(monkeypatch):
     real = session_file.GrantedPlan._end
 
-    def end(self, failed):
+    def end(self, failed, back):
         self._inside.leave.touched = False
-        return real(self, failed)
+        return real(self, failed, back)
 
     monkeypatch.setattr(session_file.GrantedPlan, "_end", end)
     assert lockstep(LEARNERS["joint-tree"], seconds=0.1).premise == "P7"
