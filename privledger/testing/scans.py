@@ -181,7 +181,8 @@ def _own_lines(learner: Any) -> frozenset[int]:
     wanted = {kind.__name__ for kind in kinds if kind.__module__ == "__main__"}
     if not wanted or script is None or getattr(script, "__file__", None) is None:
         return frozenset()
-    body, used = list(ast.iter_child_nodes(ast.parse(_source_of(script)))), set[int]()
+    body, used = [one for one in ast.iter_child_nodes(ast.parse(_source_of(script)))
+                  if isinstance(one, ast.stmt)], set[int]()
     while True:
         more = {place for place, node in enumerate(body)
                 if place not in used and _binds(node) & wanted}
