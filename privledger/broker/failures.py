@@ -42,6 +42,11 @@ def number_in(body: Json, key: str) -> float:
     return value
 
 
+def showable(words: str) -> str:
+    """A text of the other side as it may be shown: what steers a terminal is left out."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in words)
+
+
 def error_out(error: BaseException) -> Json:
     """An error as JSON values. What is not of the package's own tree loses its text."""
     name = type(error).__name__
@@ -60,9 +65,9 @@ def error_in(value: Any) -> PrivledgerError:
     kind = PUBLIC.get(text(body, "error"), PrivledgerError)
     if kind is BudgetExceeded:
         numbers: Any = {key: number_in(body, key) for key in _NUMBERS}
-        words: Any = {key: text(body, key, 400) for key in _WORDS}
+        words: Any = {key: showable(text(body, key, 400)) for key in _WORDS}
         return BudgetExceeded(**numbers, **words)
-    message = text(body, "text", MOST_TEXT)
+    message = showable(text(body, "text", MOST_TEXT))
     found = kind.__new__(kind)
     Exception.__init__(found, message)
     if isinstance(found, PolicyViolation):

@@ -18,7 +18,7 @@ from attrs import define, evolve, field
 from privledger.broker.allowance import DEFAULTS, Limits, Purse, Watch
 from privledger.broker.boot import NO_MEMORY
 from privledger.broker.channel import MIB, Channel
-from privledger.broker.failures import error_in, number_in, number_out
+from privledger.broker.failures import error_in, number_in, number_out, showable
 from privledger.broker.readable import find_places
 from privledger.broker.server import Server
 from privledger.errors import (
@@ -357,7 +357,7 @@ def _info(wire: Json) -> LearnerInfo:
 def _claim(wire: Json) -> ClaimStep:
     numbers = {key: number_in(wire, key) for key in ("sound", "delta")}
     claimed = None if wire.get("claimed") is None else number_in(wire, "claimed")
-    words = {key: text(wire, key, _MOST_TEXT) for key in ("step", "reference", "note")}
+    words = {key: showable(text(wire, key, _MOST_TEXT)) for key in ("step", "reference", "note")}
     return ClaimStep(**words, claimed=claimed, **numbers)  # type: ignore[arg-type]
 
 
@@ -367,8 +367,8 @@ def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerErr
         if text(wire, "type", 100) in _NO_MEMORY or any(
                 words in text(wire, "text", _MOST_TEXT) for words in NO_MEMORY):
             return IsolationLimit("memory_mb", limits.memory_mb)
-        return IsolationError(f"the learner failed: {text(wire, 'type', 100)}: "
-                              f"{text(wire, 'text', _MOST_TEXT)}")
+        return IsolationError(showable(f"the learner failed: {text(wire, 'type', 100)}: "
+                                       f"{text(wire, 'text', _MOST_TEXT)}"))
     told = error_in(wire)
     if isinstance(told, ModelError):
         return told
@@ -376,7 +376,7 @@ def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerErr
         return LearnerError(f"the learner cannot be used: {told}") if not isinstance(
             told, InvalidPlan | NotGranted) else told
     if server.last is not None and type(server.last) is type(told) and (
-            str(server.last) == str(told)):
+            showable(str(server.last)) == str(told)):
         return server.last
     return IsolationError(f"the learner failed: {type(told).__name__}: {told}")
 
