@@ -321,6 +321,14 @@ def test_a_zipped_file_that_swells_is_refused_before_it_takes_memory(tmp_path, r
     tracemalloc.stop()
 
 
+def test_an_archive_that_swells_is_refused(tmp_path):
+    from privledger.tables.files import _npz_arrays
+
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((10 << 20, 1)), y=np.zeros(1, dtype=int))
+    with pytest.raises(pl.errors.DataError, match="unpacks to over 200 times"):
+        _npz_arrays(tmp_path / "a.npz")
+
+
 def test_a_zipped_file_that_ends_early_is_refused(tmp_path):
     schema = pl.Schema("t", (pl.Column("size", "numeric", "feature", 0.0, 1.0),))
     text = "size\n" + "\n".join(str(value) for value in np.random.default_rng(0).random(5000))
