@@ -26,11 +26,6 @@ PUBLIC: dict[str, type[PrivledgerError]] = {
 }
 
 
-def harmless(said: str) -> str:
-    """A text of another process, without what moves a cursor or changes colours."""
-    return "".join(sign if sign.isprintable() or sign == " " else "?" for sign in said)
-
-
 def number_out(value: float) -> str:
     """A float, infinity included, exactly."""
     return float(value).hex()
@@ -45,6 +40,11 @@ def number_in(body: Json, key: str) -> float:
     if math.isnan(value):
         raise IsolationError(f"malformed message: {key} must be a number") from None
     return value
+
+
+def showable(words: str) -> str:
+    """A text of the other side as it may be shown: what steers a terminal is left out."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in words)
 
 
 def error_out(error: BaseException) -> Json:
@@ -66,10 +66,10 @@ def error_in(value: Any) -> PrivledgerError:
     kind = PUBLIC.get(text(body, "error"), PrivledgerError)
     if kind is BudgetExceeded:
         numbers: Any = {key: number_in(body, key) for key in _NUMBERS}
-        words: Any = {key: harmless(text(body, key, 400)) for key in _WORDS}
+        words: Any = {key: showable(text(body, key, 400)) for key in _WORDS}
         numbers |= {"own": number_in(body, "own")} if "own" in body else {}
         return BudgetExceeded(**numbers, **words)
-    message = harmless(text(body, "text", MOST_TEXT))
+    message = showable(text(body, "text", MOST_TEXT))
     found = kind.__new__(kind)
     Exception.__init__(found, message)
     if isinstance(found, PolicyViolation):

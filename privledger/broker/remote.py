@@ -18,7 +18,7 @@ from attrs import define, evolve, field
 from privledger.broker.allowance import DEFAULTS, Limits, LimitsWatch, ResourceLimits
 from privledger.broker.boot import NO_MEMORY
 from privledger.broker.channel import MIB, Channel
-from privledger.broker.failures import error_in, harmless, number_in, number_out
+from privledger.broker.failures import error_in, number_in, number_out, showable
 from privledger.broker.readable import find_places
 from privledger.broker.server import Server
 from privledger.errors import (
@@ -363,7 +363,7 @@ def _claim(wire: Json) -> ClaimStep:
 
 def _said(wire: Json, key: str) -> str:
     """A text of the learner's process, which can do nothing to a terminal."""
-    return harmless(text(wire, key, _MOST_TEXT))
+    return showable(text(wire, key, _MOST_TEXT))
 
 
 def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerError:
@@ -372,7 +372,8 @@ def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerErr
         if text(wire, "type", 100) in _NO_MEMORY or any(
                 words in text(wire, "text", _MOST_TEXT) for words in NO_MEMORY):
             return IsolationLimit("memory_mb", limits.memory_mb)
-        return IsolationError(f"the learner failed: {_said(wire, 'type')}: {_said(wire, 'text')}")
+        return IsolationError(showable(f"the learner failed: {text(wire, 'type', 100)}: "
+                                       f"{text(wire, 'text', _MOST_TEXT)}"))
     told = error_in(wire)
     if isinstance(told, ModelError):
         return told
@@ -380,7 +381,7 @@ def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerErr
         return LearnerError(f"the learner cannot be used: {told}") if not isinstance(
             told, InvalidPlan | NotGranted) else told
     if server.last is not None and type(server.last) is type(told) and (
-            str(server.last) == str(told)):
+            showable(str(server.last)) == str(told)):
         return server.last
     return IsolationError(f"the learner failed: {type(told).__name__}: {told}")
 

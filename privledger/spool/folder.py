@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, field
@@ -20,7 +22,7 @@ from privledger.mutex import delivered
 from privledger.spool.layout import Piece
 
 _PREFIX = "privledger-spool-"
-_KEY, _OWNER = "spool.key", "owner"
+_KEY, _OWNER, _LOCKED = "spool.key", "owner", "locked"
 _SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{12}")
 
 
@@ -38,6 +40,7 @@ class Folder:
     key: bytes
     lasting: bool
     _end: object = field(init=False, default=None)
+    _lock: int = field(init=False, default=-1)
     _pid: int = field(init=False, factory=os.getpid)
 
     def __attrs_post_init__(self) -> None:
@@ -48,10 +51,13 @@ class Folder:
     def temporary(cls) -> Folder:
         """A fresh one, which goes with whoever holds it, or at the end of the process; what a
         killed process left behind goes first."""
-        clear_left()
+        clear_left_behind()
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # mode 0700
         folder = cls(path, secrets.token_bytes(32), lasting=False)
-        folder.write(_OWNER, [f"{os.getpid()} {_started(os.getpid())}".encode()])
+        # The system gives a lock back when its holder is killed, and sees it from any container.
+        folder._lock = os.open(path / _OWNER, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(folder._lock, fcntl.LOCK_EX)
+        os.write(folder._lock, _LOCKED.encode())
         folder.write(_KEY, [folder.key])
         return folder
 
@@ -60,19 +66,20 @@ class Folder:
         """One that stays: made where there is none, else gone on with.
 
         Raises:
-            InvalidValue: others may open it. SpoolError: it cannot be made, or is no spool.
+            InvalidValue: it is somebody else's, or others may open it. SpoolError: it cannot be
+                made, or is no spool.
         """
         place = Path(path)
         try:
             place.mkdir(mode=0o700, parents=False, exist_ok=True)
-            state = place.stat()
-            mode = state.st_mode & 0o077
+            seen = place.stat()
             found = [one for one in place.iterdir() if _unfinished(one) != _KEY]
         except OSError as error:
             raise SpoolError(f"the spool folder cannot be used: {_why(error)}") from None
-        if mode or not _is_own(state):
-            raise InvalidValue("spool", "a folder that others may open", "of mode 0700, and one's "
-                               "own: whoever has made it can read what is put there")
+        if seen.st_uid != os.geteuid():
+            raise InvalidValue("spool", "a folder of another user", "your own")
+        if seen.st_mode & 0o077:
+            raise InvalidValue("spool", "a folder that others may open", "of mode 0700")
         if not found:
             folder = cls(place, secrets.token_bytes(32), lasting=True)
             folder.write(_KEY, [folder.key])
@@ -169,37 +176,35 @@ def _remove(path: str, pid: int) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def clear_left() -> None:
-    """Remove the chunk stores that killed processes of this user left in the temporary folder:
-    they hold rows. Whoever opens a ledger calls it, with an engine or without."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            owner, _, started = (path / _OWNER).read_text().partition(" ")
-            pid, mine = int(owner), _is_own(path.lstat())
-        except (OSError, ValueError):
-            continue
-        if mine and not path.is_symlink() and not _alive(pid, started):
-            shutil.rmtree(path, ignore_errors=True)
+def clear_left_behind() -> None:
+    """Remove the rows that killed processes of this user left on disk.
+
+    Called wherever a ledger is made or opened. It fails in silence, and again the next time.
+    """
+    for base in {tempfile.gettempdir(), "/tmp", "/var/tmp"}:
+        with suppress(OSError):
+            for old in Path(base).glob(f"{_PREFIX}*"):
+                _sweep(old)
 
 
-def _is_own(state: os.stat_result) -> bool:
-    return not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
+def _sweep(path: Path) -> None:
+    """Remove what a process left that is gone."""
+    with suppress(OSError, ValueError):
+        if path.lstat().st_uid != os.geteuid() or path.is_symlink():
+            return
+        with open(os.open(path / _OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            owner = file.read(20)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while its holder lives
+            # A spool of an earlier version names a process instead.
+            if owner == _LOCKED or not (Path(f"/proc/{int(owner)}").exists() or _alive(int(owner))):
+                shutil.rmtree(path, ignore_errors=True)
 
 
-def _started(pid: int) -> str:
-    """A mark that tells a process from a later one of its number; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _alive(pid: int, started: str) -> bool:
+def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        pass
-    now = _started(pid)
-    return not (started and now and started != now)
+        return True
+    return True

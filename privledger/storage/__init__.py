@@ -11,7 +11,7 @@ from privledger.ledger.entries import Entry
 from privledger.ledger.given_back import read_back
 from privledger.ledger.store import Store
 from privledger.reading import path_in
-from privledger.spool.folder import clear_left
+from privledger.spool.folder import clear_left_behind
 from privledger.storage.address import is_url, shown
 from privledger.storage.memory import MemoryStore
 from privledger.storage.postgres import PostgresStore
@@ -28,13 +28,13 @@ def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
     Args:
         first: entries that a new store begins with: it appears with them or not at all.
     """
+    clear_left_behind()
     store: Store
     if create and (location is None or str(location) == ":memory:"):
         store = MemoryStore()
     elif is_url(location):
         store = PostgresStore(location, create=create, read_only=read_only)
     elif isinstance(location, str | os.PathLike):
-        clear_left()
         place = path_in("ledger", os.fsdecode(location))
         return SQLiteStore(place, create=create, read_only=read_only, first=first)
     else:

@@ -32,6 +32,7 @@ _LONGEST = 240
 """Bytes of a ledger's name."""
 _UNFINISHED = ".unfinished-"
 _PATIENCE = 1.0
+_BESIDE = 1 << 17  # bytes that the log of a first opening and its index take
 _TRIES = 16
 _LOGGED = b"\x02\x02"  # at byte 18: both versions of the file format that keeps a log (WAL)
 
@@ -138,9 +139,11 @@ def _write_and_link(beside: Path, path: Path, content: bytes) -> None:
         _lock(descriptor, wait=True)  # as long as it is held, nobody clears this file away
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, MODE)  # whatever the umask left of it
-        rest = memoryview(content)
+        rest = memoryview(content + bytes(_BESIDE))
         while rest:
             rest = rest[os.write(descriptor, rest):]
+        os.fsync(descriptor)  # there is room to open it, too: a full disk leaves no empty ledger
+        os.ftruncate(descriptor, len(content))
         os.fsync(descriptor)
         os.link(beside, path)
     finally:

@@ -102,6 +102,10 @@ def _npz_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as names:
             members = [name.removesuffix(".npy") for name in names.namelist()]
+            size = sum(one.file_size for one in names.infolist())
+        if size > max(1 << 26, 200 * path.stat().st_size):  # as of a .csv.gz
+            raise DataError(f"{path.name}: it unpacks to over 200 times its size, and over 64 MB: "
+                            "write it with numpy.savez")
         if len(set(members)) < len(members):
             raise DataError(f"{path.name}: an array is given twice")
         with np.load(path, allow_pickle=False) as archive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ CSV = (".csv", ".csv.gz")
 _BLOCK, _HEAD_BLOCK = 1 << 20, 1 << 16  # bytes of a CSV file at a time
 _ROW, _HEADER = 1 << 20, 1 << 24  # bytes of its longest row, of the longest header
 _COLUMNS = 1 << 20
+_ROOM, _RATIO = 1 << 26, 200  # a zipped file that is larger has at most so many times its bytes
 _BUFFER = 1 << 16  # bytes of a column of Parquet at a time
 _MARK, _QUOTE, _COMMA, _RETURN = b"\xef\xbb\xbf", ord('"'), ord(","), ord("\r")
 _SIGNS = {b"\xff\xfe": "not UTF-8 (UTF-16, by its first bytes)",
@@ -377,7 +379,12 @@ def _texts(cells: _Cells, place: int | None = None) -> pa.Array:
 def _blocks(stream: IO[bytes], held: bytes, end: bytes, file: File) -> Iterator[bytes]:
     """Whole rows, about a megabyte of them at a time."""
     parts, size, odd = [held], len(held), held.count(b'"') % 2 == 1
+    total, most = len(held), max(_ROOM, _RATIO * os.stat(file.path).st_size)
     while more := stream.read(_BLOCK):
+        total += len(more)
+        if total > most:
+            raise DataError(f"{file.name}: it unpacks to over {_RATIO} times its size, and over "
+                            f"{_ROOM >> 20} MB: give it unpacked")
         parts.append(more)
         size += len(more)
         stop = _last_end(more, end, odd)

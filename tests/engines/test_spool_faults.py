@@ -18,7 +18,7 @@ from privledger.engines import sealing
 from privledger.engines.driver import ChunkTable
 from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.guard.vault import _vault_of
-from privledger.spool.folder import Folder
+from privledger.spool.folder import Folder, clear_left_behind
 from tests.engines.mischief import Mischief
 
 ROWS = 500
@@ -188,6 +188,42 @@ def test_what_a_killed_process_left_is_swept(tmp_path, ledger):
     assert left.is_dir()
     protected(ledger)
     assert not left.exists()
+
+
+def test_any_opening_of_a_ledger_clears_what_a_killed_process_left(tmp_path):
+    path = tmp_path / "a.ledger"
+    pl.Ledger.create(path, budget=pl.Budget(1.0)).close()
+    script = ("import os, sys; from privledger.spool.folder import Folder; "
+              "held = Folder.temporary(); held.write('chunk-0000000', [b'rows']); "
+              "print(held.path, flush=True); sys.stdin.read(1); os.kill(os.getpid(), 9)")
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+    left = Path(child.stdout.readline().strip())
+    command = [sys.executable, "-m", "privledger", "show", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert left.is_dir()  # its process lives
+    child.communicate("x")
+    subprocess.run(command, check=True, capture_output=True)
+    assert not left.exists()
+
+
+def test_a_lock_and_no_number_says_whether_a_process_lives(tmp_path, monkeypatch):
+    held = Folder.temporary()
+    monkeypatch.setattr("privledger.spool.folder._alive", lambda pid: False)  # another container
+    clear_left_behind()
+    assert held.path.is_dir()
+    os.close(held._lock)
+    clear_left_behind()
+    assert not held.path.exists()
+    held._lock = -1
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
+    place = tmp_path / "spool"
+    place.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
+    with pytest.raises(pl.InvalidValue, match="another user"):
+        Folder.at(place)
 
 
 def test_a_spool_that_stays_is_gone_on_with_by_the_same_rows_only(ledger, tmp_path):

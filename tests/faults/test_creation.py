@@ -58,6 +58,23 @@ class Doomed:
         return (lambda *more: self._meet(name, found, *more)) if name in STEPS else found
 
 
+def test_a_disk_with_no_room_for_its_log_keeps_no_empty_ledger(tmp_path, monkeypatch):
+    """The file itself would fit: only what its first opening writes beside it would not."""
+    room, wrote = len(making._content([])) + 40_000, [0]
+
+    def write(descriptor, data):
+        wrote[0] += len(data)
+        if wrote[0] > room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data)
+
+    real = os.write
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(pl.LedgerError, match="nothing was made"):
+        create(tmp_path / "a.ledger")
+    assert list(tmp_path.iterdir()) == []
+
+
 def create(path):
     return pl.Ledger.create(path, budget=BUDGET, filter="gdp")
 

@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 import privledger as pl
-from privledger.broker.failures import error_in, error_out, harmless
+from privledger.broker.failures import error_in, error_out
 from privledger.cli import main
 from privledger.mutex import delivered
-from privledger.spool import folder as spool
 from privledger.storage import making
 from privledger.storage.sqlite import SQLiteStore
 
@@ -53,23 +52,6 @@ def test_any_command_clears_the_chunks_of_a_killed_driver(tmp_path, temporary, c
     assert not os.path.exists(path)
 
 
-def test_chunks_of_a_process_that_is_there_stay(temporary):
-    own = spool.Folder.temporary()
-    spool.clear_left()
-    assert own.path.exists()
-    (own.path / "owner").write_text(f"{os.getpid()} 1")  # a number that another process had
-    spool.clear_left()
-    assert not own.path.exists()
-
-
-def test_a_spool_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
-    place = tmp_path / "theirs"
-    place.mkdir(mode=0o700)
-    monkeypatch.setattr(spool.os, "geteuid", lambda: os.stat(place).st_uid + 1)
-    with pytest.raises(pl.errors.InvalidValue, match="one's own"):
-        spool.Folder.at(place)
-
-
 def test_a_ledger_that_cannot_be_opened_after_it_was_made_is_taken_back(tmp_path, monkeypatch):
     def full(*_, **__):
         raise pl.LedgerError("the disk is full")
@@ -102,13 +84,6 @@ def test_an_interrupt_in_a_callback_of_the_collector_is_delivered():
             time.sleep(0.01)
     with pytest.raises(KeyboardInterrupt):
         waited()
-
-
-def test_texts_of_a_confined_learner_do_nothing_to_a_terminal():
-    evil = "\x1b[31mred\x07\u202ereversed\nline"
-    assert harmless(evil) == "?[31mred??reversed?line"
-    found = error_in(error_out(pl.errors.LearnerError(evil)))
-    assert str(found).isprintable()
 
 
 def test_a_refusal_comes_whole_through_the_wire():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -301,6 +302,31 @@ def test_a_malformed_csv_says_no_value(tmp_path, text):
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode("utf-8", "surrogateescape")))
     for name in ("t.csv", "t.csv.gz"):
         refused(lambda name=name: list(pl.scan_csv(tmp_path / name).batches(schema, None, 5)), name)
+
+
+@pytest.mark.parametrize("row", [b"1,a,x\n" * (1 << 17), b"1" * (1 << 20)])
+def test_a_zipped_file_that_swells_is_refused_before_it_takes_memory(tmp_path, row):
+    place = tmp_path / "a.csv.gz"
+    with gzip.open(place, "wb") as file:
+        file.write(b"n,c,t\n")
+        for _ in range(100 << 20 >> 20):
+            file.write(row)
+    from privledger.tables.rowfiles import csv_files
+
+    tracemalloc.start()
+    with pytest.raises(pl.errors.DataError, match="unpacks to over 200 times|a row is longer"):
+        for _ in csv_files(place).pieces(("n",), 1 << 18):
+            pass
+    assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    tracemalloc.stop()
+
+
+def test_an_archive_that_swells_is_refused(tmp_path):
+    from privledger.tables.files import _npz_arrays
+
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((10 << 20, 1)), y=np.zeros(1, dtype=int))
+    with pytest.raises(pl.errors.DataError, match="unpacks to over 200 times"):
+        _npz_arrays(tmp_path / "a.npz")
 
 
 def test_a_zipped_file_that_ends_early_is_refused(tmp_path):
