@@ -26,11 +26,11 @@ from privledger.numerals import (
 
 # How figures are printed is part of rounding; errors print some, too, and come before this layer.
 __all__ = [
-    "MOST_COUNT", "UNIT", "add_up", "count", "down", "downward", "downward_percent", "exact",
-    "finite_array", "from_units", "from_units_down", "moderate", "multiply_up", "non_negative",
-    "number", "plain_float", "plain_int", "positive", "probability", "sum_up", "units_down",
-    "units_up",
-    "up", "upward", "upward_percent", "whole_numbers",
+    "MOST_COUNT", "UNIT", "add_up", "as_written", "count", "down", "downward", "downward_percent",
+    "exact", "finite_array", "from_units", "from_units_down", "moderate", "multiply_up",
+    "named_up", "non_negative", "number", "part_up", "plain_float", "plain_int", "positive",
+    "probability", "room_down", "sum_fractions", "sum_up", "units_down", "units_of_budget",
+    "units_of_fraction", "units_up", "up", "upward", "upward_percent", "whole_numbers",
 ]
 
 UNIT = 1 << 192
@@ -202,6 +202,70 @@ def multiply_up(left: float, right: float) -> float:
     if not product >= 0:
         raise InvalidValue("product", product, "made of non-negative numbers")
     return up(product)
+
+
+_WHOLE = (10**18 * math.lcm(*range(1, 31))) << 52
+"""Parts that a person divides a budget into: decimals of 18 places, halves to thirtieths, floats
+down to 2**-21, and what they make together: multiples of 1 / _WHOLE, more than 2**-155 each."""
+
+_SURPLUS = 1 << 27
+"""Units that any other charge is rounded up by, at least: more than 2**26 charges of parts lose."""
+
+
+def as_written(value: float) -> Fraction:
+    """The number that its shortest decimal says, or that it is, whichever is larger."""
+    return max(Fraction(repr(float(value))), Fraction(value))
+
+
+def part_up(value: Fraction) -> float:
+    """The smallest float no less than a fraction."""
+    try:
+        found = value.numerator / value.denominator
+    except OverflowError:
+        return math.inf
+    return up(found) if Fraction(found) < value else found
+
+
+def sum_fractions(values: Iterable[Fraction]) -> Fraction:
+    """Their sum; rounded up by less than 2**-400 where its digits would grow without end."""
+    total = Fraction(0)
+    for value in values:
+        total += value
+        if total.denominator.bit_length() > 1024:
+            total = Fraction(-(-total.numerator * (1 << 400) // total.denominator), 1 << 400)
+    return total
+
+
+def units_of_fraction(value: Fraction) -> int:
+    """What a pure epsilon is charged, so that parts add up exactly (docs/proofs/filters.md).
+
+    Parts of `_WHOLE` are rounded down; anything else is rounded up by `_SURPLUS` and more. Then
+    fewer than 2**26 charges that fit a cap by `units_of_budget` never exceed it, as fractions.
+    """
+    below = value.numerator * UNIT // value.denominator
+    if not value or _WHOLE % value.denominator == 0:
+        return below
+    return below + 1 + _SURPLUS
+
+
+def units_of_budget(value: float) -> int:
+    """The cap of a budget in pure epsilon: of the number as it is written."""
+    meant = as_written(value)
+    below = meant.numerator * UNIT // meant.denominator
+    return below if _WHOLE % meant.denominator == 0 else max(0, below - _SURPLUS)
+
+
+def named_up(units: int) -> float:
+    """The least float that, as it is or as it is written, is no less than a sum of charges."""
+    # Either a charge was rounded up by the surplus, or the truth is a part, which is coarser.
+    truth = Fraction(max(0, units - _SURPLUS), UNIT)
+    found = truth.numerator / truth.denominator
+    return found if as_written(found) >= truth else up(found)
+
+
+def room_down(units: int) -> float:
+    """What a cap has left for pure charges; what no charge is small enough for is nothing."""
+    return from_units_down(units) if units > _SURPLUS else 0.0
 
 
 def units_up(value: float) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 from attrs import Factory, evolve, field, frozen
@@ -19,7 +20,7 @@ from privledger.accounting.gaussian import mu_from_pure
 from privledger.accounting.pld import NOTHING, Losses, dearest, moved, together
 from privledger.accounting.relation import Relation, check_relation
 from privledger.errors import InvalidCurve, InvalidValue, RelationMismatch
-from privledger.rounding import add_up, multiply_up, non_negative, up
+from privledger.rounding import add_up, multiply_up, non_negative, part_up, sum_fractions, up
 from privledger.rounding import count as whole_number
 
 
@@ -70,6 +71,7 @@ class Cost:
         failure: probability with which nothing is promised; `pure`, `gdp_squared` and `curve`
             hold outside of it, `losses` include it.
         zcdp: zero-concentrated-DP parameter rho that is proved, infinity if none; adds up.
+        part: pure epsilon before it was rounded up to `pure`, where that is known.
 
     Raises:
         InvalidValue: a field is negative, NaN, subnormal or not a number.
@@ -84,6 +86,7 @@ class Cost:
     no_losses: str = field(default="no dominating pair was given", eq=False, repr=False)
     failure: float = 0.0
     zcdp: float = field(default=Factory(_zcdp_of, takes_self=True))
+    part: Fraction | None = None
 
     def __attrs_post_init__(self) -> None:
         check_relation(self.relation)
@@ -93,6 +96,8 @@ class Cost:
         _or_infinite("gdp_squared", self.gdp_squared)
         non_negative("failure", self.failure)
         _or_infinite("zcdp", self.zcdp)
+        if self.part is not None and not (self.part >= 0 and part_up(self.part) == self.pure):
+            raise InvalidValue("part", "given", "what pure is rounded up from")
         if not isinstance(self._curve, RdpCurve) and not callable(self._curve):
             raise InvalidCurve("curve", self._curve, "an RdpCurve")
 
@@ -100,6 +105,11 @@ class Cost:
     def zero(cls, relation: Relation, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Cost:
         """The cost of a release that depends on no record."""
         return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0, NOTHING)
+
+    @property
+    def pure_part(self) -> Fraction | None:
+        """Pure epsilon as a fraction, never below what is proved; None if there is none."""
+        return self.part if self.part is not None or self.pure == math.inf else Fraction(self.pure)
 
     @property
     def curve(self) -> RdpCurve:
@@ -158,16 +168,26 @@ def sequential(costs: Sequence[Cost]) -> Cost:
     relation = _same_relation(costs)
     if len(costs) == 1:
         return costs[0]
+    part = _parts(costs, sum_fractions)
     return Cost(
         relation,
-        add_up(cost.pure for cost in costs),
+        math.inf if part is None else part_up(part),
         _exact(costs, add_up),
         _later(costs, lambda: sum_curves(cost.curve for cost in costs)),
         add_up(cost.gdp_squared for cost in costs),
         *_losses(costs, lambda known: together([(part, 1) for part in known])),
         add_up(cost.failure for cost in costs),
         add_up(cost.zcdp for cost in costs),
+        part,
     )
+
+
+def _parts(
+    costs: Sequence[Cost], combine: Callable[[list[Fraction]], Fraction],
+) -> Fraction | None:
+    """Pure only if every part is."""
+    parts = [part for cost in costs if (part := cost.pure_part) is not None]
+    return combine(parts) if len(parts) == len(costs) else None
 
 
 def _later(costs: Sequence[Cost], curve: LazyCurve) -> RdpCurve | LazyCurve:
@@ -196,10 +216,12 @@ def repeat(cost: Cost, count: int) -> Cost:
     if repeats == 1:
         return cost
     times = up(float(repeats))
-    squared = cost.mu_squared
+    squared, part = cost.mu_squared, cost.pure_part
+    part = None if part is None else part * repeats
     return evolve(
         cost,
-        pure=multiply_up(cost.pure, times),
+        pure=math.inf if part is None else part_up(part),
+        part=part,
         mu_squared=None if squared is None else multiply_up(squared, times),
         curve=_later((cost,), lambda: cost.curve.times(repeats)),
         gdp_squared=multiply_up(cost.gdp_squared, times),
@@ -239,6 +261,7 @@ def maximum(costs: Sequence[Cost]) -> Cost:
         *_losses(distinct, dearest),
         max(cost.failure for cost in costs),
         max(cost.zcdp for cost in costs),
+        _parts(costs, max),
     )
 
 

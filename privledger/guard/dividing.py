@@ -37,6 +37,7 @@ from privledger.mechanisms import (
     ReportNoisyMax,
     TopK,
 )
+from privledger.rounding import as_written
 
 _FREE = (PostProcess, Public)
 _WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Correlated,
@@ -77,7 +78,8 @@ def _adds_up(plan: Node, state: State) -> bool:
     if kind in ("gdp", "zcdp", "rdp"):
         return True
     assert state.budget is not None
-    return cost_of(plan, check_relation(state.relation)).pure <= state.budget.epsilon
+    part = cost_of(plan, check_relation(state.relation)).pure_part
+    return part is not None and part <= as_written(state.budget.epsilon)
 
 
 def _outside_filters(plan: Node) -> list[tuple[Node, bool]]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from privledger.errors import InvalidValue
-from privledger.rounding import down, plain_float, positive, probability
+from privledger.rounding import as_written, count, down, plain_float, positive, probability
 
 
 @frozen
@@ -38,7 +38,25 @@ class Budget:
         found = float(exact)
         return down(found) if Fraction(found) > exact else found
 
+    def split(self, parts: int) -> tuple[Budget, ...]:
+        """So many equal budgets that fit into this one together.
+
+        Each is rounded down to a float where a part is none: `1 / 3` is a little less.
+        """
+        many = count("parts", parts)
+        return (Budget(*(_part(whole, many) for whole in (
+            self.epsilon, self.delta, self.failure))),) * many
+
     def as_dict(self) -> dict[str, float]:
         """For JSON; a purse is written where there is one."""
         found = {"epsilon": float(self.epsilon), "delta": float(self.delta)}
         return found | ({"failure": float(self.failure)} if self.failure else {})
+
+
+def _part(whole: float, parts: int) -> float:
+    """The largest float that, as it is written too, fits so many times."""
+    most = as_written(whole)
+    found = float(most / parts)
+    while as_written(found) * parts > most:
+        found = down(found)
+    return found

@@ -39,11 +39,15 @@ from privledger.accounting import (
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.ledger.budget import Budget
 from privledger.rounding import (
+    as_written,
     down,
     from_units,
-    from_units_down,
+    named_up,
     positive,
+    room_down,
     units_down,
+    units_of_budget,
+    units_of_fraction,
     units_up,
     up,
 )
@@ -121,14 +125,16 @@ class FilterRule:
             if not math.isfinite(bound):
                 raise UnsupportedNode(f"this plan has no Renyi bound at order {self.order:g}")
             return units_up(bound), failed
-        if cost.failure == 0 and cost.pure <= self.budget.epsilon:
-            return units_up(cost.pure), 0
+        part = cost.pure_part if cost.failure == 0 else None
+        if part is not None and part <= as_written(self.budget.epsilon):
+            return units_of_fraction(part), 0
         share = delta if delta > 0 else self.budget.delta
-        if math.isfinite(cost.pure) and cost.failure == 0 and not share > 0:
-            return units_up(cost.pure), 0
+        if part is not None and not share > 0:
+            return units_of_fraction(part), 0
         if not share > 0:
             raise UnsupportedNode("this plan is not pure DP and the budget has delta 0")
-        return units_up(epsilon_at(cost, share).epsilon), delta_units_up(share)
+        found = Fraction(epsilon_at(cost, share).epsilon)
+        return units_of_fraction(found), delta_units_up(share)
 
     def epsilon_of(self, units: int) -> float:
         """The epsilon, at the budget's delta, that a total of `units` certifies."""
@@ -137,7 +143,7 @@ class FilterRule:
     def left_of(self, spent: int) -> float:
         """Epsilon of the largest plan that is still granted when `spent` units are gone."""
         left = max(0, self.cap_units - spent)
-        return from_units_down(left) if self.kind == "basic" else self.epsilon_of(left)
+        return room_down(left) if self.kind == "basic" else self.epsilon_of(left)
 
     def tradeoff(self, units: int, delta_units: int = 0) -> Tradeoff:
         """What a test can find out, at most, from everything that so many units paid for."""
@@ -168,7 +174,7 @@ class FilterRule:
 def _epsilon_of(kind: str, order: float, delta: float, units: int) -> float:
     value = from_units(units)
     if kind == "basic" or value == 0:
-        return value
+        return named_up(units)
     if kind == "gdp":
         return epsilon_from_mu(up(math.sqrt(value)), delta)
     if kind == "zcdp":
@@ -198,7 +204,7 @@ def _fixed(kind: str, budget: Budget, order: float | None) -> FilterRule:
         raise InvalidValue("filter", kind, f"auto or one of {', '.join(KINDS)}")
     if kind == "basic":
         cap = int(Fraction(budget.delta) * DELTA_UNIT // 1)
-        return FilterRule("basic", 0.0, budget, units_down(budget.epsilon), cap)
+        return FilterRule("basic", 0.0, budget, units_of_budget(budget.epsilon), cap)
     if not budget.rest > 0:
         raise InvalidValue("Budget delta", budget.delta, f"above 0 for a {kind} filter")
     purse = int(Fraction(budget.failure) * DELTA_UNIT // 1)
@@ -229,7 +235,8 @@ def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
     filter, under which later plans compose well. Only a plan that does not fit there but
     does by its privacy-loss distribution takes `basic`, which charges whole plans.
     """
-    if budget.delta == 0 or (cost.mu_squared is None and cost.pure <= budget.epsilon):
+    if budget.delta == 0 or (cost.mu_squared is None and cost.pure_part is not None
+                             and cost.pure_part <= as_written(budget.epsilon)):
         return fixed_filter("basic", budget)
     if cost.mu_squared is not None:
         return fixed_filter("gdp", budget)

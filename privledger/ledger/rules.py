@@ -46,7 +46,7 @@ from privledger.ledger.log import read_node
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import records_in, unpack
-from privledger.rounding import units_up
+from privledger.rounding import as_written, units_up
 
 Findings = Iterable[Finding]
 LIMITS = "within-the-limits"
@@ -123,8 +123,8 @@ def _price(event: Granted | ScopeOpened, state: State) -> tuple[int, int]:
         return 0, 0
     with unshared():
         cost = cost_of(plan, check_relation(state.relation), _orders(plan, state.rule))
-    if state.rule.kind == "basic" and cost.pure > state.rule.budget.epsilon and (
-            event.delta_units == 0):
+    if state.rule.kind == "basic" and event.delta_units == 0 and (
+            cost.pure_part is None or cost.pure_part > as_written(state.rule.budget.epsilon)):
         # Over the budget without a delta, so it was not granted at this price: no need to
         # compute what a delta would have made of it.
         return units_up(min(cost.pure, 1e300)), 0

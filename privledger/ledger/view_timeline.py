@@ -190,7 +190,7 @@ def _(event: Created, rule: FilterRule | None) -> str:
 
 @_words.register
 def _(event: FilterFixed, rule: FilterRule | None) -> str:
-    return f"plans add up by {event.rule}"
+    return f"plans add up by {event.rule}, for the life of the ledger"
 
 
 @_words.register

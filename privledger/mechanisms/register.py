@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import singledispatch
 
 from attrs import evolve
@@ -41,7 +42,7 @@ from privledger.mechanisms.selection import (
     SparseVector,
     TopK,
 )
-from privledger.rounding import multiply_up, up
+from privledger.rounding import multiply_up, part_up, up
 
 Mechanism = (
     Laplace
@@ -70,12 +71,14 @@ def leaf_cost(mechanism: object, relation: Relation, orders: Orders) -> Cost:
 
 def _pure(
     epsilon: float, curve: Callable[[], RdpCurve], relation: Relation, pair: LaplacePair
-    | BoundedRangePair | AtomPair | None, failure: float = 0.0,
+    | BoundedRangePair | AtomPair | None, failure: float = 0.0, part: Fraction | None = None,
 ) -> Cost:
     if pair is None or not 1e-12 <= epsilon <= _LARGEST_LOSS:
         why = "the pure epsilon lies outside 1e-12 to 600, or has too many losses to list"
-        return Cost(relation, epsilon, None, curve, no_losses=why, failure=failure)
-    return Cost(relation, epsilon, None, curve, losses=both_ways(pair), failure=failure)
+        return Cost(relation, epsilon, None, curve, no_losses=why, failure=failure,
+                    part=part)
+    return Cost(relation, epsilon, None, curve, losses=both_ways(pair), failure=failure,
+                part=part)
 
 
 def _any_pure(epsilon: float, relation: Relation, orders: Orders) -> Cost:
@@ -92,8 +95,10 @@ def _bounded(eta: float, relation: Relation, orders: Orders) -> Cost:
 @leaf_cost.register
 def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
-    epsilon = up(mechanism.l1_sensitivity / mechanism.scale)
-    return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon))
+    part = Fraction(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
+    epsilon = part_up(part)
+    return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon),
+                 part=part)
 
 
 @leaf_cost.register
@@ -113,9 +118,10 @@ def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
 @leaf_cost.register
 def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
     """Integer noise: the losses of one integer query, docs/proofs/privacy-loss.md, lemma 7."""
-    epsilon = multiply_up(mechanism.parameter, mechanism.sensitivity)
+    part = Fraction(mechanism.parameter) * mechanism.sensitivity
+    epsilon = part_up(part)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
-    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair)
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, part=part)
 
 
 @leaf_cost.register

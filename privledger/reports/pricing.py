@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from privledger.accounting import check_relation
-from privledger.errors import BudgetExceeded
+from privledger.errors import BudgetExceeded, InvalidValue, UnsupportedNode
 from privledger.graph import Node, certify, cost_of
 from privledger.ledger import (
     Budget,
@@ -20,6 +20,7 @@ from privledger.ledger import (
     own_epsilon,
 )
 from privledger.ledger.events import Granted
+from privledger.ledger.filters import KINDS
 from privledger.ledger.view_figures import Amount, summed
 from privledger.rounding import from_units
 
@@ -39,6 +40,8 @@ class Price:
         spent, left: epsilons of the ledger before the plan.
         total, total_delta: what the ledger would have spent after it.
         refusal: the ledger's own words, or None if it would be granted.
+        fixes: where this first plan fixes the filter for the ledger's life: every filter that the
+            ledger could have, and the epsilon that it would book for the plan; else empty.
     """
 
     epsilon: float
@@ -59,6 +62,7 @@ class Price:
     total: float
     total_delta: float
     refusal: str | None
+    fixes: tuple[tuple[str, float], ...] = ()
     _error: BudgetExceeded | None = None
     _charge: Charge | None = None
 
@@ -135,4 +139,20 @@ def price_plan(
         total_delta=after.delta.value,
         refusal=None if error is None else str(error), error=error,
         charge=Charge(units, delta_units),
+        fixes=() if known.rule is not None else booked_by_filters(node, delta, budget, checked),
     )
+
+
+def booked_by_filters(
+    node: Node, delta: float, budget: Budget, relation: str,
+) -> tuple[tuple[str, float], ...]:
+    """What a new ledger would book for a plan, by each filter that can promise the budget."""
+    found = []
+    for kind in KINDS:
+        try:
+            rule = fixed_filter(kind, budget)
+            cost = cost_of(node, check_relation(relation), rule.orders)
+            found.append((kind, rule.epsilon_of(rule.price(cost, delta)[0])))
+        except (InvalidValue, UnsupportedNode):
+            continue  # no such filter for this budget, or no price for this plan by it
+    return tuple(found)

@@ -58,7 +58,7 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
             raise Bad(f"a plan that has no price under a {kind} filter")
         return Due(Fraction(value) * UNIT, failed, 1e-9, from_below(plan) if kind == "rdp" else "")
     if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
-                               or (found.pure <= budget[0] and not shared)):
+                               or (found.pure <= budget[0] * (1 + 1e-12) and not shared)):
         return Due(Fraction(found.pure) * UNIT)
     return due_with_delta(plan, relation, found, delta if delta > 0 else budget[1])
 

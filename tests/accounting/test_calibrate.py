@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import privledger as pl
 from privledger.accounting import (
     epsilon_from_mu,
     epsilon_from_rdp,
@@ -63,3 +64,29 @@ def test_limits() -> None:
 def test_bad_targets_are_refused(bad: float) -> None:
     with pytest.raises(InvalidValue):
         smallest(lambda noise: 1 / noise, bad)
+
+
+@pytest.mark.parametrize("epsilon", [1e-130, 1e-30, 1e-12, 1.0, 300.0, 1e9, 1e30, 1e130])
+@pytest.mark.parametrize("build", [
+    lambda s: pl.Laplace(s), lambda s: pl.Repeat(pl.Laplace(s), 100),
+    lambda s: pl.PermuteAndFlip(1 / s), lambda s: pl.DiscreteLaplace(1 / s),
+    lambda s: pl.Sequential([pl.Laplace(s), pl.Parallel([pl.Laplace(2 * s), pl.Laplace(s)])])])
+def test_pure_noise_is_found_as_far_as_nodes_allow(build, epsilon):
+    noise = pl.calibrate(build, epsilon)
+    assert epsilon * (1 - 1e-9) <= pl.epsilon(build(noise)) <= epsilon
+
+
+@pytest.mark.parametrize("noise", [pl.Gaussian, pl.DiscreteGaussian])
+@pytest.mark.parametrize(("epsilon", "delta"), [
+    (1e-12, 1e-6), (1e-9, 1e-12), (1e9, 1e-6), (1.0, 1e-300), (1e-12, 1e-300), (1e30, 1e-6)])
+def test_gaussian_noise_is_found_as_far_as_nodes_allow(noise, epsilon, delta):
+    assert pl.epsilon(noise(pl.calibrate(noise, epsilon, delta)), delta) <= epsilon
+    with pytest.raises(pl.InvalidValue, match="delta must be above 0"):
+        pl.calibrate(noise, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1.0, 1e9])
+@pytest.mark.parametrize("choice", [pl.Exponential, pl.PermuteAndFlip])
+def test_the_epsilon_of_a_choice_is_found_as_far_as_nodes_allow(choice, epsilon):
+    found = pl.calibrate(choice, epsilon, largest=True)
+    assert epsilon * (1 - 1e-9) <= pl.epsilon(choice(found)) <= epsilon

@@ -186,3 +186,26 @@ def test_a_delta_that_nobody_gave_is_said_and_a_long_plan_is_one_line(call, run_
     assert len(done.stdout.splitlines()) < 40 and "--format json has all" in done.stdout
     run_file.write_text(text.replace("delta = 1e-6", "delta = 0.0"), encoding="utf-8")
     assert "gives no delta" not in call("plan", run_file).stderr
+
+
+def test_the_first_plan_says_what_every_filter_would_cost(call, as_json, run_file):
+    found = dict(as_json("plan", run_file)["price"]["fixes"])
+    assert set(found) == {"gdp", "zcdp", "rdp", "basic"}
+    assert found["gdp"] <= found["zcdp"] and found["gdp"] <= 1.001 <= found["rdp"]
+    assert "fixes the filter: gdp, for every later plan" in " ".join(
+        call("plan", run_file).stdout.split())
+    edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 0.5")
+    assert call("run", run_file).exit_code == 0
+    assert as_json("plan", run_file)["price"]["fixes"] == []
+    assert "fixes the filter" not in call("plan", run_file).stdout
+
+
+@pytest.mark.parametrize("filter", ["auto", "gdp"])
+def test_a_pure_plan_costs_more_in_a_ledger_for_gaussians(filter):
+    from privledger.reports import price_plan
+
+    price = price_plan(pl.Laplace(1 / .3), 0.0, budget=pl.Budget(1.0, 1e-5), filter=filter)
+    booked = dict(price.fixes)
+    assert booked["basic"] == pytest.approx(.3) and booked["gdp"] > .6
+    assert booked[price.filter] == price.charged
+    assert dict(price_plan(pl.Laplace(4.0), 0.0, budget=pl.Budget(1.0)).fixes) == {"basic": .25}

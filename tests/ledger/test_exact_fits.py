@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +16,7 @@ import privledger as pl
 from privledger.ledger import ScopeSpend
 from privledger.ledger.individual import PARTS, RECORD_UNITS, whole_and_parts
 from privledger.questions.sums import LIGHTER
+from tests.alone import VERIFIER
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 QUICK = settings(max_examples=150, deadline=None)
@@ -124,3 +127,79 @@ def test_a_cap_of_so_many_rounds_runs_so_many(kind, rate, order, rounds):
     assert ledger.record(0).lines[0].rounds == rounds
     assert ledger.record(0).total <= ledger.record(0).lines[0].cap
     assert ledger.verify() == []
+
+
+TABLE = pl.Schema.from_dict({"name": "t", "target": "y", "columns": [
+    {"name": "a", "kind": "numeric", "lower": 0, "upper": 1},
+    {"name": "y", "kind": "numeric", "lower": 0, "upper": 1}]})
+
+
+def ledger_after(budget, plans, delta=0.0, path=None):
+    ledger = pl.Ledger.create(path, budget=pl.Budget(budget, delta), filter="basic")
+    data = ledger.protect({"a": [.1] * 4}, [.5] * 4, TABLE)
+    for plan in plans:
+        ledger.request(plan, data=data, learner="x")
+    return ledger, data
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("budget", "plans"), [
+    (1.0, [pl.Laplace(1.0)]), (1.0, [pl.Laplace(2.0)] * 2), (1.0, [pl.Laplace(10.0)] * 10),
+    (1.0, [pl.Laplace(3.0)] * 3), (.3, [pl.Laplace(10.0)] * 3), (.7, [pl.Laplace(10.0)] * 7),
+    (1.0, [pl.Repeat(pl.Laplace(10.0), 10)]), (1.0, [pl.Sequential([pl.Laplace(7.0)] * 7)]),
+    (1.0, [pl.Repeat(pl.Laplace(6.0), 3), pl.Laplace(2.0)]), (.1, [pl.PermuteAndFlip(.1)]),
+    (.3, [pl.Exponential(.3)]), (1.0, [pl.PermuteAndFlip(.5)] * 2), (1e-9, [pl.Laplace(1e9)]),
+    (1.0, [pl.DiscreteLaplace(.25, 2)] * 2), (100.0, [pl.Laplace(.01, .5), pl.Laplace(.02)]),
+])
+def test_what_adds_up_to_the_budget_fits_and_nothing_more(budget, plans, delta, tmp_path):
+    ledger, data = ledger_after(budget, plans, delta, tmp_path / "l.ledger")
+    assert ledger.spent == budget
+    whole = budget in (1.0, .7) or plans[0] == pl.Laplace(10.0)  # elsewhere a float is a trace less
+    for more in (*([pl.Laplace(1e100)] if whole else []), pl.Laplace(1e12 / budget), plans[0]):
+        with pytest.raises(pl.BudgetExceeded):
+            ledger.request(more, data=data, learner="x")
+    assert ledger.spent == budget
+    ledger.close()
+    with pl.Ledger.open(tmp_path / "l.ledger") as again:
+        assert again.verify() == []
+    alone = subprocess.run([sys.executable, str(VERIFIER), str(tmp_path / "l.ledger")],
+                           capture_output=True, text=True)
+    assert alone.returncode == 0, alone.stdout
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([1.0, .3, .7, .1, 2.5, 1 / 3]), st.lists(st.one_of(
+    st.integers(1, 60).map(float), st.floats(1.0, 1e3), st.decimals(1, 50, places=2).map(float)),
+    min_size=1, max_size=25))
+def test_the_exact_sum_never_passes_the_budget_as_written(budget, scales):
+    from privledger.graph import cost_of
+    from privledger.ledger import fixed_filter
+    from privledger.rounding import as_written
+
+    rule = fixed_filter("basic", pl.Budget(budget))
+    total, units = Fraction(0), 0
+    for scale in scales:
+        part = 1 / Fraction(scale)
+        if part > as_written(budget):
+            continue
+        more, _ = rule.price(cost_of(pl.Laplace(scale), "add_remove"), 0.0)
+        fits = units + more <= rule.cap_units
+        assert not fits or total + part <= as_written(budget)
+        assert fits or total + part > as_written(budget) * (1 - Fraction(1, 2**100))
+        if fits:
+            total, units = total + part, units + more
+    assert as_written(rule.epsilon_of(units)) >= total
+
+
+@pytest.mark.parametrize("whole", [1.0, .3, 1e-6, 7.3])
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 10, 30, 31, 97])
+def test_parts_of_a_budget_fit_together(whole, parts):
+    from privledger.rounding import as_written
+
+    split = pl.Budget(whole, whole / 1e5).split(parts)
+    assert len(split) == parts and len(set(split)) == 1
+    assert sum(as_written(one.epsilon) for one in split) <= as_written(whole)
+    assert sum(as_written(one.delta) for one in split) <= as_written(whole / 1e5)
+    assert math.isclose(split[0].epsilon * parts, whole, rel_tol=1e-15)
+    with pytest.raises(pl.InvalidValue):
+        pl.Budget(whole).split(0)

@@ -99,6 +99,7 @@ NUMBERS = {
     "AssertedZCDP.rho": (lambda b, d, v: pl.AssertedZCDP(v, "why"), POSITIVE),
     "Bins.numeric_bins": (lambda b, d, v: pl.questions.Bins(d.schema, numeric_bins=v), COUNT),
     "Budget.epsilon": (lambda b, d, v: pl.Budget(v), POSITIVE),
+    "Budget.split.parts": (lambda b, d, v: pl.Budget(1.0).split(v), COUNT),
     "Budget.delta": (lambda b, d, v: pl.Budget(1.0, v), DELTA),
     "Budget.failure": (lambda b, d, v: pl.Budget(1.0, 0.5, v), DELTA),
     "Cap.labels": (lambda b, d, v: pl.Cap(pl.Budget(1.0), labels={"team": v}),

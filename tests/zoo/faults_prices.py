@@ -15,8 +15,8 @@ STATE, RESERVE = "privledger/ledger/state.py", "privledger/guard/reserve.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "laplace-priced-per-unit", "charge", REGISTER,
-        "    epsilon = up(mechanism.l1_sensitivity / mechanism.scale)\n",
-        "    epsilon = up(1 / mechanism.scale)\n",
+        "    part = Fraction(mechanism.l1_sensitivity) / Fraction(mechanism.scale)\n",
+        "    part = 1 / Fraction(mechanism.scale)\n",
         "joint-replace", (LOCK,),
         "A sensitivity of two is priced as one."),
     Fault(
@@ -94,16 +94,16 @@ FAULTS: tuple[Fault, ...] = (
         "The best of many trials is priced at one trial less than the theorem."),
     Fault(
         "root-of-the-repeats", "charge", COST,
-        "        pure=multiply_up(cost.pure, times),\n",
-        "        pure=multiply_up(cost.pure, times**0.5),\n",
+        "    part = None if part is None else part * repeats\n",
+        "    part = None if part is None else part * Fraction(repeats**0.5)\n",
         "dpboost", (LOCK, GUESS),
         "Pure epsilons add up with the number of releases, not with its root."),
     Fault(
         "plans-at-half-price", "charge", RULES,
-        "        if cost.failure == 0 and cost.pure <= self.budget.epsilon:\n"
-        "            return units_up(cost.pure), 0\n",
-        "        if cost.failure == 0 and cost.pure <= self.budget.epsilon:\n"
-        "            return units_up(cost.pure / 2), 0\n",
+        "        if part is not None and part <= as_written(self.budget.epsilon):\n"
+        "            return units_of_fraction(part), 0\n",
+        "        if part is not None and part <= as_written(self.budget.epsilon):\n"
+        "            return units_of_fraction(part / 2), 0\n",
         "joint", (LOCK,),
         "The ledger books half of the epsilon that a plan costs."),
     Fault(

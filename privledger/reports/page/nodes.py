@@ -24,7 +24,7 @@ from privledger.graph.remember import own_copy, unshared
 from privledger.ledger import FilterRule
 from privledger.reports.safe_text import clean
 from privledger.reports.steps import Steps, silent
-from privledger.rounding import from_units, upward
+from privledger.rounding import as_written, from_units, upward
 
 MOST_EXACT = 300
 MOST_OTHER = 20_000
@@ -162,7 +162,9 @@ def _units(node: Node, cost: Cost | None, rule: FilterRule, dear: bool) -> int |
         return 0
     try:
         if cost is None or (
-                rule.kind == "basic" and not dear and not cost.pure <= rule.budget.epsilon):
+                rule.kind == "basic" and not dear and (
+                    cost.pure_part is None
+                    or cost.pure_part > as_written(rule.budget.epsilon))):
             return None  # only a distribution would tell, and there are too many of them
         return rule.price(cost, rule.budget.delta)[0]
     except (PrivledgerError, InvalidValue, OverflowError):
