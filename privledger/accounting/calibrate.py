@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from privledger.errors import InvalidValue
-from privledger.rounding import positive
+from privledger.rounding import MOST_COUNT, positive
 
 _TOLERANCE = 1e-11  # relative width of the final bracket
 _STEPS = 200
@@ -21,12 +21,14 @@ def smallest(
 ) -> float:
     """Smallest noise whose epsilon is at most `target`, to 1e-11 relative.
 
+    By default among all the noise that a mechanism may have (`rounding.moderate`).
+
     Args:
         epsilon_of: epsilon (or any cost) as a non-increasing function of the noise. At small
-            noise it may return infinity or raise OverflowError or ZeroDivisionError.
+            noise, or beyond what it allows, it may return infinity or raise OverflowError or
+            ZeroDivisionError.
         target: the largest acceptable value, above 0.
-        low: no smaller noise is tried; returned if it already meets the target. By default,
-            and for `high`, what nodes allow.
+        low: no smaller noise is tried; returned if it already meets the target.
         high: no larger noise is tried.
 
     Returns:
@@ -84,14 +86,18 @@ def _bracket(
                 return None, good
             point, jump = trial(max(least, point[0] - jump)), jump * 1.5
         return point, good
+    bad, wall = point, None
     while point[2] > 0:
-        bad = point
-        if point[0] >= most or jump < 1e-3:
+        # After prices that were finite, an infinite one says that such noise is not allowed.
+        if point[2] < math.inf or bad[2] == math.inf:
+            bad = point
+        else:
+            wall = point[0]
+        end = most if wall is None else wall
+        if end - bad[0] <= _TOLERANCE:
             raise InvalidValue("target", target, "within reach of some allowed noise")
-        point, jump = trial(min(most, bad[0] + jump)), jump * 1.5
-        while point[2] == math.inf > bad[2] and jump >= 1e-3:
-            jump /= 4  # too far: another part of the node was given more than it allows
-            point = trial(min(most, bad[0] + jump))
+        at = bad[0] + jump if wall is None else 0.5 * (bad[0] + wall)
+        point, jump = trial(min(end, at)), jump * 1.5
     return bad, point
 
 
@@ -133,8 +139,8 @@ def _candidate(low: float, high: float, above: float, below: float, step: int) -
     return min(high - gap, max(low + gap, at))
 
 
-def largest_count(fits: Callable[[int], bool], most: int = 10**12) -> int:
-    """Largest whole number that fits, if all smaller ones do.
+def largest_count(fits: Callable[[int], bool], most: int = MOST_COUNT) -> int:
+    """Largest whole number up to `most` that fits, if all smaller ones do.
 
     Raises:
         InvalidValue: not even 1 fits.
@@ -144,9 +150,9 @@ def largest_count(fits: Callable[[int], bool], most: int = 10**12) -> int:
     """
     if not fits(1):
         raise InvalidValue("target", "one", "within reach of one round at least")
-    low, high = 1, 2
-    while high < most and fits(high):
-        low, high = high, 2 * high
+    low, high = 1, min(2, most + 1)
+    while high <= most and fits(high):
+        low, high = high, min(2 * high, most + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -298,16 +298,19 @@ def pairwise_parallel(
     orders = staying.curve.orders
     first, second = (RdpCurve.from_array(orders, row) for row in dearest)
     exact = _exact(move, _two_largest)
-    squared = staying.mu_squared
+    squared, stays = staying.mu_squared, staying.pure_part
+    moves = _parts(move, lambda parts: sum_fractions(sorted(parts)[-2:]))
+    part = None if stays is None or moves is None else max(stays, moves)
     return Cost(
         "replace_one",
-        max(staying.pure, _two_largest([cost.pure for cost in move])),
+        math.inf if part is None else part_up(part),
         None if squared is None or exact is None else max(squared, exact),
         staying.curve.maximum(first + second),
         max(staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move])),
         *_losses([*stay, *move], lambda known: moved(known[: len(stay)], known[len(stay):])),
         max(staying.failure, _two_largest([cost.failure for cost in move])),
         max(staying.zcdp, _two_largest([cost.zcdp for cost in move])),
+        part,
     )
 
 

@@ -88,17 +88,21 @@ def render_price(
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "
                    f"books epsilon {charge(price.charged)}"),
-        *([("fixed for life", fixes_text(price))] if price.fixes else []),
+        *filter_rows(price),
         ("releases", "as many as the filter admits" if releases is None else releases),
     ]))
 
 
-def fixes_text(price: PriceFigures) -> str:
-    """That the first plan fixes the filter, and what it would cost by the others."""
-    others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in price.fixes
-                       if kind != price.filter)
-    return (f"the first plan that is granted fixes the filter: {price.filter}, for every later "
-            "plan" + (f"; this plan by others: epsilon {others}" if others else ""))
+def filter_rows(price: PriceFigures) -> list[tuple[str, str]]:
+    """That the first plan fixes the filter, or did, and what the plan would cost by others."""
+    others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in
+                       price.fixes or price.cheaper if kind != price.filter)
+    if not price.fixes:
+        return [("fixed for life", f"the first plan fixed the filter: {price.filter}; this plan by "
+                                   f"others: epsilon {others}, in a new ledger")] if others else []
+    return [("fixed for life", f"the first plan that is granted fixes the filter: {price.filter}, "
+             "for every later plan" + (f"; this plan by others: epsilon {others}"
+                                       if others else ""))]
 
 
 def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:

@@ -11,7 +11,7 @@ from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.plan import fixes_text
+from privledger.cli.plan import filter_rows
 from privledger.cli.prepared import Prepared, fitting
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
 from privledger.errors import InvalidPlan
@@ -168,7 +168,7 @@ def _render(out: Console, price: PriceFigures | None, fits: str, others: list[Ot
             ("alone", f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}"),
             ("proved by", price.theorem),
             ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
-            *([("fixed for life", fixes_text(price))] if price.fixes else []),
+            *filter_rows(price),
             *([("instead", fits)] if fits else []),
         ]))
     if room is not None:

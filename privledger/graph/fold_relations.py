@@ -32,7 +32,7 @@ from privledger.graph.nodes import (
     Tuning,
     holds,
 )
-from privledger.rounding import multiply_up, up
+from privledger.rounding import multiply_up, part_up, up
 
 Orders = tuple[float, ...]
 
@@ -94,7 +94,8 @@ def _several(
     if inner.failure:
         raise UnsupportedNode(f"{what} around a cost with delta is not priced here")
     squared = multiply_up(inner.gdp_squared, float(steps) ** 2)
-    pure = multiply_up(inner.pure, float(steps))
+    part = None if inner.pure_part is None else inner.pure_part * steps
+    pure = math.inf if part is None else part_up(part)
     exact = squared if inner.mu_squared is not None else None
 
     def curve() -> RdpCurve:
@@ -110,7 +111,7 @@ def _several(
 
     return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure, losses),
                 f"{what} has no dominating pairs here around what is inside",
-                zcdp=multiply_up(inner.zcdp, float(steps) ** 2))
+                zcdp=multiply_up(inner.zcdp, float(steps) ** 2), part=part)
 
 
 def _several_losses(exact: float | None, pure: float, known: Losses | None) -> Losses | None:

@@ -185,8 +185,10 @@ def calibrate(
 def _noise(price: Callable[[float], float], target: float) -> float:
     """A little more noise than the exact solution, so that the same plan priced in another
     order of additions, or by a filter at the same order, still fits under the same target."""
-    noise = smallest(price, target) * (1 + 2e-10)
-    more = 2e-10
+    least = smallest(price, target)
+    noise, more = least * (1 + 2e-10), 2e-10
+    if price(noise) == math.inf:
+        return least  # no more than this is allowed
     while not price(noise) <= target:
         # A distribution's mesh changes with the noise: prices jump by 1e-7 or so.
         more *= 4

@@ -165,15 +165,19 @@ def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
     first = up(mechanism.sensitivity / mechanism.threshold_scale)
     each = up(mechanism.sensitivity / mechanism.query_scale) * (1 if mechanism.monotone else 2)
     found = multiply_up(each, float(mechanism.cutoff))
-    epsilon = up(first + found)
+    sensitivity, whole = Fraction(mechanism.sensitivity), mechanism.cutoff * (
+        1 if mechanism.monotone else 2)
+    part = sensitivity / Fraction(mechanism.threshold_scale) + (
+        whole * sensitivity / Fraction(mechanism.query_scale))
+    epsilon = part_up(part)
 
     def curve() -> RdpCurve:
         threshold = laplace_rdp(first, orders).bounds
-        whole = pure_rdp(epsilon, orders).bounds
-        return RdpCurve(orders, tuple(min(one, up(part + found))
-                                      for one, part in zip(whole, threshold, strict=True)))
+        every = pure_rdp(epsilon, orders).bounds
+        return RdpCurve(orders, tuple(min(one, up(first_bound + found))
+                                      for one, first_bound in zip(every, threshold, strict=True)))
 
-    return _pure(epsilon, curve, relation, pure_pair(epsilon, tight=False))
+    return _pure(epsilon, curve, relation, pure_pair(epsilon, tight=False), part=part)
 
 
 @leaf_cost.register

@@ -42,6 +42,7 @@ class PriceFigures:
         refusal: the ledger's own words, or None if it would be granted.
         fixes: where this first plan fixes the filter for the ledger's life: every filter that the
             ledger could have, and the epsilon that it would book for the plan; else empty.
+        cheaper: where an earlier first plan fixed it (`auto`): the filters that would book less.
     """
 
     epsilon: float
@@ -63,6 +64,7 @@ class PriceFigures:
     total_delta: float
     refusal: str | None
     fixes: tuple[tuple[str, float], ...] = ()
+    cheaper: tuple[tuple[str, float], ...] = ()
     _error: BudgetExceeded | None = None
     _charge: Charge | None = None
 
@@ -129,6 +131,9 @@ def price_plan(
     alone = Amount(units, delta_units, rule)
     before = Amount(known.units, known.delta_units, rule)
     after = summed((before, alone), rule)
+    auto = known.rule is not None and filter == "auto"
+    booked = (booked_by_filters(node, delta, budget, checked, rule)
+              if auto or known.rule is None else ())
     return PriceFigures(
         epsilon=certificate.epsilon, delta=delta, relation=checked,
         theorem=certificate.theorem, accountant=certificate.accountant,
@@ -139,18 +144,20 @@ def price_plan(
         total_delta=after.delta.value,
         refusal=None if error is None else str(error), error=error,
         charge=Charge(units, delta_units),
-        fixes=() if known.rule is not None else booked_by_filters(node, delta, budget, checked),
+        fixes=() if auto else booked,
+        cheaper=tuple(one for one in booked if auto and one[1] < alone.epsilon.value),
     )
 
 
 def booked_by_filters(
-    node: Node, delta: float, budget: Budget, relation: str,
+    node: Node, delta: float, budget: Budget, relation: str, own: FilterRule,
 ) -> tuple[tuple[str, float], ...]:
-    """What a new ledger would book for a plan, by each filter that can promise the budget."""
+    """What a new ledger would book for a plan, by its `own` filter and by each of the other kinds
+    that can promise the budget."""
     found = []
     for kind in KINDS:
         try:
-            rule = fixed_filter(kind, budget)
+            rule = own if kind == own.kind else fixed_filter(kind, budget)
             cost = cost_of(node, check_relation(relation), rule.orders)
             found.append((kind, rule.epsilon_of(rule.price(cost, delta)[0])))
         except (InvalidValue, UnsupportedNode):

@@ -209,3 +209,18 @@ def test_a_pure_plan_costs_more_in_a_ledger_for_gaussians(filter):
     assert booked["basic"] == pytest.approx(.3) and booked["gdp"] > .6
     assert booked[price.filter] == price.charged
     assert dict(price_plan(pl.Laplace(4.0), 0.0, budget=pl.Budget(1.0)).fixes) == {"basic": .25}
+
+
+def test_a_pure_plan_under_a_filter_that_an_earlier_plan_fixed(call, as_json, tmp_path):
+    """A pure plan of .3 costs .62 once a Gaussian has fixed the ledger: said, in both formats."""
+    book, plan = tmp_path / "b.ledger", tmp_path / "plan.json"
+    plan.write_text(json.dumps(pl.nodes.to_json(pl.Laplace(1 / .3))), encoding="utf-8")
+    with pl.Ledger.create(book, budget=pl.Budget(2.0, 1e-5)) as ledger:
+        data = ledger.protect({"x": [0.5] * 9}, pl.Schema(
+            "t", (pl.Column("x", "numeric", "feature", 0, 1),)))
+        ledger.request(pl.Gaussian(20.0), data, delta=1e-5).close()
+    found = as_json("whatif", book, "--plan", plan)["price"]
+    assert found["fixes"] == [] and found["filter"] == "gdp" and found["charged"] > .6
+    assert dict(found["cheaper"])["basic"] == pytest.approx(.3)
+    page = " ".join(call("whatif", book, "--plan", plan).stdout.split())
+    assert "the first plan fixed the filter: gdp" in page and "basic 0.3" in page

@@ -82,3 +82,49 @@ def test_a_refusal_of_some_parameters_is_the_cause():
     with pytest.raises(pl.InvalidValue, match="target") as missed:
         pl.calibrate(build, 0.01, 1e-6)
     assert "at most 3 here" in str(missed.value.__cause__)
+
+
+@pytest.mark.parametrize("epsilon", [1e-139, 1e-12, 1e-6, 1.0, 1e6, 1e9, 1e139])
+@pytest.mark.parametrize("build", [
+    pl.Laplace, pl.PermuteAndFlip, pl.DiscreteLaplace, pl.Exponential,
+    lambda z: pl.Sequential([pl.Laplace(z), pl.Laplace(3 * z)]),
+    lambda z: pl.Parallel([pl.Laplace(z)] * 2), lambda z: pl.nodes.Group(3, pl.Laplace(z)),
+])
+def test_all_the_noise_that_a_node_allows_is_searched(build, epsilon):
+    """Laplace had no answer at epsilon 1e-12, and a thousand times too much noise at 1e9."""
+    largest = build in (pl.PermuteAndFlip, pl.DiscreteLaplace, pl.Exponential)
+    found = pl.calibrate(build, epsilon, largest=largest)
+    assert pl.epsilon(build(found)) <= epsilon
+    assert pl.epsilon(build(found * (1.000001 if largest else 0.999999))) > epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1e9])
+@pytest.mark.parametrize("delta", [1e-300, 1e-50, 1e-5])
+@pytest.mark.parametrize("build", [pl.Gaussian, pl.DiscreteGaussian])
+def test_gaussian_noise_at_tiny_deltas(build, epsilon, delta):
+    found = pl.calibrate(build, epsilon, delta)
+    assert pl.epsilon(build(found), delta) <= epsilon < pl.epsilon(build(0.999 * found), delta)
+
+
+def test_a_node_that_allows_less_noise_than_is_searched():
+    """A step beyond what is allowed costs infinity, and is then no reason to go further."""
+    def build(scale):
+        return pl.Sequential([pl.Laplace(scale), pl.Laplace(scale * 1e127)])
+
+    found = pl.calibrate(build, 1e-12)
+    assert pl.epsilon(build(found)) <= 1e-12 < pl.epsilon(build(0.999999 * found))
+    assert 1e140 / pl.calibrate(pl.Laplace, 1.0000000001e-140) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("epsilon", [1e-141, 1e-300])
+def test_what_no_allowed_noise_reaches_is_refused(epsilon):
+    with pytest.raises(pl.InvalidValue, match="within reach"):
+        pl.calibrate(pl.Laplace, epsilon)
+    with pytest.raises(pl.InvalidValue, match="delta"):
+        pl.calibrate(pl.Gaussian, epsilon)
+
+
+def test_rounds_are_counted_up_to_what_repeat_allows():
+    assert pl.calibrate(lambda n: pl.Repeat(pl.Laplace(1e18), n), 1.0, whole=True) == 10**15
+    assert pl.calibrate(lambda n: pl.Repeat(pl.Laplace(1e15), n), 1e-3, whole=True) \
+        == pytest.approx(10**12, abs=1)

@@ -203,3 +203,19 @@ def test_parts_of_a_budget_fit_together(whole, parts):
     assert math.isclose(split[0].epsilon * parts, whole, rel_tol=1e-15)
     with pytest.raises(pl.InvalidValue):
         pl.Budget(whole).split(0)
+
+
+@pytest.mark.parametrize(("node", "relation"), [
+    (pl.nodes.Group(10, pl.Laplace(10.0)), "add_remove"),
+    (pl.nodes.AsReplaceOne(pl.Laplace(2.0)), "replace_one"),
+    (pl.SparseVector(2.0, 4.0, 1), "add_remove"),
+    (pl.SparseVector(2.0, 10.0, 5, monotone=True), "add_remove"),
+    (pl.nodes.Group(2, pl.Sequential([pl.Laplace(4.0), pl.Laplace(4.0)])), "add_remove"),
+])
+def test_nodes_around_pure_noise_are_fractions_too(node, relation):
+    from privledger.graph import cost_of
+    from privledger.ledger import fixed_filter
+
+    rule, cost = fixed_filter("basic", pl.Budget(1.0)), cost_of(node, relation)
+    assert cost.pure_part == 1 and cost.pure == 1.0
+    assert rule.price(cost, 0.0) == (rule.cap_units, 0)
