@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from attrs import asdict
 
 from privledger_papers.published_cells import PAPERS, SPREADS
-from privledger_papers.rows import STATUSES, Reached, Row
+from privledger_papers.rows import ONE_CLASS, STATUSES, Reached, Row
+from privledger_papers.running import ENOUGH, FAST, named
 
 HEAD = ("cell", "printed", "printed form, sound", "price charged", "our default", "ahead by",
         "printed price sound?", "status")
@@ -34,7 +35,7 @@ def _reached(what: Reached | None) -> str:
     if what is None:
         return "-"
     beside = "" if math.isinf(what.half) else f" ± {number(what.half)}"
-    return f"{number(what.mean)}{beside}"
+    return f"{number(what.mean)}{beside} [{what.fits}]"
 
 
 def price(what: Reached | None) -> str:
@@ -100,10 +101,16 @@ def summary(found: Sequence[Row]) -> list[str]:
     mine = [row for row in beside if row.cell.role == "paper"]
     ran = [row for row in found if row.own is not None]
     more = len(found) - len(in_print)
+    fits = {named(row.cell, form): one for row in found
+            for form, one in (("printed", row.own), ("default", row.default)) if one is not None}
+    owed = sum(one.due > 0 for one in fits.values())
+    flat = sum(one.one_class for one in (row.own for row in ran) if one)
     return [
         f"{len(in_print)} printed cells{f', and {more} that nobody printed' * bool(more)}; "
         f"{len(ran)} stand beside a fit of their own system here: "
         + ", ".join(f"{count} {status}" for status, count in counts(found).items() if count) + ".",
+        f"{flat} cells say: {ONE_CLASS}. {owed} of {len(fits)} means rest on fewer fits "
+        f"than they are due: {ENOUGH} where a fit takes under {FAST:g} s of CPU.",
         f"{len(private)} cells print a privacy budget; it holds as printed in {len(sound)}.",
         f"Our sound default is ahead of {len(ahead)} of the {len(beside)} private figures that it "
         f"stands beside, and of {sum(bool(row.ahead) for row in mine)} of the {len(mine)} that a "
@@ -112,14 +119,15 @@ def summary(found: Sequence[Row]) -> list[str]:
 
 
 def _by_table(found: Sequence[Row]) -> list[str]:
-    lines = ["| table | cells | reproduced | differs | other task | no data | refused or not run | "
-             "default ahead, of |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| table | cells | reproduced | uncertain | differs | other task | no data | "
+             "refused or not run | default ahead, of |", "|---|---|---|---|---|---|---|---|---|"]
     for table in dict.fromkeys(row.cell.table for row in found):
         own = [row for row in found if row.cell.table == table]
         count = counts(own)
         beside = [row for row in own if row.ahead is not None]
         rest = count["refused"] + count["not run"]
-        lines.append(f"| {table} | {len(own)} | {count['reproduced']} | {count['differs']} | "
+        lines.append(f"| {table} | {len(own)} | {count['reproduced']} | "
+                     f"{count['uncertain']} | {count['differs']} | "
                      f"{count['other task']} | {count['data missing']} | {rest} | "
                      f"{sum(bool(row.ahead) for row in beside)}, {len(beside)} |")
     return lines
@@ -138,9 +146,11 @@ def as_page(found: Sequence[Row]) -> str:
         "the printed epsilon, with the steps repaired that cost more than they say; *price "
         "charged* is what its ledger booked. *Our default* is the one learner that the [rule]"
         "(../which-learner.md) names for the task, at the printed epsilon. *Ahead by* is its mean "
-        "minus the printed figure. Intervals are 95 % t intervals over fits.",
+        "minus the printed figure. Intervals are 95 % t intervals over fits, whose number "
+        "stands in brackets.",
         "*Reproduced*: within the intervals and within .03 (three points; .09 of the figure for "
-        "squared errors). *Other task*: the table is not the paper's, for the reason given. Why "
+        "squared errors). *Uncertain*: the same, but our interval is wider than that. *Other "
+        "task*: the table is not the paper's, for the reason given. Why "
         "printed prices do not hold: [claimed versus sound](../claimed-versus-sound.md).", "",
         *_by_table(found)]
     for paper, title in PAPERS.items():

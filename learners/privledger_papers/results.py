@@ -26,6 +26,8 @@ class Result:
             head is `receipt`; None and empty where nothing is private.
         learner: what ran. seconds: of CPU.
         note: how it differs from what is printed.
+        one_class: whether its score is that of always answering one and the same class; None
+            where the metric is no share of right answers.
     """
 
     cell: str
@@ -40,6 +42,7 @@ class Result:
     learner: str
     seconds: float
     note: str = ""
+    one_class: bool | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int, str]:

@@ -10,17 +10,19 @@ from pathlib import Path
 from attrs import frozen
 
 from privledger_papers.forms import Refused
+from privledger_papers.protocols import protocol_of
 from privledger_papers.published_cells import METRICS, SPREADS, Cell
 from privledger_papers.results import Result, Results
-from privledger_papers.running import DERIVED, named
+from privledger_papers.running import DERIVED, ENOUGH, FAST, named
 from privledger_papers.systems import printed, was_sound
 from privledger_papers.tasks import MissingData, Table, load
 
-STATUSES = ("reproduced", "differs", "other task", "data missing", "not printed", "not run",
-            "refused")
+STATUSES = ("reproduced", "uncertain", "differs", "other task", "data missing", "not printed",
+            "not run", "refused")
 NEAR = 0.03
 """Largest difference that counts as reproduced: of a share or an R2; of the figure itself for a
 squared error, three times as much."""
+ONE_CLASS = "every fit scores what always answering one class does"
 
 
 @frozen
@@ -31,6 +33,8 @@ class Reached:
         mean: of the metric. half: half width of its 95 % t interval; infinite for one fit.
         fits: how many. charge: the largest epsilon that one of them was charged; None if not
             private. learner: what ran. note: how it differs from what is printed.
+        one_class: every fit scored what always answering one class does. due: fits that are still
+            missing, where one takes under `FAST` seconds.
     """
 
     mean: float
@@ -40,6 +44,8 @@ class Reached:
     delta: float
     learner: str
     note: str = ""
+    one_class: bool = False
+    due: int = 0
 
 
 @frozen
@@ -72,12 +78,16 @@ def better(metric: str, one: float, other: float) -> bool:
     return one > other if METRICS[metric] else one < other
 
 
-def reached(results: Sequence[Result]) -> Reached | None:
-    """Mean and interval of some fits; None of none."""
+def reached(results: Sequence[Result], most: int, *, exact: bool = False) -> Reached | None:
+    """Mean and interval of some fits; None of none.
+
+    Args:
+        most: fits of the paper's protocol. exact: every fit is the same.
+    """
     if not results:
         return None
     scores = [one.score for one in results]
-    half = math.inf
+    half = 0.0 if exact else math.inf
     if len(scores) > 1:
         from scipy.stats import t
 
@@ -85,19 +95,38 @@ def reached(results: Sequence[Result]) -> Reached | None:
             len(scores))
     charges = [one.charge for one in results if one.charge is not None]
     return Reached(statistics.fmean(scores), half, len(scores), max(charges, default=None),
-                   results[0].delta, results[0].learner, results[0].note)
+                   results[0].delta, results[0].learner, results[0].note,
+                   all(one.one_class for one in results),
+                   due=max(min(ENOUGH, most) - len(results), 0)
+                   if max(one.seconds for one in results) < FAST else 0)
 
 
 def near(cell: Cell, own: Reached) -> bool:
-    """Whether a printed figure is reproduced: within both intervals, and close."""
+    """Whether a printed figure is close, and not outside both intervals."""
     assert cell.value is not None
-    off, percent = abs(own.mean - cell.value), 100 if "percent" in cell.metric else 1
+    off, close = abs(own.mean - cell.value), tolerance(cell)
+    beside = (cell.spread or 0.0) if cell.kind == SPREADS[0] else 0.0
+    return off <= close and (off <= math.hypot(own.half, beside) or off <= close / 3)
+
+
+def tolerance(cell: Cell) -> float:
+    """How far from its printed figure a mean may be."""
+    assert cell.value is not None
+    percent = 100 if "percent" in cell.metric else 1
     close = 3 * NEAR * cell.value if cell.metric.startswith("mse") else NEAR * percent
     if cell.metric in ("mean_nodes", "mean_rank"):
         close = 0.1 * cell.value
-    beside = (cell.spread or 0.0) if cell.kind == SPREADS[0] else 0.0
-    return off <= close and (math.isinf(own.half) or off <= math.hypot(own.half, beside)
-                             or off <= close / 3)
+    return close
+
+
+def compared(cell: Cell, own: Reached) -> tuple[str, str]:
+    """Status of what ran beside what is printed, and why: an interval wider than the tolerance
+    reproduces nothing."""
+    if not near(cell, own):
+        return "differs", own.note
+    if own.half > tolerance(cell):
+        return "uncertain", own.note or "its interval is wider than the tolerance"
+    return "reproduced", own.note
 
 
 def rows(cells: Iterable[Cell], results: Results, folder: Path | None, seed: int) -> list[Row]:
@@ -109,9 +138,14 @@ def rows(cells: Iterable[Cell], results: Results, folder: Path | None, seed: int
 
 def _row(cell: Cell, results: Results, folder: Path | None, seed: int,
          known: dict[tuple[str, str], Table | None]) -> Row:
-    own = reached(results.of(named(cell, "printed"), "printed", seed))
-    default = reached(results.of(named(cell, "default"), "default", seed))
+    protocol = protocol_of(cell)
+    most = protocol.repetitions
+    exact = cell.metric == "mean_nodes" or (cell.epsilon is None and most == 1)
+    own = reached(results.of(named(cell, "printed"), "printed", seed), most, exact=exact)
+    default = reached(results.of(named(cell, "default"), "default", seed), most)
     status, why = _status(cell, own, folder, known)
+    if own is not None and own.one_class:
+        why = "; ".join(filter(None, (why, ONE_CLASS)))
     return Row(cell, own, default, was_sound(cell), status, why)
 
 
@@ -129,7 +163,7 @@ def _status(cell: Cell, own: Reached | None, folder: Path | None,
             return "not printed", own.note
         if source.other:
             return "other task", source.other
-        return ("reproduced" if near(cell, own) else "differs"), own.note
+        return compared(cell, own)
     if folder is None:
         return "not run", ""
     where = cell.paper, cell.data
@@ -155,7 +189,7 @@ def _with_ranks(found: list[Row]) -> list[Row]:
             mean = _mean_rank(row.cell, found)
             if mean is not None:
                 own = Reached(mean, math.inf, 1, None, 0.0, "")
-                status = "reproduced" if near(row.cell, own) else "differs"
+                status, _ = compared(row.cell, own)
                 row = evolve(row, own=own, status=status, why="of the sets that ran")
         done.append(row)
     return done

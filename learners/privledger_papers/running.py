@@ -19,11 +19,13 @@ from privledger_papers.forms import Form, Refused
 from privledger_papers.protocols import Protocol, protocol_of, split
 from privledger_papers.published_cells import Cell
 from privledger_papers.results import VERSION, Result, Results
-from privledger_papers.scores import measured
+from privledger_papers.scores import measured, of_one_class
 from privledger_papers.systems import default, printed, promise
 from privledger_papers.tasks import MissingData, Table, load
 
 QUICK = 2
+ENOUGH, FAST = 10, 2.0
+"""Fits that every cell is due whose fits take fewer seconds of CPU than that."""
 DERIVED = ("mean_rank",)
 """Metrics that follow from other cells."""
 
@@ -100,7 +102,8 @@ def one(job: Job, folder: Path) -> Result | None:
         score = measured(cell, table, form.learner, *table.rows(test))
     if not math.isfinite(score):
         raise ValueError(f"{cell.key}: the score is not a number")
-    return _result(job, form, score, protocol, time.process_time() - start)
+    return _result(job, form, score, protocol, time.process_time() - start,
+                   of_one_class(cell, score, table.y[test]))
 
 
 def fit(form: Form, table: Table, train: np.ndarray, protocol: Protocol) -> None:
@@ -120,26 +123,32 @@ def fit(form: Form, table: Table, train: np.ndarray, protocol: Protocol) -> None
         learner.fit(*table.rows(train))
 
 
-def _result(job: Job, form: Form, score: float, protocol: Protocol, seconds: float) -> Result:
+def _result(job: Job, form: Form, score: float, protocol: Protocol, seconds: float,
+            one_class: bool | None) -> Result:
     charge, receipt = None, ""
     if form.private:
         ledger = form.learner.ledger_  # type: ignore[attr-defined]  # every private learner has it
         charge, receipt = float(ledger.spent), str(ledger.receipt.head)
     return Result(named(job.cell, job.form), job.form, job.seed, job.repetition, VERSION, score,
                   charge, protocol.delta if form.private else 0.0, receipt,
-                  type(form.learner).__name__, round(seconds, 3), form.note)
+                  type(form.learner).__name__, round(seconds, 3), form.note, one_class)
 
 
 def run(cells: Iterable[Cell], folder: Path, results: Results, *, most: int | None, seed: int,
         workers: int, said: Callable[[Job, Result | None, int, int], None]) -> None:
     """Run what `results` does not hold yet; each result is kept as soon as it is there.
 
+    What is known to be slow comes last, so a run that is stopped leaves the most cells with
+    `ENOUGH` fits.
+
     Args:
         most: repetitions at most; None for each paper's own number.
         said: told of each job that ended: the job, its result, how many are done, of how many.
     """
     there = [job for job in jobs(cells, most, seed) if job.key not in results]
-    there.sort(key=lambda job: (job.repetition, job.cell.paper, job.cell.data))
+    slow = {(one.cell, one.form) for one in results.all() if one.seconds >= FAST}
+    there.sort(key=lambda job: ((named(job.cell, job.form), job.form) in slow,
+                                job.repetition, job.cell.paper, job.cell.data))
     for number, (job, result) in enumerate(_done(there, folder, workers), 1):
         if result is not None:
             results.add(result)

@@ -52,6 +52,17 @@ def measured(cell: Cell, table: Table, model: Fitted, X: Features, y: np.ndarray
     return float(np.mean((off / width_of(cell, table)) ** 2))
 
 
+def of_one_class(cell: Cell, score: float, y: np.ndarray) -> bool | None:
+    """Whether a score is the share of a class among test labels, or what is left of it."""
+    if cell.metric not in ("accuracy", "accuracy_percent", "test_error_percent"):
+        return None
+    shares = np.unique(_texts(y), return_counts=True)[1] / len(y)
+    right = score if cell.metric == "accuracy" else score / 100
+    if cell.metric == "test_error_percent":
+        right = 1 - right
+    return bool(np.any(np.abs(shares - right) < 0.5 / len(y)))
+
+
 def _texts(labels: np.ndarray) -> np.ndarray:
     return np.array([str(int(one)) if isinstance(one, float) and one == int(one) else str(one)
                      for one in np.asarray(labels, dtype=object)])

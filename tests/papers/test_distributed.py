@@ -8,7 +8,7 @@ from privledger_papers.command import wanted
 from privledger_papers.curves import OWNERS
 from privledger_papers.distributed import DistributedSGBDT, Rounds, priced
 from privledger_papers.forms import Form
-from privledger_papers.systems import printed, was_sound
+from privledger_papers.systems import OF_ADULT, printed, was_sound
 from privledger_papers.tasks import Table
 
 import privledger as pl
@@ -92,5 +92,7 @@ def test_its_rows_are_among_those_of_the_paper():
         cell.key for cell in wanted(("003.F4",), (), (), curves=False)}
     for cell in own:
         form = printed(cell, Table(NUMBER, *table(NUMBER)))
-        assert isinstance(form, Form) and form.learner.rounds == Rounds(int(cell.options["owners"]))
+        own = OF_ADULT[1]["distributed"] if cell.data == "Adult" else {}
+        assert isinstance(form, Form)
+        assert form.learner.rounds == Rounds(int(cell.options["owners"]), **own)
         assert cell.value is None and was_sound(cell).startswith("no: F8")

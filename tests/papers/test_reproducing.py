@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 from privledger_papers import command, rendering, running
 from privledger_papers.forms import Form, Refused
 from privledger_papers.published_cells import chosen, only
 from privledger_papers.results import VERSION, Result, Results
-from privledger_papers.rows import STATUSES, rows
+from privledger_papers.rows import ONE_CLASS, STATUSES, rows
+from privledger_papers.scores import of_one_class
 from privledger_papers.systems import SYSTEMS, default, printed
 from privledger_papers.tasks import load
 
@@ -144,8 +147,6 @@ def test_systems_are_of_printed_cells():
 
 
 def row(value, scores, metric="accuracy", kind="none", spread=None, charge=1.0, tmp=None):
-    from attrs import evolve
-
     cell = evolve(only(chosen(["000.T2"]), "data", ["Banknote"])[3], value=value, metric=metric,
                   kind=kind, spread=spread)
     results = Results(tmp / f"r{len(list(tmp.iterdir()))}")
@@ -156,10 +157,45 @@ def row(value, scores, metric="accuracy", kind="none", spread=None, charge=1.0, 
 
 @pytest.mark.parametrize(("value", "scores", "status"), [
     (0.90, [0.90, 0.91, 0.89], "reproduced"), (0.90, [0.80, 0.81, 0.79], "differs"),
-    (0.90, [0.94, 0.94, 0.94], "differs"), (0.90, [0.905], "reproduced"),
-    (0.90, [0.5], "differs")])
+    (0.90, [0.94, 0.94, 0.94], "differs"), (0.90, [0.905], "uncertain"),
+    (0.90, [0.5], "differs"), (0.90, [0.94, 0.90, 0.86], "uncertain")])
 def test_reproduced_means_close_and_within_the_intervals(tmp_path, value, scores, status):
     assert row(value, scores, tmp=tmp_path).status == status
+
+
+@pytest.mark.parametrize(("metric", "score", "flat"), [
+    ("accuracy", 0.75, True), ("accuracy", 0.25, True), ("accuracy", 0.74, False),
+    ("accuracy_percent", 75.0, True), ("test_error_percent", 25.0, True),
+    ("test_error_percent", 15.0, False), ("r2", 0.75, None)])
+def test_the_share_of_a_class_is_seen(metric, score, flat):
+    cell = evolve(only(chosen(["000.T2"]), "data", ["Banknote"])[3], metric=metric)
+    assert of_one_class(cell, score, np.array(["a"] * 75 + ["b"] * 25)) is flat
+
+
+def test_every_fit_must_be_of_one_class_to_be_flagged(tmp_path):
+    cell = only(chosen(["000.T2"]), "data", ["Banknote"])[3]
+    results = Results(tmp_path / "r")
+    for repetition, flat in enumerate([True, True, False]):
+        results.add(evolve(_result(0.557, cell.key, repetition), one_class=flat))
+        found = rows([cell], results, None, 0)[0]
+        assert (ONE_CLASS in found.why) == flat
+        assert any(ONE_CLASS in said and f"{int(flat)} cells" in said
+                   for said in rendering.summary([found]))
+
+
+def test_a_fast_fit_is_due_ten_times_and_a_slow_one_comes_last(tmp_path, folder, monkeypatch):
+    first, second = only(chosen(["000.T2"]), "data", ["Banknote"])[3:5]
+    results = Results(tmp_path / "r")
+    results.add(evolve(_result(0.5, first.key), seconds=running.FAST))
+    results.add(_result(0.5, second.key))
+    slow, fast = rows([first, second], results, None, 0)
+    assert (slow.own.due, fast.own.due) == (0, running.ENOUGH - 1)
+    ran = []
+    monkeypatch.setattr(running, "one", lambda job, folder: ran.append(job))
+    running.run([first, second], folder, results, most=3, seed=0, workers=1,
+                said=lambda *_: None)
+    own = [job.cell for job in ran if job.form == "printed"]
+    assert own == [second, second, first, first]
 
 
 def test_prices_are_rounded_up(tmp_path):
