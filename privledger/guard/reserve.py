@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TypeVar
 
 from attrs import evolve
@@ -41,6 +41,7 @@ from privledger.ledger.events import (
     ScopeOpened,
 )
 from privledger.ledger.holder import now
+from privledger.ledger.view_records import took_nothing
 
 Asked = TypeVar("Asked", Granted, ScopeOpened)
 
@@ -179,7 +180,7 @@ def _written(entries: list[Entry], asked: Asked) -> Asked:
 
 
 def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
-                     patience: float = 0.0) -> Granted:
+                     here: Container[str], patience: float = 0.0) -> Granted:
     """Let a plan draw on a filter scope that was paid for: no further charge to the ledger.
 
     One grant at a time: of two open ones each would have to count the other at its worst case,
@@ -187,6 +188,8 @@ def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
 
     Args:
         plan, scope: of the guard's own.
+        here: grants on scopes that this very ledger object gave: it knows that a name stands for
+            the same rows in the same order as long as it lives.
         patience: seconds to wait for the grant that is open, if another thread or process has it.
 
     Raises:
@@ -201,6 +204,7 @@ def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
 
     def lines(state: State) -> list[Event]:
         _check_scope(state, scope, asked.data)
+        _check_order(state, scope, asked, here)
         check_alone(state, scope, asked.data)
         return [evolve(drawn, window=state.window)]
 
@@ -225,6 +229,20 @@ def _check_scope(state: State, scope: Scope, data: str) -> None:
         raise NotGranted(
             "the scope is bound to another data set: records of two tables may belong to "
             "one person; append to the first, or open another scope. Nothing was read")
+
+
+def _check_order(state: State, scope: Scope, asked: Granted, here: Container[str]) -> None:
+    """Refuse rows that may stand in another order than before: what each has spent is kept by its
+    place. Whoever was not there compares keyed marks; without one nobody knows."""
+    before = [grant.event for grant in state.grants.values() if grant.event.scope == scope.name
+              and grant.grant not in here and not took_nothing(grant)]
+    if state.unit == "row" and any(event.mark is None or event.mark != asked.mark
+                                   for event in before):
+        raise NotGranted(
+            f"scope {scope.name} was used before, by another process, and it is not certain that "
+            "the table has the same rows in the same order: protect it with the fingerprint_key "
+            "of before and the rows in the order of before, or open another scope. Nothing was "
+            "read")
 
 
 def _worst(plan: IndividualFilter, relation: str) -> float:

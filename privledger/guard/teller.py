@@ -90,6 +90,7 @@ class Teller:
         self._history = History(store, writable=writable) if history is None else history
         self._source = source
         self._recall, self._answering = Recall(self._history), Mutex()
+        self._scoped: set[str] = set()  # grants on scopes that were asked for here
         self.on_release: Callable[[int], None] | None = None
         self.on_rows: Progress | None = None
         self.on_chunks: Done | None = None
@@ -261,16 +262,20 @@ class Teller:
             claimed=None if asked.claimed is None else non_negative("claimed", asked.claimed),
             lease=None if asked.lease is None else positive("lease", asked.lease),
             holder=this_process(), isolation=asked.isolation,
-            enrolled=None if vault.standing is None else vault.standing.enrolled)
+            enrolled=None if vault.standing is None else vault.standing.enrolled,
+            mark=vault.version.removeprefix("mark:") if asked.scope is not None and (
+                vault.facts.unit == "row" and vault.version.startswith("mark:")) else None)
 
     def _reserve_alone(self, asking: Asking, event: events.Granted, plan: Node, scope: Scope,
                        seconds: float) -> events.Granted:
         note_open(event.grant, asking)
         try:
-            return reserve_in_scope(self._history, event, plan, scope, seconds)
+            stored = reserve_in_scope(self._history, event, plan, scope, self._scoped, seconds)
         except PrivledgerError:
             note_over(event.grant)
             raise
+        self._scoped.add(stored.grant)
+        return stored
 
     def _labels(self, asked: Mapping[str, str] | None) -> dict[str, str]:
         """Labels of a request: the owner's, where there are such; else those that were asked."""

@@ -41,7 +41,7 @@ ENTRIES = {
     "granted": "grant:name learner:text data:name plan:object delta:chance units:nat "
                "delta_units:nat window?:window~ time?:text scope?:name~ labels?:labels "
                "claimed?:real0 worst?:real0 lease?:real+~ holder?:Holder isolation?:text "
-               "enrolled?:nat",
+               "enrolled?:nat mark?:hex64",
     "refused": "learner?:text unit?:text time?:text asked?:real spent?:real left?:real "
                "rules?:text* waits?:Place left_line?:name limit?:text",
     "released": "grant:name first:nat questions:text* nodes:Leaf* items:item* noise?:text",

@@ -224,6 +224,8 @@ class Granted(_Event):
         lease: seconds until anybody may call it crashed; None for never.
         isolation: how far the learner was kept from rows.
         enrolled: under unit `person`, which enrolment says who is in the table, from 0.
+        mark: of a grant on a scope under unit `row`, the keyed mark of the table's rows in their
+            order; None where no key was given.
     """
 
     kind: ClassVar[str] = "granted"
@@ -244,6 +246,7 @@ class Granted(_Event):
     holder: Holder | None = None
     isolation: str = "guarded"
     enrolled: int | None = None
+    mark: str | None = None
 
 
 @frozen(slots=False)

@@ -348,6 +348,7 @@ class ScopesArePaid(Rule):
     def __init__(self) -> None:
         self._scopes: dict[str, IndividualFilter] = {}
         self._bound: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
         self._row = True
 
     def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
@@ -374,3 +375,6 @@ class ScopesArePaid(Rule):
             yield Finding(self.name, line.position, "draws on a scope nobody paid for")
         if self._row and self._bound.setdefault(name, line.event.data) != line.event.data:
             yield Finding(self.name, line.position, "a scope serves two data sets")
+        mark = line.event.mark
+        if self._row and mark and self._marks.setdefault(name, mark) != mark:
+            yield Finding(self.name, line.position, "a scope serves a table in two orders")

@@ -301,9 +301,9 @@ class Book:
         plan = self.charge(body, body, (0, 0), free=scope is not None)
         grant["meter"] = Meter(as_released(plan, self.table))
         if scope is not None:
-            self.draws(scope, plan, body["data"])
+            self.draws(scope, plan, body["data"], body.get("mark"))
 
-    def draws(self, name: str, plan: Node | None, data: str) -> None:
+    def draws(self, name: str, plan: Node | None, data: str, mark: str | None) -> None:
         """Refuse a grant on a scope that nobody paid for, with another filter, or of two tables."""
         scope = self.scopes.get(name)
         paid = None if scope is None else scope["plan"]
@@ -312,6 +312,8 @@ class Book:
             raise Bad("draws on a scope that nobody paid for")
         if scope is not None and self.unit == "row" and scope["data"] not in (None, data):
             raise Bad("one scope serves two tables")
+        if scope is not None and mark and scope.setdefault("mark", mark) != mark:
+            raise Bad("one scope serves a table in two orders")
         if scope is not None:
             scope["data"] = data
 
