@@ -32,7 +32,10 @@ def delivered() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _thread.interrupt_main()
+        # A moment later: in here it would be swallowed again.
+        again = threading.Timer(0.01, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
 
 
 class Bell:

@@ -72,6 +72,7 @@ class Cost:
             hold outside of it, `losses` include it.
         zcdp: zero-concentrated-DP parameter rho that is proved, infinity if none; adds up.
         part: pure epsilon before it was rounded up to `pure`, where that is known.
+        pure_part: pure epsilon as a fraction, never below what is proved; None if there is none.
 
     Raises:
         InvalidValue: a field is negative, NaN, subnormal or not a number.
@@ -87,6 +88,7 @@ class Cost:
     failure: float = 0.0
     zcdp: float = field(default=Factory(_zcdp_of, takes_self=True))
     part: Fraction | None = None
+    pure_part: Fraction | None = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         check_relation(self.relation)
@@ -100,16 +102,13 @@ class Cost:
             raise InvalidValue("part", "given", "what pure is rounded up from")
         if not isinstance(self._curve, RdpCurve) and not callable(self._curve):
             raise InvalidCurve("curve", self._curve, "an RdpCurve")
+        object.__setattr__(self, "pure_part", self.part if (
+            self.part is not None or self.pure == math.inf) else Fraction(self.pure))
 
     @classmethod
     def zero(cls, relation: Relation, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Cost:
         """The cost of a release that depends on no record."""
         return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0, NOTHING)
-
-    @property
-    def pure_part(self) -> Fraction | None:
-        """Pure epsilon as a fraction, never below what is proved; None if there is none."""
-        return self.part if self.part is not None or self.pure == math.inf else Fraction(self.pure)
 
     @property
     def curve(self) -> RdpCurve:

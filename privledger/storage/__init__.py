@@ -28,13 +28,14 @@ def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
     Args:
         first: entries that a new store begins with: it appears with them or not at all.
     """
-    clear_left_behind()
     store: Store
     if create and (location is None or str(location) == ":memory:"):
         store = MemoryStore()
     elif is_url(location):
+        clear_left_behind()
         store = PostgresStore(location, create=create, read_only=read_only)
     elif isinstance(location, str | os.PathLike):
+        clear_left_behind()
         place = path_in("ledger", os.fsdecode(location))
         return SQLiteStore(place, create=create, read_only=read_only, first=first)
     else:

@@ -31,7 +31,7 @@ def place(request, tmp_path):
 @pytest.fixture
 def opened(place):
     with pl.Ledger.create(place, budget=pl.Budget(20.0, 1e-6), filter="gdp") as ledger:
-        data = ledger.protect(ROWS, ONE, name="people")
+        data = ledger.protect(ROWS, ONE, name="people", fingerprint_key=b"k" * 16)
         yield ledger, data, ledger.open_scope(NODE, name="s")
 
 
@@ -158,7 +158,7 @@ import sys, privledger as pl
 schema = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 node = pl.IndividualFilter("gdp", float.fromhex(sys.argv[2]))
 with pl.Ledger.open(sys.argv[1]) as ledger:
-    data = ledger.protect({"x": [1.0] * 400}, schema, name="people")
+    data = ledger.protect({"x": [1.0] * 400}, schema, name="people", fingerprint_key=b"k" * 16)
     try:
         session = ledger.request(node, data, scope=pl.Scope("s", node), wait=float(sys.argv[3]))
         print("granted", flush=True)

@@ -635,7 +635,7 @@ class OddModel(Plain):
         }
         if self.what in forged:
             def keep(worker, order):
-                honest = child.kept(self, child.Facts(order["name"], data.schema, "add_remove"))
+                honest = child.kept(self, child.ModelFacts(order["name"], data.schema, "add_remove"))
                 lied = ModelFile(honest.header | {
                     "learner": "dpsis", "isolation": "guarded", "private": True,
                     "schema": {"name": "other"}, "receipt": {"entries": 9}}, honest.arrays)
