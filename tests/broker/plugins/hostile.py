@@ -635,7 +635,8 @@ class OddModel(Plain):
         }
         if self.what in forged:
             def keep(worker, order):
-                honest = child.kept(self, child.ModelFacts(order["name"], data.schema, "add_remove"))
+                facts = child.ModelFacts(order["name"], data.schema, "add_remove")
+                honest = child.kept(self, facts)
                 lied = ModelFile(honest.header | {
                     "learner": "dpsis", "isolation": "guarded", "private": True,
                     "schema": {"name": "other"}, "receipt": {"entries": 9}}, honest.arrays)
