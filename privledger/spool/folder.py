@@ -58,6 +58,7 @@ class Folder:
         folder._lock = os.open(path / _OWNER, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(folder._lock, fcntl.LOCK_EX)
         os.write(folder._lock, _LOCKED.encode())
+        weakref.finalize(folder, os.close, folder._lock)
         folder.write(_KEY, [folder.key])
         return folder
 

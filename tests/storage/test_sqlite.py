@@ -22,7 +22,7 @@ def original(tmp_path_factory, schema, table):
     """A closed ledger file with three settled grants, and its receipt."""
     path = tmp_path_factory.mktemp("ledger") / "original.db"
     with pl.Ledger.create(path, budget=pl.Budget(2.0, 1e-6)) as ledger:
-        data = ledger.protect(*table, schema, name="rows")
+        data = ledger.protect(*table, schema, name="rows", fingerprint_key=b"k" * 16)
         for _ in range(3):
             with ledger.request(G, data) as session:
                 session.release(G, data.count())
@@ -228,7 +228,7 @@ def test_an_old_copy_is_found_with_a_receipt(path, original, schema, table):
     with pl.Ledger.open(path) as ledger:
         entries = ledger._history.store.read()
         assert entries[receipt.entries - 1].hash == receipt.head
-        data = ledger.protect(*table, schema, name="rows")
+        data = ledger.protect(*table, schema, name="rows", fingerprint_key=b"k" * 16)
         ledger.request(G, data).close()
         newer = ledger.receipt
     with pl.Ledger.open(original[0]) as old:
@@ -245,7 +245,7 @@ def test_a_missing_vector_is_found_and_counts_in_full(path, schema, table):
     edit(path, "DELETE FROM vectors")
     with pl.Ledger.open(path) as ledger:
         assert [finding.rule for finding in ledger.verify()] == ["vectors-match"]
-        data = ledger.protect(*table, schema, name="rows")
+        data = ledger.protect(*table, schema, name="rows", fingerprint_key=b"k" * 16)
         scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.01), name="s")
         with ledger.request(scope.node, data, scope=scope) as session:
             # Whoever lost the vector lost the proof: nobody has anything left.
