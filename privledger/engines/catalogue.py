@@ -11,12 +11,14 @@ from __future__ import annotations
 import io
 import pickle
 import secrets
+import sys
 import weakref
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
+from privledger.engines.modules import LoadedModules, is_found, loaded_modules
 from privledger.engines.sealing import seal, unseal
 from privledger.errors import SpoolError, UnsupportedNode
 from privledger.facts.bins import Bins
@@ -50,6 +52,7 @@ class Catalogue:
     _told: WeakKeyDictionary[Score, int] = field(init=False, factory=WeakKeyDictionary)
     _dead: list[tuple[str, str]] = field(init=False, factory=list)
     _next: int = field(init=False, default=1)
+    _modules: dict[str, list[str]] = field(init=False, factory=dict)
     _lines: int = field(init=False, default=0)
     _size: int = field(init=False, default=0)
 
@@ -103,6 +106,12 @@ class Catalogue:
             self._write(("update", number, _dumped(self, (cells, values), top=False)))
             told = self._told[score] = told + 1  # one by one: the next may fail
 
+    def tell_modules(self) -> None:
+        """Write down the modules that are loaded here, if there are more than last time."""
+        if self._modules != (now := loaded_modules()):
+            self._write(("modules", 0, pickle.dumps(now)))
+            self._modules = now
+
     def _write(self, line: tuple[str, int, bytes]) -> None:
         sealed = seal(self.folder.key, f"{self.name} {self._lines}", pickle.dumps(line))
         try:
@@ -151,6 +160,8 @@ class Read:
 
     def _take(self, line: bytes) -> None:
         kind, number, text = pickle.loads(line)
+        if kind == "modules":
+            return sys.meta_path.append(LoadedModules(pickle.loads(text)))
         if kind == "define":
             made = self.built(text)
             self._objects[number] = made
@@ -192,8 +203,11 @@ class _Dumper(pickle.Pickler):
     def reducer_override(self, what: object) -> Any:
         """A score without its updates: those are lines of their own. Nothing of the script that
         runs: a worker's `__main__` is another one."""
-        if getattr(what, "__module__", None) == "__main__" and callable(what):
+        module = getattr(what, "__module__", None) if callable(what) else None
+        if module == "__main__":
             raise pickle.PicklingError
+        if isinstance(module, str) and not is_found(module):
+            self._catalogue.tell_modules()
         if type(what) is Score:
             return Score, (what.loss, what.start, what.center, what.scale)
         return NotImplemented

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -108,11 +109,8 @@ def started(choice: EngineChoice | None) -> Iterator[Engine | None]:
     if choice is None:
         yield None
     elif choice.name == "local":
-        engine = Local(choice.workers)
-        try:
+        with closing(Local(choice.workers)) as engine:
             yield engine
-        finally:
-            engine.close()
     elif choice.scheduler is None:
         _need_dask()
         with local_cluster(choice.workers or usable()) as client:
@@ -142,11 +140,5 @@ def _connected(choice: EngineChoice) -> Iterator[Dask]:
 
 
 def _need_dask() -> None:
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        found = False
-    else:
-        found = True
-    if not found:
+    if find_spec("distributed") is None:
         raise EngineError("Dask is not installed: pip install 'privledger[dask]'. Nothing was read")

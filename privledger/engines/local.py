@@ -16,6 +16,7 @@ from pathlib import Path
 from attrs import define, field
 
 from privledger.engines.kernel_digest import described
+from privledger.engines.modules import NEEDED
 from privledger.engines.worker import receive, send
 from privledger.errors import EngineError
 from privledger.mutex import delivered
@@ -30,10 +31,11 @@ def libraries() -> list[str]:
     """Folders of this package and of what it needs, as this process has them.
 
     A worker searches the standard library and these, in this order, and no other folder: a file
-    in the current one, or in one that the environment names, could read the chunk store.
+    in the current one, or in one that the environment names, could read the chunk store. Beside
+    them it loads what this process has loaded, from where it was loaded: `loaded_modules`.
     """
     found = [str(Path(module.__file__).resolve().parents[1])
-             for name in ("numpy", "attr", "attrs", "scipy", "privledger")
+             for name in NEEDED
              if (module := sys.modules.get(name)) is not None and module.__file__]
     return list(dict.fromkeys(found))
 

@@ -118,3 +118,26 @@ def test_a_run_with_an_engine_loads_nothing_of_its_folder(tmp_path):
         env={**os.environ, "PLANTED": str(marked), "PYTHONPATH": ""})
     assert not marked.exists(), marked.read_text()
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_function_of_a_module_beside_the_script_is_loaded_alone(tmp_path):
+    """Of the script's folder a worker loads what the script has loaded, and no other file."""
+    beside, marked = tmp_path / "beside", tmp_path / "marked"
+    (beside / "parts").mkdir(parents=True)
+    (beside / "mine.py").write_text("import other\nfrom parts.inner import two\n"
+                                    "def half(t): return two(t) * other.quarter\n")
+    (beside / "other.py").write_text("quarter = 0.25\n")
+    (beside / "parts" / "inner.py").write_text("def two(t): return 2 * t['x']\n")
+    (beside / "script.py").write_text(RUN.replace("import numpy", "import mine, numpy").replace(
+        "data.count()", "data.custom(mine.half, 1.0, 'half')"), encoding="utf-8")
+    for name in (*NAMES, "pandas", "msgpack", "cloudpickle"):
+        (beside / f"{name}.py").write_text(PLANTED, encoding="utf-8")
+    # the script finds its own modules last, so that what is planted is no module of its own
+    script = beside / "script.py"
+    script.write_text(script.read_text().replace(
+        "import mine", f"sys.path.append({str(beside)!r}); import mine"))
+    done = subprocess.run(
+        [sys.executable, "-P", str(script), str(beside), "local"], capture_output=True, text=True,
+        check=False, timeout=120, env={**os.environ, "PLANTED": str(marked), "PYTHONPATH": ""})
+    assert done.returncode == 0 and "answered" in done.stdout, done.stderr[-2000:]
+    assert not marked.exists(), marked.read_text()
