@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -127,7 +128,7 @@ def protected(table: ProtectedTable, history: History, source: NoiseSource, iden
         vault.public is not None, vault.unlabelled)
     if found is None:
         history.note(event)
-        vault.version = version_of(mark, vault)
+        know_again(vault, table.key, mark)
     else:
         vault.standing = enrolling.enrol(vault.identity, found, lambda: [event],
                                          own.check_size)
@@ -158,15 +159,17 @@ def _protected_chunks(
     history.note(Protected(
         vault.identity, own.name, own.digest, now(), own.declared_rows, mark,
         vault.public is not None, vault.unlabelled, how.engine.description))
-    vault.version = version_of(mark, vault)
+    know_again(vault, table.key, mark)
     identities.newest[vault.identity] = vault
     return _handle(vault, table.schema, shown)
 
 
-def version_of(mark: str | None, vault: Vault) -> str:
-    """The mark that the owner's key leaves on these rows, which a later process finds again; else
-    what the vault has, which nobody finds again."""
-    return vault.version if mark is None else f"mark:{mark}"
+def know_again(vault: Vault, key: bytes | None, mark: str | None) -> None:
+    """By the mark that the owner's key leaves on these rows a later process finds them again, and
+    by a key made of it what was kept about them. Without one nobody does."""
+    if key is not None and mark is not None:
+        vault.version = f"mark:{mark}"
+        vault.sealing = hmac.digest(key, b"privledger kept answers 1", "sha256")
 
 
 def _portions(table: ProtectedTable, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:

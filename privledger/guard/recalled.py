@@ -8,10 +8,11 @@ certainly the same is paid for afresh.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from typing import NoReturn
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.facts.schema import Schema
@@ -167,8 +168,9 @@ def _is_whole(event: Settled) -> bool:
     """Whether an answer is what we would have written: what is not is paid for afresh."""
     try:
         assert event.answer is not None
-        return event.releases == 1 and kept_answer(
-            event.answer.asked, value_of(event.answer)) == event.answer
+        again = kept_answer(event.answer.asked, value_of(event.answer))
+        return event.releases == 1 and type(event.grant) is type(event.answer.asked) is str and (
+            again == evolve(event.answer, seal=None))
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return False
 
@@ -179,11 +181,17 @@ class Recall:
     def __init__(self, history: History) -> None:
         self._history = history
         self._position, self._head = -1, GENESIS
-        self._answers: dict[str, tuple[str, Answer]] = {}
+        self._ledger = GENESIS  # hash of the first entry
+        self._answers: dict[str, list[tuple[str, Answer]]] = {}
         self._scopes: dict[str, str] = {}  # grant -> the scope it drew on
+        self._corrected: set[str] = set()  # grants and scopes that were not what they said
 
-    def find(self, key: str) -> tuple[str, Answer] | None:
+    def find(self, key: str, sealing: bytes) -> tuple[str, Answer] | None:
         """The grant and the answer of a question that was asked before; None if it was not.
+
+        Args:
+            sealing: the table's key. An answer with another seal than by it, or without one, may
+                be anybody's invention who can settle a grant: it is as good as none.
 
         Raises:
             LedgerCorrupt: an entry does not follow the one before; nothing is recalled.
@@ -196,14 +204,29 @@ class Recall:
                                     "nothing was recalled or read")
             self._take(entry.event)
             self._position, self._head = entry.position, entry.hash
-        return self._answers.get(key)
+            self._ledger = entry.hash if entry.position == 0 else self._ledger
+        return next((found for found in self._answers.get(key, ()) if self._stands(found[0])
+                     and hmac.compare_digest(str(found[1].seal).encode("utf-8", "replace"),
+                                             self._seal(*found, sealing).encode("ascii"))), None)
+
+    def _stands(self, grant: str) -> bool:
+        return not {grant, self._scopes.get(grant)} & self._corrected
+
+    def sealed(self, grant: str, answer: Answer | None, sealing: bytes) -> Answer | None:
+        """An answer as `find` gives it out. Called after `find`, which knows the ledger."""
+        return None if answer is None else evolve(answer, seal=self._seal(grant, answer, sealing))
+
+    def _seal(self, grant: str, answer: Answer, sealing: bytes) -> str:
+        """Of this answer in this grant of this ledger: a copy of it elsewhere has another."""
+        whole = {"ledger": self._ledger, "grant": grant, "asked": answer.asked,
+                 "values": answer.values}
+        return hmac.digest(sealing, canonical(whole).encode("ascii"), "sha256").hex()
 
     def _take(self, event: object) -> None:
         if type(event) is Settled and event.answer is not None and not event.failed and (
                 _is_whole(event)):
-            self._answers.setdefault(event.answer.asked, (event.grant, event.answer))
+            self._answers.setdefault(event.answer.asked, []).append((event.grant, event.answer))
         elif isinstance(event, Granted) and event.scope:
             self._scopes[event.grant] = event.scope
-        elif isinstance(event, Corrected):  # it was not what it said it was, nor what is in it
-            self._answers = {key: found for key, found in self._answers.items()
-                             if event.grant not in (found[0], self._scopes.get(found[0]))}
+        elif isinstance(event, Corrected):
+            self._corrected.add(event.grant)

@@ -174,7 +174,8 @@ class Teller:
             raise InvalidValue("keep", type(keep).__name__, "True or False")
         asked = asked_of(mechanism, query, self._history, keep=keep)
         with self._answering:  # so that two threads do not pay for the same
-            found = None if asked.key is None else self._recall.find(asked.key)
+            found = None if asked.key is None else self._recall.find(
+                asked.key, asked.vault.sealing)
             if found is not None:
                 return Answered(value_of(found[1]), found[0], True)
             return self._answered(asked, learner, labels, delta)
@@ -186,7 +187,8 @@ class Teller:
                                     delta, labels=labels, wait=0.0), None)
         try:
             value = given.release(asked.leaf, asked.question)
-            given.answer = kept_answer(asked.key, value)
+            given.answer = self._recall.sealed(
+                given.grant, kept_answer(asked.key, value), asked.vault.sealing)
         except BaseException as error:
             given.close(type(error))
             raise

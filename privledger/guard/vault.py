@@ -135,6 +135,7 @@ class Vault:
         unlabelled: whether records may lack a label.
         facts: what is public about the rows; questions are checked against it.
         version: tells these rows from all others, by public means; see `guard.recalled`.
+        sealing: key that tells kept answers about these rows from made-up ones.
         standing: where its people stand in the ledger's roster; None under unit row.
         public: where the owner declared the features public: everything but the labels.
     """
@@ -147,6 +148,7 @@ class Vault:
         self.relation = relation
         self.unlabelled = unlabelled
         self.version = f"here:{secrets.token_hex(16)}"  # of this object: it ends with the process
+        self.sealing = secrets.token_bytes(32)  # ends with this object too, unless a key was given
         self.standing: EnrolmentState | None = None
         if isinstance(rows, ChunkTable):
             self.facts = _in_chunks(rows, relation, public_features, unlabelled)

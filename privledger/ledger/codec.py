@@ -93,7 +93,8 @@ _READ: dict[str, dict[str, Callable[[Any], Any]]] = {
     "released": {"nodes": lambda value: [
         ReleasedNode(one["under"], one["leaf"]) for one in value]},
     "settled": {"vector": lambda value: _note(value) if value else None,
-                "answer": _maybe(lambda value: Answer(value["asked"], value["values"]))},
+                "answer": _maybe(lambda value: Answer(
+                    value["asked"], value["values"], value.get("seal")))},
     "enrolled": {"people": lambda value: _note(value), "members": lambda value: _note(value)},
 }
 _READ["aborted"] = _READ["settled"]
@@ -101,7 +102,8 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "budget": lambda value: value.as_dict(), "caps": lambda value: [cap.as_dict() for cap in value],
     "policy": _maybe(lambda value: value.as_dict()), "holder": _maybe(asdict), "rules": list,
     "vector": _maybe(asdict), "nodes": lambda value: [asdict(one, recurse=False) for one in value],
-    "waits": _maybe(asdict), "people": asdict, "members": asdict, "answer": _maybe(asdict),
+    "waits": _maybe(asdict), "people": asdict, "members": asdict,
+    "answer": _maybe(lambda value: asdict(value, filter=lambda _, one: one is not None)),
 }
 
 

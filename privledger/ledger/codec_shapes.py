@@ -63,7 +63,7 @@ ENTRIES = {
     "Leaf": "under:Step* leaf:object",
     "Step": "kind:allocation|filter|fixed|part|poisson|truncated token:text rate?:real part?:int "
             "parts?:int certificate?:text caps?:text size?:nat out_of?:nat",
-    "Answer": "asked:hex64 values:Array*",
+    "Answer": "asked:hex64 values:Array* seal?:hex64",
     "Array": "kind:float|int shape:nat* values:real*",
 }
 """Every field of every entry, once. `NAME:TYPE` has to be there, `NAME?:TYPE` may be left out; a

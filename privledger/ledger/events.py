@@ -76,10 +76,13 @@ class Answer:
     Attributes:
         asked: sha256 that tells the question, the mechanism and the version of the table.
         values: one for each array.
+        seal: HMAC over ledger, grant, `asked` and `values`, by a key that whoever guards the
+            table has; None in files of earlier versions.
     """
 
     asked: str
     values: list[KeptArray]
+    seal: str | None = None
 
 
 @frozen

@@ -49,7 +49,7 @@ BODIES = {
     "Leaf": "under:Step* leaf:object",
     "Step": "kind:allocation|filter|fixed|part|poisson|truncated token:text rate?:real part?:int "
             "parts?:int certificate?:text caps?:text size?:nat out_of?:nat",
-    "Answer": "asked:hex64 values:Array*",
+    "Answer": "asked:hex64 values:Array* seal?:hex64",
     "Array": "kind:float|int shape:nat* values:real*",
 }
 FIELDS_OF = {kind.partition("@")[0]: fields for kind, fields in BODIES.items()}

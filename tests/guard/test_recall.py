@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.guard import recalled
+from privledger.guard.teller import Request
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Answer
 from privledger.ledger.settle import Settlement
@@ -200,7 +201,7 @@ def test_a_history_that_does_not_follow_gives_nothing_out(change):
     history = SimpleNamespace(refresh=lambda: None, store=SimpleNamespace(
         read=lambda after: lines))
     with pytest.raises(pl.errors.LedgerCorrupt, match="nothing was recalled"):
-        recalled.Recall(history).find("0" * 64)
+        recalled.Recall(history).find("0" * 64, b"k" * 32)
 
 
 def test_eight_threads_pay_once(monkeypatch):
@@ -295,3 +296,78 @@ def test_every_number_comes_back_bit_for_bit_through_the_text(values):
     [], "text", None, [np.zeros(1), "text"], np.zeros(3, np.float32)])
 def test_what_cannot_be_kept_bit_for_bit_is_not_kept(value):
     assert recalled.kept_answer("0" * 64, value) is None
+
+
+def forge(ledger, data, key, make):
+    """What a client can do with a grant of its own: settle it with an answer it made up."""
+    given = ledger._grant(Request(G, data, "alice"), None)
+    given.release(G, data.sum("x"))
+    given.answer = make(given.grant)
+    given.close()
+    assert next(reversed(ledger.state.grants.values())).end.answer.asked == key
+
+
+def key_of(ledger, data):
+    return recalled.asked_of(G, data.count(), ledger._history, keep=True).key
+
+
+def kept_of(ledger, key):
+    return next((grant.end.answer for grant in ledger.state.grants.values()
+                 if grant.end.answer is not None and grant.end.answer.asked == key), None)
+
+
+INVENTED = [{"kind": "float", "shape": [], "values": [-12345.0]}]
+FORGED = {
+    "no seal": lambda answer, key: Answer(key, INVENTED),
+    "a seal of zeros": lambda answer, key: Answer(key, INVENTED, "0" * 64),
+    "a text that is no digits": lambda answer, key: Answer(key, INVENTED, "\u00e9" * 64),
+    "the seal of another value": lambda answer, key: Answer(key, INVENTED, answer.seal),
+    "the answer of another grant": lambda answer, key: answer,
+    "the answer of another question": lambda answer, key: evolve(answer, asked=key),
+}
+
+
+@pytest.mark.parametrize("key", [KEY, None])
+@pytest.mark.parametrize("case", FORGED)
+def test_what_another_client_made_up_is_not_given_out(case, key):
+    with made() as ledger:
+        data = ledger.protect(table(), SCHEMA, name="t", fingerprint_key=key)
+        other = ledger.answer(G, data.histogram("c"), keep=True)
+        genuine = ledger.state.grants[other.grant].end.answer
+        if case == "the answer of another grant":
+            asked, wanted = genuine.asked, data.histogram("c")
+            ledger.correct(other.grant, pl.Gaussian(19.0), "a wrong clip")
+        else:
+            asked, wanted = key_of(ledger, data), data.count()
+        forge(ledger, data, asked, lambda _: FORGED[case](genuine, asked))
+        spent = ledger.spent
+        first = ask(ledger, wanted)
+        assert not first.recalled and ledger.spent > spent
+        again = ask(ledger, wanted)  # the true one is found behind the forged one
+        assert again.recalled and np.array_equal(again.value, first.value)
+
+
+def test_an_answer_of_another_ledger_is_not_given_out():
+    """The same key, table and name: what one ledger paid for is in no other."""
+    with made() as ledger, made() as other:
+        mine, theirs = (one.protect(table(), SCHEMA, name="t", fingerprint_key=KEY)
+                        for one in (ledger, other))
+        ask(other, theirs.count())
+        key = key_of(ledger, mine)
+        forge(ledger, mine, key, lambda _: kept_of(other, key))
+        assert not ask(ledger, mine.count()).recalled
+
+
+def test_an_answer_that_an_earlier_version_kept_is_paid_for_again(tmp_path):
+    """It has no seal, and nobody can tell it from an invention. The file verifies as before."""
+    with made(tmp_path / "one.ledger") as ledger:
+        data = ledger.protect(table(), SCHEMA, name="t", fingerprint_key=KEY)
+        key = key_of(ledger, data)
+        given = ledger._grant(Request(G, data), None)
+        given.answer = recalled.kept_answer(key, given.release(G, data.count()))
+        given.close()
+        assert given.answer.seal is None and ledger.verify() == []
+    with pl.Ledger.open(tmp_path / "one.ledger") as ledger:
+        data = ledger.protect(table(), SCHEMA, name="t", fingerprint_key=KEY)
+        assert not ask(ledger, data.count()).recalled
+        assert ask(ledger, data.count()).recalled and ledger.verify() == []

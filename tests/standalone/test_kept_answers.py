@@ -14,10 +14,13 @@ from tests.standalone.histories import lines_of
 ARRAY = {"kind": "float", "shape": [1], "values": [1.5]}
 KEY = "0" * 64
 GOOD = [
+    {"asked": KEY, "values": [ARRAY], "seal": KEY},
     {"asked": KEY, "values": [ARRAY]},
     {"asked": KEY, "values": [ARRAY, {"kind": "int", "shape": [], "values": [-2**63]}]},
     {"asked": KEY, "values": [{"kind": "float", "shape": [0, 3], "values": []}]}, None]
 WRONG = [
+    {"asked": KEY, "values": [ARRAY], "seal": KEY[1:]},
+    {"asked": KEY, "values": [ARRAY], "seal": None}, {"asked": KEY, "values": [ARRAY], "seal": 1},
     {"asked": KEY[1:], "values": [ARRAY]}, {"asked": KEY.replace("0", "G"), "values": [ARRAY]},
     {"asked": 1, "values": [ARRAY]}, {"values": [ARRAY]}, {"asked": KEY},
     {"asked": KEY, "values": []}, {"asked": KEY, "values": None}, {"asked": KEY, "values": ARRAY},
