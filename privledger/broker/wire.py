@@ -174,10 +174,10 @@ class WireReader:
             raise NotGranted(f"no {kind.__name__} has this number; nothing was read")
         return found
 
-    def cells(self, place: Any) -> Any:
+    def cells(self, place: Any, kinds: tuple[type, ...] = closed_set.CELLS) -> Any:
         """Cells of any known kind."""
         found = self._objects.get(count("number", place, least=0))
-        if type(found) not in closed_set.CELLS:
+        if type(found) not in kinds:
             raise NotGranted("no cells have this number; nothing was read")
         return found
 
@@ -203,7 +203,7 @@ class WireReader:
         name = text(wire, "is")
         if name == "update":
             score = self.object(wire.get("score"), Score)
-            score.add(self.cells(wire.get("cells")), array_in(wire.get("values")))
+            score.add(self.cells(wire.get("cells"), closed_set.MOVES), array_in(wire.get("values")))
         elif name in _DERIVATIONS:
             self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
         else:

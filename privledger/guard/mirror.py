@@ -144,7 +144,7 @@ class Copies:
         """Bring the scores below up to date: they alone may grow."""
         if type(what) is Score:
             for cells, values in what.updates(len(copy.updates())):
-                copy.add(self.cells(cells), values)
+                copy.add(self.shared(cells, _one_of(cells, closed_set.MOVES)), values)
             return
         for inner in getattr(what, "below", ()):
             self.shared(inner, _one_of(inner, (*closed_set.CELLS, Score)))

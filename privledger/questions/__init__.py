@@ -20,11 +20,13 @@ from privledger.questions.custom_scores import CustomScores
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.linear_gradient import LinearGradient
 from privledger.questions.options import Picked
 from privledger.questions.person_cells import RowsPerPersonCells
 from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
 from privledger.questions.response_query import ResponseQuery
+from privledger.questions.row_encoding import RowEncoding
 from privledger.questions.row_values import RowValues
 from privledger.questions.score import ResidualCells, Score, probabilities
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
@@ -48,12 +50,14 @@ __all__ = [
     "LabelChoice",
     "LabelQuery",
     "LabelledCells",
+    "LinearGradient",
     "Ones",
     "Picked",
     "QuantileChoice",
     "Query",
     "ResidualCells",
     "ResponseQuery",
+    "RowEncoding",
     "RowValues",
     "RowsPerPersonCells",
     "Score",

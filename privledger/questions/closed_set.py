@@ -23,12 +23,13 @@ from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import Step
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.label_query import LabelQuery
+from privledger.questions.linear_gradient import LinearGradient
 from privledger.questions.person_cells import RowsPerPersonCells
 from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
 from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_values import RowValues
-from privledger.questions.score import UPDATES, Gradient, Hessian, ResidualCells, Score
+from privledger.questions.score import TERMS, UPDATES, Gradient, Hessian, ResidualCells, Score
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.tree_cells import Test
 from privledger.questions.votes import Votes
@@ -36,10 +37,12 @@ from privledger.questions.votes import Votes
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
                               LabelQuery, ResponseQuery, AboveThreshold)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues, CustomValue,
-                            Gradient, Hessian)
+                            Gradient, Hessian, LinearGradient)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,
                            RowsPerPersonCells)
-NUMBERED: tuple[type, ...] = (*CELLS, Bins, Score, ThresholdRun)
+MOVES: tuple[type, ...] = tuple(dict.fromkeys((*CELLS, *TERMS)))
+"""Cells, and what moves a score beside them."""
+NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun)
 """What a confined learner gives numbers to: objects that several questions share."""
 
 PARTS: frozenset[type] = frozenset({

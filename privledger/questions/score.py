@@ -30,6 +30,7 @@ from privledger.questions.cells import (
 )
 from privledger.questions.grown import GrownCells
 from privledger.questions.links import MOST, curvatures, length, residuals, steps_of
+from privledger.questions.row_encoding import RowEncoding
 from privledger.questions.stretches import runs
 from privledger.questions.tree_cells import TreeCells
 from privledger.rounding import count, finite_array, moderate, number
@@ -37,6 +38,8 @@ from privledger.tables.chunk import Rows
 
 LOSSES = ("squared", "logistic", "softmax")
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
+TERMS: tuple[type, ...] = (*UPDATES, RowEncoding)
+"""What moves a score: a value for every cell, or a weight for every column of a row."""
 
 
 def _start(value: Any) -> NDArray[np.float64]:
@@ -49,7 +52,8 @@ def _largest(values: NDArray[np.float64]) -> int:
 
 @define(eq=False)
 class Score:
-    """Score f(record) = start + sum of cell values; `loss` fixes gradient and hessian.
+    """Score f(record) = start + sum of cell values and of linear terms; `loss` fixes gradient
+    and hessian.
 
     The guard keeps it in whole steps of 2^-16, between -2^14 and 2^14: what is added is rounded to
     them once. Scale the target so that this is fine enough.
@@ -86,16 +90,22 @@ class Score:
         return len(self.start)
 
     def add(self, cells: Any, values: NDArray[np.float64]) -> None:
-        """Add `values`, shape (cells.count,) or (cells.count, width), to every record's score."""
+        """Add to every record's score.
 
-        if type(cells) not in UPDATES:  # those of another score could change after the check
+        Args:
+            cells: what a record has a value by: cells, or a `RowEncoding`, by which the record's
+                vector is multiplied with `values` as weights.
+            values: shape (cells.count,) or (cells.count, width).
+        """
+        if type(cells) not in TERMS:  # those of another score could change after the check
             refuse(cells)
         values = finite_array("leaf values", values)  # a copy: nobody changes it after the check
         expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
         if values.shape != expected:
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
+        more = cells.farthest(values) if type(cells) is RowEncoding else _largest(values)
         self._updates.append((cells, values))
-        self._reach += _largest(values)
+        self._reach += more
 
     def updates(self, first: int = 0) -> list[tuple[Any, NDArray[np.float64]]]:
         """What was added so far, from the update numbered `first` on."""
@@ -155,17 +165,19 @@ class Score:
         shape = (n,) if self.width == 1 else (n, self.width)
         return np.broadcast_to(start, shape).copy()
 
-    def apply(self, scores: NDArray[np.int32], cells: NDArray[np.integer],
-              values: NDArray[np.float64]) -> None:
-        """Add one of the updates, in place.
-
-        Args:
-            cells: cell of each record, shape (n,). values: of each cell, rounded to whole steps.
-        """
-        steps = steps_of(values)
+    def apply(self, scores: NDArray[np.int32], term: Any, values: NDArray[np.float64],
+              rows: Rows) -> None:
+        """Inside the guard: add one of the updates, in place."""
+        if type(term) is RowEncoding:
+            moves, cells = term.moves(rows, values), None
+            np.clip(moves, -MOST, MOST, out=moves)
+        else:
+            steps, cells = steps_of(values), term.index(rows)
         room = self._reach <= MOST  # public: nobody's score can leave the range
         for at in runs(len(scores)):
-            here, more = scores[at], steps.take(cells[at], axis=0)
+            here = scores[at]
+            more = (moves[at].astype(np.int32) if cells is None
+                    else steps.take(cells[at], axis=0))
             if room:
                 here += more
             else:
@@ -181,7 +193,7 @@ class Score:
         if running is None:
             running = rows.cache[self] = _Running(self.begin(rows.n))
         for cells, values in self._updates[running.applied :]:
-            self.apply(running.scores, cells.index(rows), values)
+            self.apply(running.scores, cells, values, rows)
             running.applied += 1
         if rows.keep is not None and news:
             rows.keep.keep_scores(self, running.applied, running.scores)
@@ -231,6 +243,13 @@ def _residuals(score: Score, rows: Rows, into: NDArray[np.float64] | None,
             for place, column in enumerate(found):
                 into[place, at] = column
     return inside
+
+
+def residuals_of(score: Score, rows: Rows) -> NDArray[np.float64]:
+    """Inside the guard: target minus mean of every record, shape (width, n)."""
+    found = np.empty((score.width, rows.n))
+    _residuals(score, rows, found, None)
+    return found
 
 
 @frozen(eq=False)
@@ -404,7 +423,5 @@ class ResidualCells:
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`, under the score as it stands now."""
-        found = np.empty((self.score.width, rows.n))
-        _residuals(self.score, rows, found, None)
-        size = length(list(found))
+        size = length(list(residuals_of(self.score, rows)))
         return np.searchsorted(self.edges, size, side="right")

@@ -1,0 +1,211 @@
+"""A row as one public vector: what a linear model multiplies, and sums of it times a residual.
+
+Entries are whole steps, and so are weights: a product of both is exact in float64 in any order, so
+scores are the same on every machine and in every chunking. Proof: docs/proofs/linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import InvalidValue, SchemaError
+from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Column
+from privledger.facts.table import TableFacts
+from privledger.facts.values import Json, array_in, array_out, items, text
+from privledger.questions.links import MOST, PER_UNIT
+from privledger.questions.row_values import middle_of
+from privledger.questions.stretches import runs
+from privledger.rounding import count, finite_array, moderate, number
+from privledger.tables.chunk import Rows
+
+STEP: Final = 2.0**-8
+"""What an entry of an encoded row is a whole multiple of."""
+MOST_REACH: Final = 64.0
+MOST_COLUMNS: Final = 1 << 12
+MOST_WEIGHT: Final = 2.0**20
+"""Norm of the weights of one score. Steps of a row (2^14), of weights (2^36): below 2^53."""
+BESIDE: Final = ("", "hinge", "square")
+
+
+def _names(value: object) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
+    if not names or len(set(names)) < len(names) or not all(
+            type(one) is str and one for one in names):
+        raise InvalidValue("names", type(value).__name__, "a list of distinct features")
+    return names
+
+
+def _counts(value: object) -> tuple[int, ...]:
+    given = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
+    return tuple(count("categories", one, least=0, most=MOST_COLUMNS) for one in given)
+
+
+def _wide(value: object) -> tuple[bool, ...]:
+    given = tuple(value) if isinstance(value, Iterable) else ()
+    if not all(type(one) is bool for one in given):
+        raise InvalidValue("wide", type(value).__name__, "True or False for each feature")
+    return given
+
+
+def _array(value: Any) -> NDArray[np.float64]:
+    return finite_array("centers and scales", value)
+
+
+@frozen(eq=False)
+class RowEncoding:
+    """A public map from a row to a vector of L2 norm at most `reach`, in whole steps of 2^-8.
+
+    A number is scaled to [-1, 1] by its public bounds, then (value - center) / scale; a missing one
+    gives zeros. `beside` adds a column per number: `hinge` min(|u|, 3) - .8, or `square` u^2. Each
+    category is a column that holds `weight`, a missing or unknown one zeros. A constant of one is
+    last. A vector longer than `reach` is shortened as a whole.
+
+    Attributes:
+        names: features. categories: how many each has; 0 for a number.
+        centers, scales: of every feature, public or released, shape (features,); 0 and 1 for
+            categories.
+        wide: whether a number is first brought to a logarithmic scale (`log_scale`).
+    """
+
+    names: tuple[str, ...] = field(converter=_names)
+    categories: tuple[int, ...] = field(converter=_counts)
+    centers: NDArray[np.float64] = field(converter=_array, repr=False)
+    scales: NDArray[np.float64] = field(converter=_array, repr=False)
+    wide: tuple[bool, ...] = field(converter=_wide)
+    beside: str = ""
+    weight: float = 1.0
+    reach: float = MOST_REACH
+
+    def __attrs_post_init__(self) -> None:
+        many = len(self.names)
+        if not len(self.categories) == len(self.wide) == many or not (
+                self.centers.shape == self.scales.shape == (many,)):
+            raise InvalidValue("names", many, "as many as categories, centers, scales and wide")
+        if self.beside not in BESIDE:
+            raise InvalidValue("beside", self.beside, f"one of {BESIDE}")
+        for scale in self.scales:
+            moderate("scale", float(scale))
+        moderate("weight", self.weight)
+        if not moderate("reach", self.reach) <= MOST_REACH:
+            raise InvalidValue("reach", self.reach, f"at most {MOST_REACH:g}")
+        if self.count > MOST_COLUMNS:
+            raise InvalidValue("names", many, f"at most {MOST_COLUMNS} columns in all")
+
+    @property
+    def count(self) -> int:
+        """Columns of the vector."""
+        each = 2 if self.beside else 1
+        return 1 + sum(size or each for size in self.categories)
+
+    def check(self, facts: TableFacts) -> None:
+        """Refuse by name what the schema has no columns for."""
+        for name, size in zip(self.names, self.categories, strict=True):
+            column = facts.column(name, "categorical" if size else "numeric")
+            if size and len(column.categories) != size:
+                raise SchemaError(f"column {name!r} does not have {size} categories")
+
+    def own(self, to: Copier) -> RowEncoding:
+        return RowEncoding(self.names, self.categories, self.centers, self.scales, self.wide,
+                           self.beside, self.weight, self.reach)
+
+    def to_wire(self, to: Describer) -> Json:
+        return {"names": list(self.names), "categories": list(self.categories),
+                "centers": array_out(self.centers), "scales": array_out(self.scales),
+                "wide": list(self.wide), "beside": str(self.beside), "weight": float(self.weight),
+                "reach": float(self.reach)}
+
+    @classmethod
+    def from_wire(cls, wire: Json, reader: Reader) -> RowEncoding:
+        return cls(items(wire, "names", MOST_COLUMNS), items(wire, "categories", MOST_COLUMNS),
+                   array_in(wire.get("centers")), array_in(wire.get("scales")),
+                   items(wire, "wide", MOST_COLUMNS), text(wire, "beside", 10),
+                   number("weight", wire.get("weight")), number("reach", wire.get("reach")))
+
+    def vectors(self, columns: Columns) -> NDArray[np.float64]:
+        """Every row's vector, shape (n, count): of rows that the caller owns, or in the guard."""
+        found = np.zeros((self.count, columns.n_rows))  # column by column: each is one pass
+        found[-1] = 1.0
+        place = 0
+        for name, size, center, scale, wide in zip(
+                self.names, self.categories, self.centers, self.scales, self.wide, strict=True):
+            at = columns.schema.feature_index(name)
+            held, column = columns.arrays[at], columns.schema.features[at]
+            if size:
+                for code in range(size):
+                    np.multiply(held == code, self.weight, out=found[place + code])
+                place += size
+                continue
+            missing = np.isnan(held)
+            value = ((log_scale(held, column) if wide else scaled(held, column)) - center) / scale
+            found[place] = np.where(missing, 0.0, value)
+            if self.beside:
+                other = (np.minimum(np.abs(value), 3.0) - 0.8 if self.beside == "hinge"
+                         else np.square(value))
+                found[place + 1] = np.where(missing, 0.0, other)
+            place += 2 if self.beside else 1
+        # Column by column: no last bit follows from where a row stands among others.
+        size_of = np.zeros(columns.n_rows)
+        for one in found:
+            size_of += np.square(one)
+        shorter = 1.0 / (np.maximum(np.sqrt(size_of) / self.reach, 1.0) * STEP)
+        for one in found:
+            np.trunc(np.multiply(one, shorter, out=one), out=one)
+            one *= STEP
+        return found.T
+
+    def of(self, rows: Rows) -> NDArray[np.int16]:
+        """Inside the guard: the vectors of these rows in steps of 2^-8, computed once."""
+        known: NDArray[np.int16] | None = rows.cache.get(self)
+        if known is None:
+            steps = self.vectors(rows.features) / STEP
+            known = rows.cache[self] = np.asfortranarray(steps, dtype=np.int16)
+        return known
+
+    def weights(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights in whole steps of 2^-16, shape (count,) or (count, width).
+
+        Raises:
+            InvalidValue: they are too long to be multiplied exactly.
+        """
+        size = math.sqrt(float(np.square(values).sum(axis=0).max()))
+        if not size <= MOST_WEIGHT:
+            raise InvalidValue("weights", f"norm {size:.3g}", f"of norm at most {MOST_WEIGHT:g}")
+        return np.rint(values * PER_UNIT)
+
+    def farthest(self, values: NDArray[np.float64]) -> int:
+        """No score is moved further, in steps of 2^-16."""
+        size = float(np.sqrt(np.square(self.weights(values)).sum(axis=0).max()))
+        return min(math.ceil(size * self.reach * (1 + 1e-9)) + 1, MOST + 1)
+
+    def moves(self, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Inside the guard: how far every record's score is moved, in whole steps of 2^-16."""
+        held, steps = self.of(rows), self.weights(values)
+        found = np.empty((len(held), *values.shape[1:]))
+        for at in runs(len(held)):
+            found[at] = held[at].astype(np.float64) @ steps
+        found *= STEP
+        return np.rint(found, out=found)
+
+
+def scaled(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+    """A numeric column on [-1, 1] by its public bounds."""
+    middle, half = middle_of(column)
+    return np.clip((held - middle) / half, -1.0, 1.0)
+
+
+def log_scale(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+    """The same after about log(1 + 1000 t), where t is the value on [0, 1]: straight between powers
+    of two, so that every machine says the same."""
+    share = np.clip((held - column.lower) / (column.upper - column.lower), 0.0, 1.0)
+    mantissa, power = np.frexp(1.0 + 1000.0 * share)
+    top = math.frexp(1001.0)
+    most = top[1] - 2 + 2 * top[0]
+    return (power - 2 + 2 * mantissa) / most * 2.0 - 1.0
