@@ -33,21 +33,11 @@ STRIDES = {
     "tests/learners/test_dpboost.py::test_every_option_stays_inside_its_budget": 3,
     "tests/learners/test_dpboost.py::test_it_learns_and_its_price_is_its_epsilon": 3,
     "tests/learners/test_label_private.py::test_it_learns": 3,
-    "tests/learners/test_dpsis_contract.py::test_learner_conforms_with_other_parameters": 7,
-    "tests/learners/test_dpboost_contract.py::test_learner_conforms_with_other_parameters": 3,
-    "tests/learners/test_sgbdt_contract.py::test_learner_conforms_with_other_parameters": 3,
-    "tests/learners/test_mrf.py::test_learner_conforms_with_other_parameters": 3,
-    "tests/learners/test_diprime.py::test_learner_conforms_with_other_parameters": 3,
-    "tests/learners/test_partitioning.py::test_learner_conforms_with_other_parameters": 3,
-    "tests/learners/test_dpboost_contract.py::test_scikit_learn_accepts_it": 3,
-    "tests/learners/test_dpsis_contract.py::test_scikit_learn_accepts_it": 3,
-    "tests/learners/test_sgbdt_contract.py::test_scikit_learn_accepts_it": 3,
-    "tests/learners/test_partitioning.py::test_scikit_learns_own_checks": 3,
 }
 """Family -> stride. A family is a test function with its file, whatever its cases are called."""
 
-STATISTICAL, QUICK = "-epsilon-holds]", ("JointTreeClassifier", "DPSIS-")
-"""The kit's statistical check takes seconds for most learners: by default for these only."""
+STATISTICAL = "-epsilon-holds]"
+"""The check of the kit that takes seconds: by default where a suite asks for it by itself."""
 
 
 def thin(items: Iterable[pytest.Item]) -> None:
@@ -56,7 +46,7 @@ def thin(items: Iterable[pytest.Item]) -> None:
     for item in items:
         family = item.nodeid.partition("[")[0]
         stride = STRIDES.get(family)
-        if item.nodeid.endswith(STATISTICAL) and not any(name in item.nodeid for name in QUICK):
+        if item.nodeid.endswith(STATISTICAL) and "test_conformance" not in item.nodeid:
             item.add_marker(pytest.mark.slow)
         if stride is not None:
             if seen[family] % stride:
