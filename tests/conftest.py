@@ -34,8 +34,10 @@ _STATE = tempfile.TemporaryDirectory(prefix="privledger-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
 
 # How long an example takes says nothing of the code where others use the machine, too.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fixed", **UNHURRIED, derandomize=True)
+settings.register_profile("random", **UNHURRIED)
+settings.load_profile("fixed")
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """In the name of a test: the slow run was refused by its workers for one."""
@@ -61,8 +63,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """A push is judged by the same examples every time; the slow run looks for new ones."""
     from tests.skips import Skips
 
+    if config.option.markexpr == "slow":
+        settings.load_profile("random")
     if not hasattr(config, "workerinput"):  # the others report to this one
         config.pluginmanager.register(Skips(), "skips")
 

@@ -26,6 +26,7 @@ def _module(root: Path, path: Path) -> str:
 # Of the tests, what others import: nobody imports a file of tests.
 FILES = {_module(root, path): path for root in ROOTS for path in sorted(root.rglob("*.py"))
          if not path.name.startswith("test_")}
+NAMES = {path: name for name, path in FILES.items()}
 OURS = {name: path for name, path in FILES.items() if not path.is_relative_to(TESTS)}
 
 

@@ -39,15 +39,21 @@ SAME_THING = {
 }
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+def shown(path: Path) -> str:
+    """As a list of what breaks a rule names it."""
+    root = next(root for root in (ROOT, LEARNERS, PAPERS) if path.is_relative_to(root))
+    return path.relative_to(root if root is ROOT else root.parent).as_posix()
+
+
+def parsed(path: Path) -> ast.Module:
+    return house.tree(house.NAMES[path])
 
 
 @cache
 def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
     """(module, names) of every import anywhere in a file, function bodies included."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found += [(alias.name, ()) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -66,105 +72,90 @@ def layers_of(module: str, names: tuple[str, ...]) -> list[str]:
     return [module.split(".")[1]]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_follow_the_layers(path):
-    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if own in ("__init__", ALONE):
-        return  # the latter has a rule of its own
-    assert own in LAYERS, f"{own} is in no layer"
-    for module, names in imports(path):
-        if module == "privledger" or module.startswith("privledger."):
+def test_imports_follow_the_layers():
+    wrong = []
+    for path in MODULES:
+        own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if own in ("__init__", ALONE):
+            continue  # the latter has a rule of its own
+        assert own in LAYERS, f"{own} is in no layer"
+        for module, names in imports(path):
             if module == "privledger" and own in ("cli", "pytest_plugin"):
                 continue  # the outermost layers may use the public package
-            if module == f"privledger.{ALONE}.build":
-                continue  # the text of the one file
-            for target in layers_of(module, names):
-                assert LAYERS.index(target) <= LAYERS.index(own), f"imports {module}"
+            if module.split(".")[0] == "privledger" and module != f"privledger.{ALONE}.build":
+                wrong += [f"{shown(path)} imports {module}" for target in layers_of(module, names)
+                          if LAYERS.index(target) > LAYERS.index(own)]
+    assert not wrong
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_what_stands_alone_imports_nothing_of_ours_and_nobody_imports_it(path):
-    modules = {module for module, _ in imports(path)}
-    names = {f"{module}.{name}" for module, several in imports(path) for name in several}
-    if path.relative_to(ROOT).parts[0] == ALONE:
-        assert not [module for module in modules if module.split(".")[0] not in
-                    sys.stdlib_module_names]
+def test_what_stands_alone_imports_nothing_of_ours_and_nobody_imports_it():
     # `build` hands out the text of the one file; nobody imports the reader itself.
     allowed = {f"privledger.{ALONE}.build", f"privledger.{ALONE}.build.one_file"}
-    assert not [name for name in modules | names
-                if name.startswith(f"privledger.{ALONE}") and name not in allowed]
+    wrong = []
+    for path in MODULES:
+        modules = {module for module, _ in imports(path)}
+        names = {f"{module}.{name}" for module, several in imports(path) for name in several}
+        if path.relative_to(ROOT).parts[0] == ALONE:
+            wrong += [f"{shown(path)} imports {module}" for module in modules
+                      if module.split(".")[0] not in sys.stdlib_module_names]
+        wrong += [f"{shown(path)} imports {name}" for name in modules | names
+                  if name.startswith(f"privledger.{ALONE}") and name not in allowed]
+    assert not wrong
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_the_core_never_imports_a_learner(path):
-    assert not [m for m, _ in imports(path)
-                if m.split(".")[0] in ("privledger_learners", "privledger_papers")]
-
-
-@pytest.mark.parametrize("path", sorted(LEARNERS.rglob("*.py")),
-                         ids=lambda path: path.relative_to(LEARNERS).as_posix())
-def test_learners_know_nothing_of_the_papers_package(path):
-    assert not [m for m, _ in imports(path) if m.split(".")[0] == "privledger_papers"]
-
-
-@pytest.mark.parametrize("path", sorted(PAPERS.rglob("*.py")),
-                         ids=lambda path: path.relative_to(PAPERS).as_posix())
-def test_the_papers_package_uses_learners_as_anybody_does(path):
-    assert not [m for m, _ in imports(path) if m.startswith("privledger_learners.")]
+@pytest.mark.parametrize(("paths", "never"), [
+    (MODULES, ("privledger_learners", "privledger_papers")),  # the core knows no learner
+    (sorted(LEARNERS.rglob("*.py")), ("privledger_papers",)),
+    (sorted(PAPERS.rglob("*.py")), ("privledger_learners.",))],  # it uses them as anybody does
+    ids=["core", "learners", "papers"])
+def test_packages_know_nothing_of_what_stands_on_them(paths, never):
+    assert not [f"{shown(path)} imports {module}" for path in paths for module, _ in imports(path)
+                if module.split(".")[0] in never
+                or any(module.startswith(one) for one in never if one.endswith("."))]
 
 
 def _random_uses(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = [module for module, names in imports(path)
+    found = [f"{shown(path)} imports {module}" for module, names in imports(path)
              if module == "random" or module.startswith("numpy.random")
              or (module == "numpy" and "random" in names)]
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(path)):
         if (isinstance(node, ast.Attribute) and node.attr == "random"
                 and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")):
-            found.append(f"line {node.lineno}")
+            found.append(f"{shown(path)}:{node.lineno}")
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_seeded_generator_lives_in_one_module_only(path):
-    if name_of(path) != GENERATOR:
-        assert not _random_uses(path)
+def test_a_seeded_generator_lives_in_one_module_only():
+    assert _random_uses(ROOT / GENERATOR)  # the rule sees the one that exists
+    assert not [use for path in MODULES if shown(path) != GENERATOR for use in _random_uses(path)]
 
 
-@pytest.mark.parametrize("path", PLUGIN_MODULES,
-                         ids=lambda path: path.relative_to(LEARNERS.parent).as_posix())
-def test_learners_seed_every_generator(path):
+def test_learners_seed_every_generator():
     """They draw public structure, from `random_state`. What must not be guessed comes from the
     ledger's source, or from the operating system's."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("default_rng")]
-    assert not [f"line {call.lineno}" for call in calls if not (call.args or call.keywords)]
-
-
-def test_the_rule_about_generators_sees_the_one_that_exists():
-    assert _random_uses(ROOT / GENERATOR)
+    assert not [f"{shown(path)}:{call.lineno}" for path in PLUGIN_MODULES
+                for call in ast.walk(parsed(path))
+                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("default_rng")
+                and not (call.args or call.keywords)]
 
 
 def test_there_are_modules_to_look_at():
-    """An empty list of parameters is a skip, and a skipped rule is none."""
+    """A rule over no file is none."""
     assert len(MODULES) > 100 and len(PLUGIN_MODULES) > 20
 
 
-@pytest.mark.parametrize("path", PLUGIN_MODULES,
-                         ids=lambda path: path.relative_to(LEARNERS.parent).as_posix())
-def test_learners_use_public_names_only(path):
+def test_learners_use_public_names_only():
     """The conformance kit's own rule, on every file, whether or not a learner reaches it."""
-    assert not list(inside_names(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not [f"{shown(path)}: {name}" for path in PLUGIN_MODULES
+                for name in inside_names(parsed(path))]
 
 
-@pytest.mark.parametrize("path", PLUGIN_MODULES,
-                         ids=lambda path: path.relative_to(LEARNERS.parent).as_posix())
-def test_learners_never_reach_behind_the_guard(path):
+def test_learners_never_reach_behind_the_guard():
     """`_vault`, `_history` and their like are for the core; a learner has no business there."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute):
-            assert node.attr not in ("_vault", "_history", "_source", "_meter", "_spends",
-                                     "_state", "_touched", "_log"), f"line {node.lineno}"
+    inner = {"_vault", "_history", "_source", "_meter", "_spends", "_state", "_touched", "_log"}
+    assert not [f"{shown(path)}:{node.lineno}" for path in PLUGIN_MODULES
+                for node in ast.walk(parsed(path))
+                if isinstance(node, ast.Attribute) and node.attr in inner]
 
 
 def test_no_circle_of_files():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 from types import SimpleNamespace
 
 import mpmath as mp
@@ -20,6 +22,8 @@ from privledger.cli.show import render_ledger
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.graph import to_json
+from privledger.guard import session as closing
+from privledger.guard.teller import Request
 from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
@@ -219,3 +223,84 @@ def test_scores_of_a_regression():
                                  "mae": pytest.approx(4 / 3), "r2": 0.0}
     same = score(model, {"x": [0, 0, 0]}, np.array([2.0, 2.0, 2.0]), schema)
     assert same["model"]["r2"] == 0.0
+
+
+G = pl.Gaussian(2.0)
+NO_LABEL_PROOF = {
+    "allocation": pl.nodes.RandomAllocation(10, G),
+    "allocation, as replace one": pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, G)),
+    "cut off": pl.nodes.TruncatedPoissonSample(0.1, 50, 1000, G),
+    "cut off, as replace one": pl.nodes.AsReplaceOne(
+        pl.nodes.TruncatedPoissonSample(0.1, 50, 1000, G)),
+    "fixed size": pl.nodes.FixedSizeSample(5, 100, G),
+}
+
+
+@pytest.mark.parametrize("around", [
+    lambda node: node, lambda node: pl.Repeat(node, 3), lambda node: pl.Sequential([G, node]),
+    lambda node: pl.Parallel([node, G])])
+@pytest.mark.parametrize("case", NO_LABEL_PROOF)
+def test_what_has_no_proof_for_labels_has_no_price_inside_label_only(case, around):
+    node = around(NO_LABEL_PROOF[case])
+    with pytest.raises((pl.errors.UnsupportedNode, pl.errors.RelationMismatch)):
+        pl.epsilon(pl.nodes.LabelOnly(node), 1e-6, "replace_label")
+
+
+@pytest.mark.parametrize("node", [pl.Laplace(1.0), pl.Exponential(0.7),
+                                  pl.Sequential([pl.Laplace(2.0), pl.Laplace(3.0)])],
+                         ids=pl.nodes.label)
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 0.999])
+def test_a_sample_costs_no_more_than_what_is_sampled_as_a_gdp_statement_too(node, rate):
+    whole = pl.epsilon(node, 1e-6, accountant="gdp")
+    assert pl.epsilon(pl.PoissonSample(rate, node), 1e-6, accountant="gdp") <= whole
+    fixed = pl.nodes.FixedSizeSample(int(1000 * rate), 1000, node)
+    assert pl.epsilon(fixed, 1e-6, "replace_one", accountant="gdp") <= pl.epsilon(
+        node, 1e-6, "replace_one", accountant="gdp")
+
+
+def test_two_threads_that_close_one_session_settle_it_once(monkeypatch):
+    schema = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
+    data = ledger.protect({"x": [0.5] * 8}, schema)
+    granted = ledger._grant(Request(pl.Laplace(4.0), data), None)
+    granted.release(pl.Laplace(4.0), data.count())
+    gate, settled, true = threading.Barrier(4), [], closing.settle
+
+    def slowly(*arguments):
+        settled.append(arguments)
+        time.sleep(0.05)  # long enough for the others to come
+        return true(*arguments)
+
+    def close():
+        gate.wait()
+        granted.close()
+
+    monkeypatch.setattr(closing, "settle", slowly)
+    threads = [threading.Thread(target=close) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(settled) == 1 and ledger.verify() == []
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_label"])
+def test_places_of_people_and_places_of_rows_are_told_apart(relation):
+    """Two people, the first with two of three rows: places are of people where the number of rows
+    is private, and of rows where it is public. Against sums by hand."""
+    schema = pl.Schema("people", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
+                                  pl.Column("y", "categorical", "target", categories=("0", "1"))))
+    rows = relation == "replace_label"
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e9), relation=relation, unit="person",
+                              people_key=b"k" * 32, mode="simulation", seed=1)
+    data = ledger.protect({"x": [0.25, 0.5, 1.0]}, ["0", "0", "1"], schema,
+                          people=["a", "a", "b"], public_features=rows, name="t")
+    places = np.array([1, 0, 1]) if rows else np.array([1, 0])
+    node = pl.Laplace(1e-5, 2.0)
+    plan = pl.nodes.LabelOnly(node) if rows else node
+    question = data.query((pl.questions.ClassIs(1) if rows else pl.questions.Ones(),),
+                          pl.questions.IndexCells(places, 2))
+    with ledger.request(plan, data) as session:
+        found = session.release(node, question)
+    # One label, in the row of cell 1; or everything of each person, in a cell of its own.
+    assert np.round(found).tolist() == ([0.0, 1.0] if rows else [1.0, 1.0])

@@ -206,6 +206,7 @@ def test_a_commit_whose_answer_was_lost_is_asked_for(postgres, url):
         assert len(ledger.state.grants) == 1 and ledger.verify() == []
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_and_starts_keeps_every_grant(postgres, url):
     with pl.Ledger.open(url) as ledger:
         data = guard(ledger)

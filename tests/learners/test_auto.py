@@ -20,40 +20,6 @@ from privledger_learners.auto import KINDS, PublicFacts, choose
 
 import privledger as pl
 from privledger.ledger.view import view_of
-from privledger.testing import (
-    CHECKS,
-    parametrize_with_learner_checks,
-    parametrize_with_sklearn_checks,
-)
-
-LEARNERS = [AutoClassifier(epsilon=1.0), AutoRegressor(epsilon=1.0)]
-PURE = [AutoClassifier(epsilon=1.0, delta=0.0, relation="replace_one"),
-        AutoRegressor(epsilon=1.0, delta=0.0)]
-
-
-@parametrize_with_learner_checks(PURE, without=("epsilon-holds",))
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow  # two hundred trees for every check; test_sgbdt_contract.py has fewer trees
-@parametrize_with_learner_checks(LEARNERS, without=("epsilon-holds",))
-def test_learner_conforms_where_it_boosts(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", [*LEARNERS, *PURE])
-def test_fits_do_not_disprove_epsilon(learner):
-    """An accusation of an honest learner has probability at most 1e-6."""
-    CHECKS["epsilon-holds"](learner, fits=500)
-
-
-@parametrize_with_sklearn_checks([
-    AutoClassifier(epsilon=100.0, delta=0.0, mode="simulation", random_state=0),
-    AutoRegressor(epsilon=100.0, delta=0.0, mode="simulation", random_state=0)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 def schema_of(rows=None, task="classification", **more):

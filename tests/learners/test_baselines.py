@@ -23,53 +23,11 @@ from privledger_learners.baselines.greedy_trees import pruned_shares
 from privledger_learners.trees.grow import smoothed_shares
 
 import privledger as pl
-from privledger.testing import (
-    CHECKS,
-    parametrize_with_learner_checks,
-    parametrize_with_sklearn_checks,
-)
 
 FORESTS = [DPRFClassifier, DPERTClassifier, RDTClassifier, DPDFClassifier, MaxTreeClassifier,
            SRTClassifier]
 LABELS = [SSRDTClassifier, TOPClassifier]
 NUMBERS = [DPRFRegressor, DPERTRegressor]
-SMALL = {"epsilon": 1.0, "n_trees": 2, "max_depth": 2}
-OTHERS = [kind(**SMALL, depth=2, relation="replace_one") for kind in FORESTS + NUMBERS] + [
-    kind(epsilon=1.0, delta=1e-6, n_trees=2, depth=1) for kind in FORESTS + NUMBERS]
-
-
-@parametrize_with_learner_checks([kind(**SMALL) for kind in FORESTS + NUMBERS]
-                                 + [kind(epsilon=1.0) for kind in LABELS])
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@parametrize_with_learner_checks(OTHERS, without=("epsilon-holds",))
-def test_learner_conforms_with_other_parameters(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", OTHERS, ids=str)
-def test_epsilon_holds_with_other_parameters(learner):
-    CHECKS["epsilon-holds"](learner)
-
-
-def simulated(*kinds):
-    return [kind(epsilon=100.0, mode="simulation", random_state=0,
-                 **({} if kind in LABELS else {"n_trees": 2, "depth": 2})) for kind in kinds]
-
-
-@parametrize_with_sklearn_checks(simulated(RDTClassifier, DPERTRegressor))
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_sklearn_checks(simulated(*FORESTS, *NUMBERS, *LABELS))
-def test_scikit_learns_own_checks_of_all(estimator, check):
-    check(estimator)
 
 
 def table(rows=2000, seed=0, task="classification"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privledger_learners import SGBDTClassifier, SGBDTRegressor
+from privledger_learners import SGBDTClassifier
 from privledger_learners.boosting.bought_ranges import (
     CELLS,
     GRID,
@@ -18,7 +18,6 @@ from privledger_learners.boosting.bought_ranges import (
 )
 
 import privledger as pl
-from privledger.testing import parametrize_with_learner_checks
 
 WIDE = pl.Schema("wide", (
     pl.Column("a", "numeric", "feature", -1000.0, 1000.0),
@@ -107,10 +106,3 @@ def test_a_model_sees_inside_bounds_that_are_too_wide():
 def test_other_ranges_are_refused(wrong):
     with pytest.raises(pl.InvalidValue, match="ranges"):
         SGBDTClassifier(1.0, 1e-6, WIDE, ranges=wrong).plan()
-
-
-@pytest.mark.slow
-@parametrize_with_learner_checks([SGBDTClassifier(1.0, 1e-6, ranges="bought", n_trees=5),
-                                  SGBDTRegressor(1.0, 1e-6, ranges="bought", n_trees=5)])
-def test_learner_conforms(learner, check):
-    check(learner)

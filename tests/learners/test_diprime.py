@@ -8,43 +8,8 @@ import numpy as np
 import pytest
 from privledger_learners import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.trees.grow import some_of, splittable
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
-from privledger.testing import CHECKS, parametrize_with_learner_checks
-
-LEARNERS = [
-    DiPriMeForestClassifier(epsilon=1.0),
-    DiPriMeForestClassifier(epsilon=1.0, variant="base", n_trees=3, partitioned=True, depth=3),
-    DiPriMeForestClassifier(epsilon=1.0, variant="exp", relation="replace_one", max_depth=3),
-    DiPriMeForestClassifier(epsilon=1.0, variant="flip", delta=1e-6, n_trees=2, depth=2),
-    DiPriMeForestRegressor(epsilon=1.0),
-    DiPriMeForestRegressor(epsilon=1.0, variant="exp", n_trees=3, partitioned=True,
-                           relation="replace_one", depth=2),
-]
-
-
-@parametrize_with_learner_checks(LEARNERS[:1])
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@parametrize_with_learner_checks(LEARNERS[1:], without=("epsilon-holds",))
-def test_learner_conforms_with_other_parameters(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", LEARNERS[1:], ids=str)
-def test_epsilon_holds_with_other_parameters(learner):
-    CHECKS["epsilon-holds"](learner)
-
-
-@parametrize_with_checks([
-    DiPriMeForestClassifier(epsilon=100.0, mode="simulation", random_state=0),
-    DiPriMeForestRegressor(epsilon=100.0, mode="simulation", random_state=0)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

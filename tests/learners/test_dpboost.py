@@ -205,3 +205,8 @@ def test_a_schema_is_needed_and_never_inferred_for_private_fits():
             DPBoostRegressor(epsilon=1.0, schema=schema_).fit(X, y)
     with pytest.raises(pl.SchemaError):
         DPBoostClassifier(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [DPBoostRegressor, DPBoostClassifier])
+def test_the_default_is_pure(kind):
+    assert kind().delta == 0.0

@@ -8,43 +8,6 @@ from privledger_learners import DiPriMeForestClassifier, JointTreeClassifier, Jo
 from privledger_learners.trees.grow import levels_of, quantile_edges, smoothed_shares
 
 import privledger as pl
-from privledger.testing import (
-    CHECKS,
-    parametrize_with_learner_checks,
-    parametrize_with_sklearn_checks,
-)
-
-LEARNERS = [
-    JointTreeClassifier(epsilon=1.0),
-    JointTreeClassifier(epsilon=1.0, depth=3, relation="replace_one"),
-    JointTreeClassifier(epsilon=1.0, delta=1e-6, max_depth=4),
-    JointTreeRegressor(epsilon=1.0),
-    JointTreeRegressor(epsilon=1.0, depth=2, relation="replace_one"),
-]
-
-
-@parametrize_with_learner_checks([LEARNERS[0], LEARNERS[3]])
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@parametrize_with_learner_checks([*LEARNERS[1:3], LEARNERS[4]], without=("epsilon-holds",))
-def test_learner_conforms_with_other_parameters(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
-def test_two_thousand_fits_do_not_disprove_epsilon(learner):
-    """An accusation of an honest learner has probability at most 1e-6."""
-    CHECKS["epsilon-holds"](learner, fits=2000)
-
-
-@parametrize_with_sklearn_checks([
-    JointTreeClassifier(epsilon=100.0, mode="simulation", random_state=0),
-    JointTreeRegressor(epsilon=100.0, mode="simulation", random_state=0)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

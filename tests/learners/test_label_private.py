@@ -18,25 +18,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.testing import parametrize_with_learner_checks
 from tests.bodies import body_of
-
-LEARNERS = [LabelPrivateClassifier(epsilon=1.0, n_trees=5)]
-
-
-@parametrize_with_learner_checks(LEARNERS)
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@parametrize_with_checks([LabelPrivateClassifier(epsilon=100.0, mode="simulation", random_state=0,
-                                                 n_trees=5)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 def table_of(rows=1500):

@@ -7,41 +7,8 @@ import math
 import numpy as np
 import pytest
 from privledger_learners import MultinomialForestClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
-from privledger.testing import CHECKS, parametrize_with_learner_checks
-
-LEARNERS = [
-    MultinomialForestClassifier(epsilon=1.0),
-    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=2, max_depth=2),
-    MultinomialForestClassifier(epsilon=1.0, variant="multinomial", n_trees=2, delta=1e-6,
-                                impurity="entropy", depth=2, halves=False),
-    MultinomialForestClassifier(epsilon=1.0, labels="drawn", relation="replace_one", halves=True,
-                                n_trees=2, depth=2),
-]
-
-
-@parametrize_with_learner_checks(LEARNERS[:1])
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@parametrize_with_learner_checks(LEARNERS[1:], without=("epsilon-holds",))
-def test_learner_conforms_with_other_parameters(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", LEARNERS[1:], ids=str)
-def test_epsilon_holds_with_other_parameters(learner):
-    CHECKS["epsilon-holds"](learner)
-
-
-@parametrize_with_checks([MultinomialForestClassifier(epsilon=100.0, mode="simulation",
-                                                      random_state=0)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

@@ -5,46 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from privledger_learners import PrivateEnsembleClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
-from privledger.testing import CHECKS, parametrize_with_learner_checks
-
-LEARNERS = [
-    PrivateEnsembleClassifier(epsilon=1.0),
-    PrivateEnsembleClassifier(epsilon=1.0, variant="paper"),
-    PrivateEnsembleClassifier(epsilon=1.0, delta=1e-6, depth=2, n_trees=3, sharing="disjoint"),
-    PrivateEnsembleClassifier(epsilon=1.0, setting="sspe1"),
-    PrivateEnsembleClassifier(epsilon=1.0, setting="sspe1", linkage="linked"),
-    PrivateEnsembleClassifier(epsilon=1.0, setting="sspe1", variant="paper", linkage="linked"),
-    PrivateEnsembleClassifier(epsilon=1.0, setting="sspe2"),
-    PrivateEnsembleClassifier(epsilon=1.0, setting="sspe2", variant="paper"),
-    PrivateEnsembleClassifier(epsilon=1.0, setting="pte", second_trees=3),
-]
-
-
-@parametrize_with_learner_checks(LEARNERS[:1])
-def test_learner_conforms(learner, check):
-    check(learner)
-
-
-@parametrize_with_learner_checks(LEARNERS[1:], without=("epsilon-holds",))
-def test_learner_conforms_with_other_parameters(learner, check):
-    check(learner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", LEARNERS[1:], ids=str)
-def test_epsilon_holds_with_other_parameters(learner):
-    CHECKS["epsilon-holds"](learner)
-
-
-@parametrize_with_checks([
-    PrivateEnsembleClassifier(epsilon=200.0, mode="simulation", random_state=0),
-    PrivateEnsembleClassifier(epsilon=200.0, mode="simulation", random_state=0, setting="sspe2"),
-])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

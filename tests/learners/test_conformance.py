@@ -1,0 +1,188 @@
+"""Every shipped learner against the conformance kit and scikit-learn's own checks: one table.
+
+By default each learner's first setting meets every check, and each other setting its price, its
+structure and one more check, in turn; `pytest -m slow` runs all checks on all settings.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+import pytest
+from privledger_learners import (
+    DPSIS,
+    AutoClassifier,
+    AutoRegressor,
+    DiPriMeForestClassifier,
+    DiPriMeForestRegressor,
+    DPBoostClassifier,
+    DPBoostRegressor,
+    DPDFClassifier,
+    DPERTClassifier,
+    DPERTRegressor,
+    DPRFClassifier,
+    DPRFRegressor,
+    DPSISTwoStage,
+    JointTreeClassifier,
+    JointTreeRegressor,
+    LabelPrivateClassifier,
+    MaxTreeClassifier,
+    MultinomialForestClassifier,
+    PrivateEnsembleClassifier,
+    RDTClassifier,
+    SGBDTClassifier,
+    SGBDTRegressor,
+    SRTClassifier,
+    SSRDTClassifier,
+    TOPClassifier,
+)
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privledger as pl
+from privledger.testing import CHECKS
+
+
+def same_scores(X, y):
+    return X.shape[1] * [1.0]
+
+
+class Numbers(DPSIS):
+    """The same on the kit's table with a number as its target."""
+
+    info = pl.LearnerInfo("numbers", "DP-SIS on a number", tasks=("regression", "classification"))
+
+
+class Classes(DPSIS):
+    """The same on the kit's table with classes only: nothing else has sizes to balance."""
+
+    info = pl.LearnerInfo("classes", "DP-SIS on classes", tasks=("classification",))
+
+
+SMALL, ROUNDS = {"n_trees": 2, "max_depth": 2}, {"delta": 1e-6, "n_trees": 8}
+FORESTS = (DPRFClassifier, DPERTClassifier, RDTClassifier, DPDFClassifier, MaxTreeClassifier,
+           SRTClassifier, DPRFRegressor, DPERTRegressor)
+FIRST = [  # (class, parameters): one setting of every learner, but for baselines that are alike
+    (RDTClassifier, SMALL), (DPERTRegressor, SMALL), (TOPClassifier, {}),
+    (AutoClassifier, {"delta": 0.0, "relation": "replace_one"}), (AutoRegressor, {"delta": 0.0}),
+    (DiPriMeForestClassifier, {}), (DiPriMeForestRegressor, {}),
+    (DPBoostRegressor, {}), (DPBoostClassifier, {}), (DPSIS, {"k": 2}), (DPSISTwoStage, {"k": 2}),
+    (JointTreeClassifier, {}), (JointTreeRegressor, {}), (LabelPrivateClassifier, {"n_trees": 5}),
+    (MultinomialForestClassifier, {}), (PrivateEnsembleClassifier, {}),
+    (SGBDTRegressor, ROUNDS), (SGBDTClassifier, ROUNDS),
+]
+OTHERS = [
+    *((kind, SMALL) for kind in FORESTS[:2]), *((kind, SMALL) for kind in FORESTS[3:7]),
+    (SSRDTClassifier, {}),
+    *((kind, {"n_trees": 2, "depth": 2, "relation": "replace_one"}) for kind in FORESTS),
+    *((kind, {"delta": 1e-6, "n_trees": 2, "depth": 1}) for kind in FORESTS),
+    (DiPriMeForestClassifier, {"variant": "base", "n_trees": 3, "partitioned": True, "depth": 3}),
+    (DiPriMeForestClassifier, {"variant": "exp", "relation": "replace_one", "max_depth": 3}),
+    (DiPriMeForestClassifier, {"variant": "flip", "delta": 1e-6, "n_trees": 2, "depth": 2}),
+    (DiPriMeForestRegressor, {"variant": "exp", "n_trees": 3, "partitioned": True,
+                              "relation": "replace_one", "depth": 2}),
+    (DPBoostRegressor, {"n_trees": 10, "parts": 5, "depth": 2, "gradient_filtering": True,
+                        "geometric": "leaves"}),
+    (DPBoostClassifier, {"delta": 1e-6, "n_trees": 6, "depth": 2, "geometric": "gradients"}),
+    (DPBoostClassifier, {"n_trees": 4, "parts": 2, "relation": "replace_one"}),
+    (DPSIS, {"k": 2, "epsilon": 6.0}), (DPSIS, {"k": 2, "delta": 1e-6}),
+    (DPSIS, {"k": 2, "scores": "rank", "relation": "replace_one"}),
+    (DPSIS, {"k": 2, "scores": "correlation", "method": "canonical"}),
+    (DPSIS, {"k": 1, "scores": pl.questions.CustomScores(same_scores, 1.0, "constant")}),
+    (DPSISTwoStage, {"k": 2, "method": "canonical", "relation": "replace_one"}),
+    (Numbers, {"k": 2}), (Numbers, {"k": 2, "epsilon": 6.0}),
+    (Classes, {"k": 2, "class_weight": "balanced"}),
+    (Classes, {"k": 1, "class_weight": "balanced", "relation": "replace_one",
+               "method": "canonical"}),
+    (JointTreeClassifier, {"depth": 3, "relation": "replace_one"}),
+    (JointTreeClassifier, {"delta": 1e-6, "max_depth": 4}),
+    (JointTreeRegressor, {"depth": 2, "relation": "replace_one"}),
+    (MultinomialForestClassifier, {"variant": "multinomial", "n_trees": 2, "max_depth": 2}),
+    (MultinomialForestClassifier, {"variant": "multinomial", "n_trees": 2, "delta": 1e-6,
+                                   "impurity": "entropy", "depth": 2, "halves": False}),
+    (MultinomialForestClassifier, {"labels": "drawn", "relation": "replace_one", "halves": True,
+                                   "n_trees": 2, "depth": 2}),
+    (PrivateEnsembleClassifier, {"variant": "paper"}),
+    (PrivateEnsembleClassifier, {"delta": 1e-6, "depth": 2, "n_trees": 3, "sharing": "disjoint"}),
+    *((PrivateEnsembleClassifier, {"setting": setting, **more}) for setting, more in (
+        ("sspe1", {}), ("sspe1", {"linkage": "linked"}),
+        ("sspe1", {"variant": "paper", "linkage": "linked"}), ("sspe2", {}),
+        ("sspe2", {"variant": "paper"}), ("pte", {"second_trees": 3}))),
+    (SGBDTRegressor, {**ROUNDS, "individual_filter": "gdp", "extra_rounds": 5}),
+    (SGBDTRegressor, {**ROUNDS, "sampling_rate": 0.2, "individual_filter": "renyi"}),
+    (SGBDTClassifier, {**ROUNDS, "relation": "replace_one"}),
+]
+LONG = [  # two hundred trees for every check
+    (AutoClassifier, {}), (AutoRegressor, {}),
+    (SGBDTClassifier, {"delta": 1e-6, "ranges": "bought", "n_trees": 5}),
+    (SGBDTRegressor, {"delta": 1e-6, "ranges": "bought", "n_trees": 5}),
+]
+ALWAYS = ("spend-within-plan", "structure-is-public")
+STATISTICAL, QUICK = "epsilon-holds", (JointTreeClassifier, DPSIS)
+"""The kit's statistical check takes seconds for most learners: by default for these only."""
+
+
+def cases():
+    """(kind, parameters, check), behind the marker but for what the default run holds."""
+    turn = 0
+    for rank, settings in enumerate((FIRST, OTHERS, LONG)):
+        for kind, parameters in settings:
+            turn += 1
+            for place, name in enumerate(CHECKS):
+                first = rank == 0 and (name != STATISTICAL or kind in QUICK)
+                other = rank == 1 and name != STATISTICAL and (
+                    name in ALWAYS or place == turn % len(CHECKS))
+                yield pytest.param(
+                    kind, {"epsilon": 1.0, **parameters}, name, id=f"{kind.__name__}-{turn}-{name}",
+                    marks=() if first or other else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("kind", "parameters", "check"), cases())
+def test_learner_conforms(kind, parameters, check):
+    CHECKS[check](kind(**parameters))
+
+
+def test_every_learner_that_is_installed_is_in_the_table():
+    installed = {one.load() for one in entry_points(group="privledger.learners")
+                 if one.value.startswith("privledger_learners.")}
+    assert installed == {kind for kind, _ in [*FIRST, *OTHERS]} - {Numbers, Classes}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "parameters", "fits"), [
+    *((SGBDTRegressor, one, 2000) for kind, one in [*FIRST, *OTHERS] if kind is SGBDTRegressor),
+    *((SGBDTClassifier, one, 2000) for kind, one in [*FIRST, *OTHERS] if kind is SGBDTClassifier),
+    *((kind, one, 2000) for kind, one in [*FIRST, *OTHERS] if kind in (
+        DPBoostRegressor, DPBoostClassifier, JointTreeClassifier, JointTreeRegressor)),
+    *((kind, one, 500) for kind, one in [*FIRST, *LONG] if kind in (AutoClassifier, AutoRegressor)),
+], ids=lambda one: getattr(one, "__name__", None))
+def test_many_fits_do_not_disprove_epsilon(kind, parameters, fits):
+    """An accusation of an honest learner has probability at most 1e-6."""
+    CHECKS[STATISTICAL](kind(epsilon=1.0, **parameters), fits=fits)
+
+
+def simulated(*kinds, **parameters):
+    """scikit-learn's suite runs where a schema may be inferred. NOT PRIVATE."""
+    return [kind(**{"epsilon": 100.0, "mode": "simulation", "random_state": 0, **parameters})
+            for kind in kinds]
+
+
+@parametrize_with_checks(simulated(JointTreeClassifier, JointTreeRegressor))
+def test_scikit_learn_accepts_it(estimator, check):
+    """Of what all learners share; the others behind the marker."""
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([
+    *simulated(AutoClassifier, AutoRegressor, delta=0.0),
+    *simulated(SSRDTClassifier, TOPClassifier),
+    *simulated(*FORESTS, n_trees=2, depth=2), *simulated(DiPriMeForestClassifier),
+    *simulated(DiPriMeForestRegressor, MultinomialForestClassifier),
+    *simulated(DPBoostRegressor, DPBoostClassifier, epsilon=50.0, n_trees=20, depth=3),
+    *simulated(DPSIS, DPSISTwoStage, k=1, epsilon=1.0),
+    *simulated(LabelPrivateClassifier, n_trees=5),
+    *simulated(PrivateEnsembleClassifier, epsilon=200.0),
+    *simulated(PrivateEnsembleClassifier, epsilon=200.0, setting="sspe2"),
+    *simulated(SGBDTRegressor, SGBDTClassifier, epsilon=8.0, n_trees=60)])
+def test_scikit_learn_accepts_the_others(estimator, check):
+    check(estimator)
