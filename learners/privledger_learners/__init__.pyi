@@ -22,6 +22,8 @@ from privledger_learners.estimator import NoiseFloorWarning as NoiseFloorWarning
 from privledger_learners.joint_tree import JointTreeClassifier as JointTreeClassifier
 from privledger_learners.joint_tree import JointTreeRegressor as JointTreeRegressor
 from privledger_learners.label_private import LabelPrivateClassifier as LabelPrivateClassifier
+from privledger_learners.linear import LinearClassifier as LinearClassifier
+from privledger_learners.linear import LinearRegressor as LinearRegressor
 from privledger_learners.mrf import MultinomialForestClassifier as MultinomialForestClassifier
 from privledger_learners.partitioning import PrivateEnsembleClassifier as PrivateEnsembleClassifier
 from privledger_learners.search import PrivateSearchCV as PrivateSearchCV

@@ -288,8 +288,8 @@ class _Linear(PrivateLearner):
         """The score without features, shape (width,), and about how many records there are."""
         schema = data.schema
         if schema.task == "regression":
-            query = data.query((pl.questions.Ones(), pl.questions.ColumnValue("", *scaling(schema))),
-                               None, "start")
+            query = data.query((pl.questions.Ones(), pl.questions.ColumnValue(
+                "", *scaling(schema))), None, "start")
             many, total = (float(one) for one in session.release(node, query))
             n_hat = max(many, 50.0)
             return np.array([np.clip(total, -n_hat, n_hat) / n_hat]), n_hat
@@ -342,8 +342,8 @@ class _Linear(PrivateLearner):
         size = math.sqrt(float(sure @ middles**2) / max(float(sure.sum()), 1.0))
         plenty = min(max((math.log2(max(signal * math.sqrt(len(data.schema.features) + 1), 2.0))
                           - 8) / 5, 0.0), 1.0)
-        return 0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * min(
-            1.0, most ** (1 - plenty) * max(size, most) ** plenty)
+        bound = min(1.0, float(most) ** (1 - plenty) * max(size, float(most)) ** plenty)
+        return 0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")

@@ -76,7 +76,7 @@ class LinearGradient:
         """Every record's vector, shape (n, width), or (n,) for one number."""
         held = self.encoding.of(rows)
         if self.score is None:
-            found = held.T * STEP
+            found: NDArray[np.float64] = np.multiply(held.T, STEP, dtype=np.float64)
         else:
             residuals = residuals_of(self.score, rows)
             residuals *= STEP
@@ -84,4 +84,5 @@ class LinearGradient:
             for code, residual in enumerate(residuals):
                 for place, column in enumerate(held.T, code * self.encoding.count):
                     np.multiply(column, residual, out=found[place])
-        return found[0] if self.width == 1 else found.T
+        each: NDArray[np.float64] = found[0] if self.width == 1 else found.T
+        return each

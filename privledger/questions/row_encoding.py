@@ -20,7 +20,7 @@ from privledger.facts.columns import Columns
 from privledger.facts.schema import Column
 from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, array_in, array_out, items, text
-from privledger.questions.links import MOST, PER_UNIT
+from privledger.questions.links import PER_UNIT
 from privledger.questions.row_values import middle_of
 from privledger.questions.stretches import runs
 from privledger.rounding import count, finite_array, moderate, number
@@ -183,7 +183,7 @@ class RowEncoding:
     def farthest(self, values: NDArray[np.float64]) -> int:
         """No score is moved further, in steps of 2^-16."""
         size = float(np.sqrt(np.square(self.weights(values)).sum(axis=0).max()))
-        return min(math.ceil(size * self.reach * (1 + 1e-9)) + 1, MOST + 1)
+        return math.ceil(size * self.reach * (1 + 1e-9)) + 1
 
     def moves(self, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Inside the guard: how far every record's score is moved, in whole steps of 2^-16."""
@@ -198,7 +198,8 @@ class RowEncoding:
 def scaled(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
     """A numeric column on [-1, 1] by its public bounds."""
     middle, half = middle_of(column)
-    return np.clip((held - middle) / half, -1.0, 1.0)
+    found: NDArray[np.float64] = np.clip((held - middle) / half, -1.0, 1.0)
+    return found
 
 
 def log_scale(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:

@@ -296,16 +296,24 @@ def test_every_field_of_a_block_arrives():
     child = pl.Dataset(schema, vault)
     describer, reader = WireDescriber(vault, schema), WireReader(pl.Dataset(schema, vault))
     running = child.score("softmax", [0.1, 0.2, 0.3])
+    encoding = pl.questions.RowEncoding(["x"], [0], [0.25], [0.5], [True], "square", 1.5, 3.0)
+    running.add(encoding, np.ones((3, 3)))
     for block in (running.gradient(0.5), running.gradient(0.5, filtered=True, coordinate=2),
                   running.hessian(), running.hessian(0.25), pl.questions.ClassIs(2),
                   pl.questions.TargetShares(), pl.questions.RowValues(["x"], 0.7, "products"),
-                  pl.questions.ColumnValue("x", 0.5, 0.25, 0.125), pl.questions.Ones()):
+                  pl.questions.ColumnValue("x", 0.5, 0.25, 0.125), pl.questions.Ones(),
+                  pl.questions.LinearGradient(encoding, 0.75, running),
+                  pl.questions.LinearGradient(encoding, 0.5)):
         sent = json.loads(json.dumps(describer.query(child.query((block,)))))
         reader.learn(json.loads(json.dumps(describer.new())))
         (found,) = reader.query(sent).blocks
         assert type(found) is type(block)
         for field in fields(type(block)):
-            if field.name != "score":
+            if field.name == "encoding":
+                one, other = found.encoding, encoding
+                for part in fields(pl.questions.RowEncoding):
+                    assert np.array_equal(getattr(one, part.name), getattr(other, part.name))
+            elif field.name != "score":
                 assert getattr(found, field.name) == getattr(block, field.name), field.name
 
 

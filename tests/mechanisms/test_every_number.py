@@ -126,6 +126,14 @@ NUMBERS = {
     "Dataset.quantile.lower": (lambda b, d, v: d.quantile("size", lower=v), FINITE),
     "Dataset.quantile.upper": (lambda b, d, v: d.quantile("size", upper=v), FINITE),
     "Dataset.quantile.bins": (lambda b, d, v: d.quantile("size", bins=v), COUNT),
+    **{f"RowEncoding.{name}": (lambda b, d, v, place=place: pl.questions.RowEncoding(
+        *({0: ["size"], 1: [0], 2: [0.0], 3: [1.0], 4: [False], 5: "", 6: 1.0, 7: 1.0} | {
+            place: v if place > 5 else [v]}).values()), kinds)
+       for place, name, kinds in (
+           (1, "categories", WHOLE), (2, "centers", FINITE), (3, "scales", POSITIVE),
+           (6, "weight", POSITIVE), (7, "reach", [*POSITIVE, 64.5]))},
+    "LinearGradient.clip": (lambda b, d, v: pl.questions.LinearGradient(
+        pl.questions.RowEncoding(["size"], [0], [0.0], [1.0], [False]), v), POSITIVE),
     "RowValues.clip": (lambda b, d, v: pl.questions.RowValues(["size"], v), POSITIVE),
     "Dataset.row_sum.clip": (lambda b, d, v: d.row_sum(["size"], clip=v),
                              [value for value in POSITIVE if value is not None]),
@@ -346,7 +354,7 @@ NO_NUMBERS = {
         "Choice.allowed", "Column.missing_value_marker",
         "Dataset.custom.function", "Exponential.score_change", "OneOf.nodes",
         "Parallel.nodes",
-        "RowValues.names",
+        "RowValues.names", "RowEncoding.names", "RowEncoding.wide",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
@@ -366,7 +374,9 @@ NO_NUMBERS = {
         "LabelQuery.finish.merged", "LabelQuery.merge.a", "LabelQuery.merge.b",
         "LabelQuery.prepare.mechanism", "LabelQuery.sketch.state", "Query.finish.merged",
         "Query.merge.a", "Query.merge.b", "Query.prepare.mechanism", "Score.updates.first",
-        "Score.begin.n", "Score.apply.scores", "Score.apply.values"],
+        "Score.begin.n", "Score.apply.scores", "Score.apply.term", "Score.apply.values",
+        "RowEncoding.weights.values", "RowEncoding.farthest.values",
+        "RowEncoding.moves.values"],
     "post-processing of released values": ["probabilities.scores"],
 }
 """Why a parameter that takes anything is not in `NUMBERS`."""

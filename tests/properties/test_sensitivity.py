@@ -64,6 +64,12 @@ def queries(data, rng):
                    score.hessian()]
     score.add(pl.questions.IntervalCells("x", (0.0, 1.0)), rng.normal(
         size=(4, 3) if classes else 4) * 2)
+    encoding = pl.questions.RowEncoding(
+        ["x", "c"], [0, 3], rng.normal(size=2), [0.1, 1.0], [bool(rng.integers(2)), False],
+        str(rng.choice(["", "hinge", "square"])), 1.4, float(rng.uniform(0.1, 64)))
+    score.add(encoding, rng.normal(size=(encoding.count, 3) if classes else encoding.count))
+    blocks += [pl.questions.LinearGradient(encoding, float(rng.uniform(0.01, 9)), one)
+               for one in (score, None)]
     bins = data.bins(8)
     tables = [rng.integers(0, 2, size).astype(np.uint8) for size in bins.sizes()]
     tree = pl.questions.TreeCells(bins,

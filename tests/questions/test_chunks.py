@@ -51,22 +51,28 @@ def sums():
     """Queries with every kind of block and cells."""
     number, classes = pl.Dataset(NUMBERS, None), pl.Dataset(CLASSES, None)
     squared, softmax = moved(number, "squared", 1), moved(classes, "softmax", 3)
+    rows = Q.RowEncoding(("x", "z", "c"), (0, 0, 3), (0.1, -0.5, 0.0), (0.3, 0.01, 1.0),
+                         (False, True, False), "hinge", 1.4, 3.0)
+    squared.add(rows, np.cos(np.arange(8.0)))
+    softmax.add(rows, np.cos(np.arange(24.0)).reshape(8, 3))
     tree = number.root(number.bins(8)).grow([0], [3]).grow([1, 2], [5, 1])
     table = np.array([0, 1] * 4 + [0], dtype=np.uint8)
     for data, blocks in (
             (number, (Q.Ones(), Q.ColumnValue("x", 0.5, 1.5), Q.TargetShares(),
                       squared.gradient(0.7), squared.hessian(0.5),
-                      Q.RowValues(("x", "z", ""), 1.5, "products"))),
+                      Q.RowValues(("x", "z", ""), 1.5, "products"),
+                      Q.LinearGradient(rows, 2.0, squared))),
             (classes, (Q.Ones(), Q.ClassIs(1), softmax.gradient(0.4, filtered=True),
-                       softmax.hessian(), Q.CustomValue(lambda t: t["z"] / 3, 9.0, "a row")))):
+                       softmax.hessian(), Q.CustomValue(lambda t: t["z"] / 3, 9.0, "a row"),
+                       Q.LinearGradient(rows, 0.7, softmax), Q.LinearGradient(rows, 1.0)))):
         for cells in (None, Q.CategoryCells("c", 4), Q.IntervalCells("x", (0.0, 1.0)), tree,
                       Q.TreeCells(tree.bins, (Q.Test(0, table),), 2), LabelledCells(),
                       Q.IndexCells(np.arange(N) % 5, 5), CoinCells(3, (1, 2, 3)),
                       Q.ResidualCells(squared if data is number else softmax, (0.1, 0.5)),
                       Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,))),
                       Q.RowsPerPersonCells((2.0,))):
-            shares = (0.2,) * 5 if len(blocks) == 5 else (0.25, 0.25, *(0.125,) * 4)
-            yield data.query(blocks, cells), pl.Gaussian(3.0, shares)
+            yield data.query(blocks, cells), pl.Gaussian(3.0, (0.125,) * (len(blocks) - 1) + (
+                1 - 0.125 * (len(blocks) - 1),))
 
 
 def thresholds():

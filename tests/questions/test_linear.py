@@ -1,0 +1,148 @@
+"""Encoded rows and sums of them times residuals: short, whole, exact, and the same everywhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import privledger as pl
+from privledger.questions import LinearGradient, RowEncoding
+from privledger.questions.row_encoding import STEP
+from privledger.tables.chunk import Rows
+
+SCHEMA = pl.Schema("t", (
+    pl.Column("x", "numeric", "feature", 0.0, 1000.0, missing=True),
+    pl.Column("z", "numeric", "feature", -1.0, 3.0),
+    pl.Column("c", "categorical", "feature", categories=("a", "b", "d"), missing=True),
+    pl.Column("y", "categorical", "target", categories=("n", "p", "q"))))
+encodings = st.builds(
+    RowEncoding, st.just(("x", "z", "c")), st.just((0, 0, 3)),
+    st.tuples(st.floats(-1, 1), st.floats(-1, 1), st.just(0.0)),
+    st.tuples(st.floats(1e-3, 5), st.floats(1e-3, 5), st.just(1.0)),
+    st.tuples(st.booleans(), st.booleans(), st.just(False)),
+    st.sampled_from(["", "hinge", "square"]), st.floats(0.1, 5), st.floats(0.05, 64))
+
+
+def columns(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return pl.encode_features({
+        "x": rng.choice([0.0, 1000.0, np.nan, *rng.uniform(0, 1000, 9)], n),
+        "z": rng.uniform(-1, 3, n),
+        "c": rng.choice(np.array(["a", "b", "d", None], dtype=object), n)}, SCHEMA)
+
+
+@given(encodings)
+def test_a_vector_is_short_and_made_of_whole_steps(encoding):
+    found = encoding.vectors(columns())
+    assert found.shape == (60, encoding.count)
+    steps = found / STEP
+    assert (steps == np.rint(steps)).all()
+    for row in steps.astype(np.int64).tolist():
+        assert sum(one**2 for one in row) <= Fraction(encoding.reach / STEP) ** 2 * (
+            1 + Fraction(1, 2**40))
+
+
+@given(encodings, st.integers(1, 59))
+def test_no_row_is_encoded_by_another(encoding, cut):
+    whole, part = columns(), columns()
+    part = type(whole)(SCHEMA, tuple(one[cut:] for one in part.arrays), 60 - cut)
+    assert (encoding.vectors(whole)[cut:] == encoding.vectors(part)).all()
+
+
+@given(encodings, st.integers(0, 2**32), st.floats(1e-3, 1e5))
+def test_scores_move_by_the_exact_product(encoding, seed, size):
+    rows = Rows(columns(), None)
+    weights = np.random.default_rng(seed).normal(size=(encoding.count, 3)) * size
+    steps = (encoding.vectors(rows.features) / STEP).astype(np.int64).tolist()
+    wanted = np.rint(weights * 2**16).astype(np.int64).tolist()
+    moves = encoding.moves(rows, weights)
+    for row, move in zip(steps, moves.tolist(), strict=True):
+        for code in range(3):
+            exact = Fraction(sum(one * weight[code] for one, weight in zip(
+                row, wanted, strict=True)), 2**8)
+            assert abs(Fraction(move[code]) - exact) <= Fraction(1, 2)
+    assert np.abs(moves).max(initial=0) <= encoding.farthest(weights)
+
+
+def test_what_is_encoded():
+    encoding = RowEncoding(("z", "c"), (0, 3), (0.5, 0.0), (0.5, 1.0), (False, False), "hinge",
+                           2.0, 64.0)
+    held = pl.encode_features({"x": [1.0, np.nan], "z": [3.0, 1.0], "c": ["b", None]}, SCHEMA)
+    wanted = [[1.0, 0.2, 0.0, 2.0, 0.0, 1.0], [-1.0, 0.2, 0.0, 0.0, 0.0, 1.0]]
+    assert np.abs(encoding.vectors(held) - wanted).max() < STEP
+    wide = RowEncoding(("x",), (0,), (0.0,), (1.0,), (True,), "", 1.0, 64.0)
+    values = {"x": [0.0, 1.0, 15.0, 1000.0, np.nan], "z": [0.0] * 5, "c": [None] * 5}
+    found = wide.vectors(pl.encode_features(values, SCHEMA))[:, 0]
+    near = 2 * np.log1p([0.0, 1.0, 15.0, 1000.0]) / np.log(1001) - 1
+    assert np.abs(found[:4] - near).max() < 0.03 and found[4] == 0.0
+
+
+def test_a_gradient_is_that_of_the_loss():
+    """Against the textbook's formula, with next to no noise."""
+    rng = np.random.default_rng(1)
+    X = {"x": rng.uniform(0, 1000, 500), "z": rng.uniform(-1, 3, 500),
+         "c": rng.choice(["a", "b", "d"], 500)}
+    y = rng.choice(["n", "p", "q"], 500)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e15, 1e-6), mode="simulation", seed=1)
+    data = ledger.protect(X, y, SCHEMA)
+    encoding = RowEncoding(("x", "z", "c"), (0, 0, 3), np.zeros(3), np.ones(3), (False,) * 3)
+    weights, start = rng.normal(size=(encoding.count, 3)), np.array([0.1, 0.2, 0.3])
+    score = data.score("softmax", start)
+    score.add(encoding, weights)
+    node = pl.Gaussian(1e-7)
+    with ledger.request(node, data) as session:
+        found = session.release(node, data.query((LinearGradient(encoding, 100.0, score),)))
+    held = encoding.vectors(pl.encode_features(X, SCHEMA))
+    scores = held @ weights + start
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    residual = (y[:, None] == np.array(["n", "p", "q"])) - shares
+    assert found.reshape(3, -1) == pytest.approx((residual.T @ held), abs=0.05)
+
+
+def test_an_encoding_divides_nothing():
+    """It moves scores; asked for its cells, it is refused before a row is read."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    data = ledger.protect({"x": [1.0], "z": [0.0], "c": ["a"]}, ["n"], SCHEMA)
+    encoding = RowEncoding(("z",), (0,), [0.0], [1.0], [False])
+    node = pl.Gaussian(9.0)
+    with ledger.request(node, data) as session, pytest.raises(pl.PrivledgerError):
+        session.release(node, data.query((pl.questions.Ones(),), encoding))
+    with pytest.raises(pl.PrivledgerError):
+        data.partition(encoding)
+    (grant,) = ledger.state.grants.values()
+    assert grant.end.releases == 0
+
+
+@pytest.mark.parametrize("wrong", [
+    {"names": ()}, {"names": ("x", "x")}, {"names": "x"}, {"names": ("",)}, {"names": (1,)},
+    {"categories": (1, 2)}, {"centers": (0.0, 1.0)}, {"wide": (1,)}, {"beside": "cube"},
+    {"reach": 65.0}, {"categories": (5000,)}])
+def test_what_is_no_encoding_is_refused(wrong):
+    with pytest.raises(pl.PrivledgerError):
+        RowEncoding(**{"names": ("x",), "categories": (0,), "centers": (0.0,), "scales": (1.0,),
+                       "wide": (False,)} | wrong)
+
+
+@pytest.mark.parametrize(("names", "categories"), [
+    (("y",), (3,)), (("nobody",), (0,)), (("c",), (0,)), (("c",), (2,)), (("x",), (2,))])
+def test_an_encoding_of_another_table_is_refused(names, categories):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    data = ledger.protect({"x": [1.0], "z": [0.0], "c": ["a"]}, ["n"], SCHEMA)
+    encoding = RowEncoding(names, categories, [0.0], [1.0], [False])
+    node = pl.Gaussian(9.0)
+    with ledger.request(node, data) as session, pytest.raises(pl.PrivledgerError):
+        session.release(node, data.query((LinearGradient(encoding, 1.0),)))
+
+
+def test_weights_that_cannot_be_multiplied_exactly_are_refused():
+    score = pl.questions.Score("squared", [0.0])
+    encoding = RowEncoding(("z",), (0,), [0.0], [1.0], [False])
+    for wrong in ([1e7, 0.0], [np.nan, 0.0], [1.0], [np.inf, 1.0]):
+        with pytest.raises(pl.PrivledgerError):
+            score.add(encoding, np.array(wrong))
+    assert score.updates() == []
