@@ -63,6 +63,8 @@ class History:
         self._pending: list[Event] = []
         self._torn = False  # `state` is being folded on, or an interrupt came while it was
         self.room = Room()
+        self.ended: set[str] = set()
+        """Places in line that are over, as the store says."""
         self._begin_here()
 
     def _begin_here(self) -> None:
@@ -341,6 +343,13 @@ class History:
                 if name in state.grants and state.grants[name].status == "granted"
             ])
         return len(gone)
+
+    def ask_who_left(self) -> bool:
+        """Ask the store whose places in line are over; whether these are more than before."""
+        waiting = self.known(lambda state: set(state.line))
+        more = self.store.ended(waiting - self.ended) if waiting - self.ended else set()
+        self.ended = self.ended & waiting | more
+        return bool(more)
 
     def receipt(self) -> Receipt:
         """What the ledger looks like now, in seven values."""

@@ -73,6 +73,9 @@ class Store(Protocol):
     def markable(self, grants: Iterable[str]) -> set[str]:
         """Those of the grants, whose holders seem to be gone, that may be marked as crashed."""
 
+    def ended(self, places: Iterable[str]) -> set[str]:
+        """Those of the places in line that are over, as far as the store knows of itself."""
+
     def inspect(self) -> list[Finding]:
         """What is wrong with the place itself, under the rule `PLACE`: things in it that
         privledger did not put there or that are missing, other names, other files."""
