@@ -94,7 +94,7 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_while_a_handle_goes_is_delivered():
-    """As the one above, of what stands behind the handles of learners; it is forgotten next time."""
+    """As the one above, of what stands behind the handles of learners."""
     script = """
 import time
 from privledger.guard import vault
