@@ -11,10 +11,10 @@ from privledger.ledger import spill
 from privledger.ledger.chain import APART, CHAIN, EDITED, Chain
 from privledger.ledger.checkpoint import Checkpoint, NamesDigest, is_later, names_text, take
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
-from privledger.ledger.codec_shapes import EntriesAreWhole
 from privledger.ledger.entries import Entry
 from privledger.ledger.rules import (
     LIMITS,
+    EntriesAreWhole,
     Findings,
     PricesAreRight,
     ReleasesAreGranted,

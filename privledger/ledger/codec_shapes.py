@@ -15,15 +15,10 @@ from typing import Any
 
 from privledger.accounting import check_relation
 from privledger.errors import PrivledgerError
-from privledger.findings import Finding
 from privledger.ledger.budget import Budget
 from privledger.ledger.caps import Cap, window_name
-from privledger.ledger.codec import encode
-from privledger.ledger.codec_lines import Line
-from privledger.ledger.entries import FORMAT
 from privledger.ledger.filters import MOST_ORDER
 from privledger.ledger.policy import Policy
-from privledger.ledger.state import State
 from privledger.rounding import non_negative, number, positive, probability
 
 Check = Callable[[Any], object]
@@ -151,7 +146,7 @@ def _check_of(word: str) -> Check:
         return each
     if word[0].isupper():
         def record(value: Any) -> None:
-            _fields(shape_of(word), value)
+            check_fields(shape_of(word), value)
             if word in _BETWEEN:
                 _BETWEEN[word](value)
         return record
@@ -170,7 +165,7 @@ def shape_of(kind: str) -> dict[str, tuple[Check, bool]]:
     return found
 
 
-def _fields(shape: Mapping[str, tuple[Check, bool]], value: Any) -> None:
+def check_fields(shape: Mapping[str, tuple[Check, bool]], value: Any) -> None:
     if type(value) is not dict:
         raise ValueError
     for field, (rule, optional) in shape.items():
@@ -188,64 +183,3 @@ def _fields(shape: Mapping[str, tuple[Check, bool]], value: Any) -> None:
 
 SHAPES = {kind: shape_of(kind) for kind in _FIELDS if kind[0].islower()}
 """Kind -> field -> its check, and whether it may be left out."""
-
-
-class EntriesAreWhole:
-    """Every entry has the fields of its kind, of their types, in the format of its ledger."""
-
-    name = "entries-are-whole"
-
-    def __init__(self) -> None:
-        self._format, self._mode = FORMAT, "private"
-        for kind in SHAPES:
-            setattr(self, f"on_{kind}", self.look)
-
-    def idle(self, line: Line) -> bool:
-        """Names and counts that were cut out are plain texts and whole numbers."""
-        return True
-
-    def look(self, line: Line, state: State | None) -> list[Finding]:
-        """What is wrong with one entry: one finding, or none."""
-        try:
-            self._check(line.event.kind, encode(line.event))
-        except (PrivledgerError, ValueError, TypeError, KeyError) as error:
-            return [Finding(self.name, line.position, str(error) or "malformed")]
-        return []
-
-    def _check(self, kind: str, body: Any) -> None:
-        _fields(SHAPES[kind], body)
-        if kind == "created":
-            self._format, self._mode = body["format"], body["mode"]
-            _check_created(body)
-        if SINCE[kind] > self._format:
-            raise ValueError(f"format {self._format} has no {kind}")
-        if kind == "released":
-            nodes, questions = len(body["nodes"]), len(body["questions"])
-            if any(node >= nodes or asked >= questions for node, asked, _ in body["items"]):
-                raise ValueError("an item of a node or a question that is not there")
-        # Releases of a grant that touched nothing: an interrupt between charge and look, written
-        # by an earlier version. The charge stays whole, so it can only be too high.
-        if kind == "aborted" and body["touched"]:
-            raise ValueError("handed back, although data was touched")
-        if kind in ("settled", "aborted") and body.get("answer") is not None:
-            _check_answer(kind, body, body["answer"], self._mode)
-
-
-def _check_answer(kind: str, body: Mapping[str, object], answer: Mapping[str, object],
-                  mode: str) -> None:
-    """What is given out again was released once, in private, under a grant that did not fail."""
-    if kind != "settled" or body["releases"] != 1 or body.get("failed") or mode != "private" or (
-            not answer["values"]):
-        raise ValueError("an answer that no single release gave")
-
-
-def _check_created(body: Mapping[str, Any]) -> None:
-    format_, caps = body["format"], body.get("caps") or []
-    late = body.get("policy") is not None or any(
-        cap.get("window") is not None or cap.get("per_window") for cap in caps)
-    unit = body.get("unit")
-    if (unit == "person") != (body.get("key_check") is not None):
-        raise ValueError("a key of people goes with unit person, and with no other")
-    if format_ < 1 or (caps and format_ < 2) or (late and format_ < 3) or (
-            unit not in (None, "row") and format_ < 4):
-        raise ValueError(f"format {format_} has no such creation")

@@ -6,8 +6,9 @@ line in order, together with the state after that line, as long as a state follo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,10 @@ from privledger.graph import (
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
+from privledger.ledger.codec import encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
+from privledger.ledger.codec_shapes import SHAPES, SINCE, check_fields
+from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import (
     Corrected,
     Created,
@@ -61,6 +65,67 @@ class Rule:
         """Whether every further line of this one's form has nothing new for the rule: it would
         find nothing, and remember nothing."""
         return False
+
+
+class EntriesAreWhole(Rule):
+    """Every entry has the fields of its kind, of their types, in the format of its ledger."""
+
+    name = "entries-are-whole"
+
+    def __init__(self) -> None:
+        self._format, self._mode = FORMAT, "private"
+        for kind in SHAPES:
+            setattr(self, f"on_{kind}", self.look)
+
+    def idle(self, line: Line) -> bool:
+        """Names and counts that were cut out are plain texts and whole numbers."""
+        return True
+
+    def look(self, line: Line, state: State | None) -> list[Finding]:
+        """What is wrong with one entry: one finding, or none."""
+        try:
+            self._check(line.event.kind, encode(line.event))
+        except (PrivledgerError, ValueError, TypeError, KeyError) as error:
+            return [Finding(self.name, line.position, str(error) or "malformed")]
+        return []
+
+    def _check(self, kind: str, body: Any) -> None:
+        check_fields(SHAPES[kind], body)
+        if kind == "created":
+            self._format, self._mode = body["format"], body["mode"]
+            _check_created(body)
+        if SINCE[kind] > self._format:
+            raise ValueError(f"format {self._format} has no {kind}")
+        if kind == "released":
+            nodes, questions = len(body["nodes"]), len(body["questions"])
+            if any(node >= nodes or asked >= questions for node, asked, _ in body["items"]):
+                raise ValueError("an item of a node or a question that is not there")
+        # Releases of a grant that touched nothing: an interrupt between charge and look, written
+        # by an earlier version. The charge stays whole, so it can only be too high.
+        if kind == "aborted" and body["touched"]:
+            raise ValueError("handed back, although data was touched")
+        if kind in ("settled", "aborted") and body.get("answer") is not None:
+            _check_answer(kind, body, body["answer"], self._mode)
+
+
+def _check_answer(kind: str, body: Mapping[str, object], answer: Mapping[str, object],
+                  mode: str) -> None:
+    """What is given out again was released once, in private, under a grant that did not fail."""
+    if kind != "settled" or body["releases"] != 1 or body.get("failed") or mode != "private" or (
+            not answer["values"]):
+        raise ValueError("an answer that no single release gave")
+
+
+def _check_created(body: Mapping[str, Any]) -> None:
+    format_, caps = body["format"], body.get("caps") or []
+    late = body.get("policy") is not None or any(
+        cap.get("window") is not None or cap.get("per_window") for cap in caps)
+    unit = body.get("unit")
+    if (unit == "person") != (body.get("key_check") is not None):
+        raise ValueError("a key of people goes with unit person, and with no other")
+    if format_ < 1 or (caps and format_ < 2) or (late and format_ < 3) or (
+            unit not in (None, "row") and format_ < 4):
+        raise ValueError(f"format {format_} has no such creation")
 
 
 class PricesAreRight(Rule):

@@ -23,12 +23,12 @@ from privledger.findings import Finding
 from privledger.graph import Meter, as_released, canonical, from_json
 from privledger.ledger.codec import decode, encode, given, without, written
 from privledger.ledger.codec_lines import Line as Whole
-from privledger.ledger.codec_shapes import EntriesAreWhole
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.events import Event, Released, Settled
 from privledger.ledger.limits import check_text
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, origin_findings
+from privledger.ledger.rules import EntriesAreWhole
 from privledger.ledger.seals import state_folder
 from privledger.ledger.state import GrantState, State
 

@@ -10,7 +10,8 @@ import pytest
 from privledger.errors import PrivledgerError
 from privledger.ledger.codec import decode
 from privledger.ledger.codec_lines import LineOf
-from privledger.ledger.codec_shapes import SHAPES, EntriesAreWhole
+from privledger.ledger.codec_shapes import SHAPES
+from privledger.ledger.rules import EntriesAreWhole
 from privledger.standalone.reading import Bad
 from privledger.standalone.shapes import check_shape
 from tests.standalone import histories
