@@ -166,6 +166,11 @@ def shape_of(kind: str) -> dict[str, tuple[Check, bool]]:
 
 
 def check_fields(shape: Mapping[str, tuple[Check, bool]], value: Any) -> None:
+    """Every field there is of its type, and none is missing.
+
+    Raises:
+        ValueError: which is not.
+    """
     if type(value) is not dict:
         raise ValueError
     for field, (rule, optional) in shape.items():
@@ -183,3 +188,43 @@ def check_fields(shape: Mapping[str, tuple[Check, bool]], value: Any) -> None:
 
 SHAPES = {kind: shape_of(kind) for kind in _FIELDS if kind[0].islower()}
 """Kind -> field -> its check, and whether it may be left out."""
+
+
+def check_together(kind: str, body: Mapping[str, Any], format_: int, mode: str) -> None:
+    """The rules between fields of an entry that has the fields of its kind.
+
+    Args:
+        format_, mode: of the ledger; of itself for a creation.
+
+    Raises:
+        ValueError, PrivledgerError: what is wrong.
+    """
+    if SINCE[kind] > format_:
+        raise ValueError(f"format {format_} has no {kind}")
+    if kind == "created":
+        _check_created(body)
+    if kind == "released":
+        nodes, questions = len(body["nodes"]), len(body["questions"])
+        if any(node >= nodes or asked >= questions for node, asked, _ in body["items"]):
+            raise ValueError("an item of a node or a question that is not there")
+    # Releases of a grant that touched nothing: an interrupt between charge and look, written
+    # by an earlier version. The charge stays whole, so it can only be too high.
+    if kind == "aborted" and body["touched"]:
+        raise ValueError("handed back, although data was touched")
+    answer = body.get("answer") if kind in ("settled", "aborted") else None
+    # What is given out again was released once, in private, under a grant that did not fail.
+    if answer is not None and (kind != "settled" or body["releases"] != 1 or body.get("failed")
+                               or mode != "private" or not answer["values"]):
+        raise ValueError("an answer that no single release gave")
+
+
+def _check_created(body: Mapping[str, Any]) -> None:
+    format_, caps = body["format"], body.get("caps") or []
+    late = body.get("policy") is not None or any(
+        cap.get("window") is not None or cap.get("per_window") for cap in caps)
+    unit = body.get("unit")
+    if (unit == "person") != (body.get("key_check") is not None):
+        raise ValueError("a key of people goes with unit person, and with no other")
+    if format_ < 1 or (caps and format_ < 2) or (late and format_ < 3) or (
+            unit not in (None, "row") and format_ < 4):
+        raise ValueError(f"format {format_} has no such creation")

@@ -22,13 +22,12 @@ from privledger.errors import LedgerError, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import Meter, as_released, canonical, from_json
 from privledger.ledger.codec import decode, encode, given, without, written
-from privledger.ledger.codec_lines import Line as Whole
-from privledger.ledger.entries import Entry, parse_body
+from privledger.ledger.codec_shapes import SHAPES, check_fields, check_together
+from privledger.ledger.entries import FORMAT, Entry, parse_body
 from privledger.ledger.events import Event, Released, Settled
 from privledger.ledger.limits import check_text
 from privledger.ledger.log import read_node
 from privledger.ledger.origins import Origins, origin_findings
-from privledger.ledger.rules import EntriesAreWhole
 from privledger.ledger.seals import state_folder
 from privledger.ledger.state import GrantState, State
 
@@ -144,10 +143,10 @@ def check_spill(spill: Spill, state: State) -> None:
 
 
 def _check_lines(spill: Spill, grant: GrantState, state: State) -> None:
-    whole = EntriesAreWhole()
     for event in spill.lines:  # what is appended is in the history for ever
         _must(type(event) in (Released, Settled))
-        _must(not whole.look(Whole(-1, event, None), state))
+        check_fields(SHAPES[event.kind], encode(event))
+        check_together(event.kind, encode(event), FORMAT, "private")
         _must(not check_text(event.kind, written(event)))
     releases = [event for event in spill.lines if isinstance(event, Released)]
     ends = [event for event in spill.lines if isinstance(event, Settled)]
