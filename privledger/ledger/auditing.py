@@ -9,11 +9,12 @@ from typing import Protocol, TypeVar, cast
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import canonical
-from privledger.ledger import rules, spill
+from privledger.ledger import rules
 from privledger.ledger.checkpoint import Checkpoint, NamesDigest, is_later, names_text, take
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
 from privledger.ledger.entries import GENESIS, Entry
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
+from privledger.ledger.settle import SPILLS, spill_findings
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
 
@@ -148,7 +149,7 @@ class _Audit:
             for kind in rule.kinds.split():
                 self._rules.setdefault(kind, []).append(rule)
         self._found: dict[str, list[Finding]] = {name: [] for name in (
-            CHAIN, LIMITS, STATES, *(rule.name for rule in rules.RULES), CHECKPOINT, spill.RULE,
+            CHAIN, LIMITS, STATES, *(rule.name for rule in rules.RULES), CHECKPOINT, SPILLS,
             WATCH)}
         self._awake: dict[int, list[Rule]] = {}  # form -> what has anything to do
         self._total = 0  # findings so far
@@ -166,8 +167,7 @@ class _Audit:
         if self._kept is not None and self._kept[0].position >= self._chain.expected:
             self._tell(CHECKPOINT, self._kept[0].position, "a checkpoint behind the last entry")
         if self.state is not None:
-            self._found[spill.RULE] += spill.findings(
-                self._store.location, self.state, self._store.read)
+            self._found[SPILLS] += spill_findings(self._store, self.state)
         failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too
         return [finding for found in self._found.values() for finding in found] or failed
 
