@@ -19,8 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
-from privledger.ledger.codec import decode, encode, like, model
-from privledger.ledger.codec_shapes import shape_of
+from privledger.ledger.codec import decode, encode, like, model, shape_of
 from privledger.ledger.entries import Entry, entry_of, parse_body
 from privledger.ledger.events import Event, Holder, Released, ReleasedNode
 from privledger.ledger.limits import MOST_PLANS, check_text

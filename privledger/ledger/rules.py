@@ -31,9 +31,8 @@ from privledger.graph import (
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
-from privledger.ledger.codec import encode
+from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
-from privledger.ledger.codec_shapes import SHAPES, check_fields, check_together
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import (
     Corrected,
@@ -61,13 +60,11 @@ from privledger.ledger.origins import (
     outside_of,
     recorded_kinds,
 )
-from privledger.ledger.people_spent import each_piece
-from privledger.ledger.pieces import read_whole
 from privledger.ledger.policy import Policy
 from privledger.ledger.roster import Roster, members_of
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
-from privledger.ledger.vectors import records_in, unpack
+from privledger.ledger.vectors import each_piece, read_whole, records_in, unpack
 from privledger.ledger.view_plans import plan_or_none
 from privledger.rounding import as_written, units_up
 

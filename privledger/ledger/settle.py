@@ -30,6 +30,7 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.graph import canonical
+from privledger.ledger.checkpoint import state_folder
 from privledger.ledger.codec import decode, encode, given, without, written
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry, parse_body
@@ -37,7 +38,6 @@ from privledger.ledger.events import Event, Granted, Released, Settled
 from privledger.ledger.history import History
 from privledger.ledger.limits import check_text
 from privledger.ledger.rules import KEPT, RELEASES, RULES, WHOLE, Seen
-from privledger.ledger.seals import state_folder
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Denied, Store
 

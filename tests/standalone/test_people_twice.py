@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from privledger.ledger.pieces import _HEAD, MAGIC
+from privledger.ledger.vectors import _HEAD, MAGIC
 from tests.standalone import histories
 from tests.standalone.conftest import chained
 from tests.standalone.test_two_verifiers import alone, ours

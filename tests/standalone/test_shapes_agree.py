@@ -8,9 +8,8 @@ import random
 import pytest
 
 from privledger.errors import PrivledgerError
-from privledger.ledger.codec import decode
+from privledger.ledger.codec import SHAPES, decode
 from privledger.ledger.codec_lines import LineOf
-from privledger.ledger.codec_shapes import SHAPES
 from privledger.ledger.rules import Seen, whole
 from privledger.standalone.reading import Bad
 from privledger.standalone.shapes import check_shape

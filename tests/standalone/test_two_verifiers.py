@@ -22,7 +22,7 @@ from privledger.graph import Context
 from privledger.graph.nodes import NODE_TYPES
 from privledger.ledger import Policy, audit, codec, limits
 from privledger.ledger.checkpoint import VERSION
-from privledger.ledger.codec_shapes import _ATOMS, _BETWEEN, ENTRIES, SHAPES
+from privledger.ledger.codec import _ATOMS, _BETWEEN, ENTRIES, SHAPES
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import EVENTS
 from privledger.ledger.filters import KINDS as FILTERS
