@@ -18,9 +18,8 @@ from privledger.kernels.rounds import Takings
 from privledger.ledger import GrantState, History, State, Store
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import RECORD_UNITS, worst_units
-from privledger.ledger.people_spent import Spent, spent_by_all, spent_pieces
 from privledger.ledger.roster import known_by, members_of
-from privledger.ledger.vectors import pack, unpack, vector_note
+from privledger.ledger.vectors import Spent, pack, spent_by_all, spent_pieces, unpack, vector_note
 from privledger.ledger.view_records import took_nothing
 
 

@@ -9,9 +9,8 @@ from attrs import frozen
 from privledger.accounting import Cost, check_relation
 from privledger.errors import BudgetExceeded
 from privledger.graph import Node, certify, cost_of
-from privledger.ledger.caps import Cap
 from privledger.ledger.events import Granted, Holder, ScopeOpened
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import Cap, FilterRule
 from privledger.ledger.line import Limit, QueuePosition, Refund, can_come, demand_of
 from privledger.ledger.state import State
 from privledger.rounding import downward, exact, upward

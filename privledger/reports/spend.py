@@ -10,11 +10,11 @@ from attrs import asdict, field, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, Policy, State, Store, audit
+from privledger.ledger.checkpoint import receipt_of
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Granted, Holder
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
-from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import ChargeFigures, TableSpend
 from privledger.ledger.view_compared import Comparison

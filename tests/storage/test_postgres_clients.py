@@ -12,7 +12,7 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.graph import canonical
-from privledger.ledger import settle, spill
+from privledger.ledger import settle
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, make_entry, text_hash
 from privledger.ledger.events import Refused
@@ -273,7 +273,7 @@ def test_what_a_client_could_not_settle_is_taken_up_with_its_secret_only(
         postgres.start()
     (kept,) = (tmp_path / "privledger").iterdir()
     whole = kept.read_text()
-    one = spill.read_spill(whole)
+    one = settle.read_spill(whole)
     assert one.secret and one.secret not in repr(one)
     for text, status in ((evolve(one, secret="").text(), "granted"),
                          (evolve(one, secret="0" * 64).text(), "granted"), (whole, "settled")):
