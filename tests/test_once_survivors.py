@@ -29,8 +29,7 @@ from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.filters import fixed_filter
-from privledger.ledger.rules import ScopesArePaid
-from privledger.ledger.rules_policy import _origins_of
+from privledger.ledger.rules import RULES, SCOPES, Rule, origins_of
 from privledger.ledger.view import view_of
 from privledger.ledger.view_releases import lines_of
 from privledger.reports import ledger_report
@@ -80,7 +79,7 @@ def test_what_an_entry_brings_that_a_policy_can_forbid():
     plan = to_json(pl.Sequential([pl.Gaussian(1.0), pl.Asserted(1.0, "x")]))
 
     def origins(kind, **body):
-        return _origins_of(decode(kind, body), {"t": 5}, "add_remove", 1e-6)
+        return origins_of(decode(kind, body), {"t": 5}, "add_remove", 1e-6)
 
     for kind in ("granted", "scope", "corrected"):
         found = origins(kind, plan=plan, learner="a", data="t")
@@ -162,9 +161,11 @@ def test_a_rule_that_cannot_finish_is_a_finding_about_no_entry(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("of a rule")
 
-    monkeypatch.setattr(ScopesArePaid, "on_granted", broken, raising=False)
+    monkeypatch.setattr("privledger.ledger.rules.RULES", tuple(
+        Rule(one.kinds, one.name, broken) if (one.kinds, one.name) == ("granted", SCOPES) else one
+        for one in RULES))
     (found,) = audit(store)
-    assert (found.rule, found.position) == (ScopesArePaid.name, -1)
+    assert (found.rule, found.position) == (SCOPES, -1)
     assert "so malformed" in found.message and "RuntimeError" in found.message
 
 

@@ -13,7 +13,7 @@ from privledger.cli.printing import RED, charge, text
 from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import audit, folded
-from privledger.ledger.receipts import receipt_of
+from privledger.ledger.checkpoint import receipt_of
 from privledger.numerals import many
 from privledger.storage import is_url, shown
 from privledger.storage.sqlite import SQLiteStore

@@ -18,7 +18,7 @@ from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
 from privledger.graph import Node, certify, from_json
 from privledger.ledger import State
-from privledger.ledger.loading import fold_rows
+from privledger.ledger.history import fold_rows
 from privledger.ledger.view_figures import Figure
 from privledger.reading import load_json
 from privledger.reports import load_receipt, receipt_is_in_history

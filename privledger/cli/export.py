@@ -15,10 +15,10 @@ from privledger.cli.printing import text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
+from privledger.ledger.checkpoint import receipt_of
 from privledger.ledger.codec import encode
 from privledger.ledger.events import Enrolled, Settled
-from privledger.ledger.pieces import stored_under
-from privledger.ledger.receipts import receipt_of
+from privledger.ledger.vectors import stored_under
 from privledger.ledger.view import view_of
 from privledger.numerals import many
 from privledger.reading import load_toml

@@ -19,7 +19,7 @@ from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.guard.creating import differing
 from privledger.ledger import State
-from privledger.ledger.receipts import receipt_of
+from privledger.ledger.checkpoint import receipt_of
 from privledger.plugins import ClaimStep, configured, load_learner
 from privledger.reports import PriceFigures, price_plan, release_count
 from privledger.reports.too_few import too_few

@@ -33,6 +33,7 @@ from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, audited, ledger_report
 from privledger.reports.brief import brief_report, is_long
 from privledger.reports.gist import gist, released_line, reserved_line
+from privledger.reports.spend import InLine
 from privledger.rounding import exact
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
         ("noise", "; ".join(report.noise)),
         *([("windows", ", ".join(report.windows[-5:]) + " (the last one is open)")]
           if report.windows else []),
+        *([("in line", "; ".join(map(_in_line, report.waiting[:MOST_LINES])) + (
+            f"; and {more} more" if (more := len(report.waiting) - MOST_LINES) > 0 else ""))]
+          if report.waiting else []),
         *([("policy", "its own; what it forbids is refused before anything is read")]
           if report.policy is not None else []),
         ("history", f"{many(report.entries, 'entry', 'entries')}, head "
@@ -120,6 +124,12 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
         render_refusals(out, report)
     if report.findings:
         out.print(findings_table(report.findings))
+
+
+def _in_line(one: InLine) -> str:
+    labels = " ".join(f"{key}={value}" for key, value in sorted(one.labels.items()))
+    asked = "" if one.asked is None else f" epsilon {charge(one.asked)}"
+    return f"{labels or one.grant} waits for{asked} on {one.data}, at most until {one.until}"
 
 
 def _purse(report: LedgerReport) -> list[tuple[str, str]]:

@@ -130,6 +130,8 @@ def _reserved(history: History, asked: Asked, lines: Callable[[State], list[Even
             history.look(lines)  # nobody gave anything back meanwhile: no lock, no fsync
         return history.commit(lines)
     except Over as over:
+        if over.refusal.line and history.ask_who_left():
+            return _reserved(history, asked, lines, patience)
         if not (patience and isinstance(asked, Granted)):
             raise
         return granted_in_turn(history, asked, lines, over, patience)
@@ -146,7 +148,7 @@ def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[E
     decision = decide(state, rule, cost_of(plan, relation, rule.orders), asked.delta, asked)
     if isinstance(decision, Refusal):
         raise Over(decision)
-    check_turn(state, rule, asked, decision)
+    check_turn(state, rule, asked, decision, history.ended)
     if decision.delta_units and rule.kind == "basic":
         _check_effort(history, rule.kind, asked.plan, whole=True)
     return [*first, evolve(asked, units=decision.units, delta_units=decision.delta_units,

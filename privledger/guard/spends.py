@@ -18,9 +18,8 @@ from privledger.kernels.rounds import Takings
 from privledger.ledger import GrantState, History, State, Store
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import RECORD_UNITS, worst_units
-from privledger.ledger.people_spent import Spent, spent_by_all, spent_pieces
 from privledger.ledger.roster import known_by, members_of
-from privledger.ledger.vectors import pack, unpack, vector_note
+from privledger.ledger.vectors import Spent, pack, spent_by_all, spent_pieces, unpack, vector_note
 from privledger.ledger.view_records import took_nothing
 
 
@@ -83,8 +82,15 @@ def spent_before(
             spent += worst_of(grant, scope)
         else:
             taken, _ = unpack(data)
-            spent[: len(taken)] += taken[:n_rows]
-    return np.minimum(spent, RECORD_UNITS)
+            spent[: len(taken)] += _own(taken[:n_rows], grant, scope)
+        np.minimum(spent, RECORD_UNITS, out=spent)  # so that no sum overflows
+    return spent
+
+
+def _own(taken: NDArray[np.int64], grant: GrantState, scope: Scope) -> NDArray[np.int64]:
+    """What a grant says it took. Nobody pays less than nothing, which would give back what others
+    took: that counts as its worst case, and what is more than a whole cap as a whole cap."""
+    return np.where(taken < 0, worst_of(grant, scope), np.minimum(taken, RECORD_UNITS))
 
 
 def people_before(store: Store, state: State, scope: Scope, places: NDArray[np.int64],
@@ -102,14 +108,15 @@ def people_before(store: Store, state: State, scope: Scope, places: NDArray[np.i
             if note is None:
                 raise LedgerCorrupt("what people spent was never written")
             taken, _ = spent_by_all(store, note, _most(store, state))
-            spent += taken[places]
+            spent += _own(taken[places], grant, scope)
         except LedgerCorrupt:
             assert grant.event.enrolled is not None
             there = members_of(store, state.enrolled[grant.event.enrolled][1])
             held = np.zeros(len(places), dtype=np.bool_)
             held[places < len(there)] = there[places[places < len(there)]]
             spent[held] += worst_of(grant, scope)
-    return np.minimum(spent, RECORD_UNITS)
+        np.minimum(spent, RECORD_UNITS, out=spent)
+    return spent
 
 
 def _most(store: Store, state: State) -> int:

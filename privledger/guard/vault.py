@@ -25,7 +25,7 @@ from privledger.facts.plain import fixed
 from privledger.facts.table import TableFacts
 from privledger.guard.enrolling import EnrolmentState
 from privledger.kernels.asking import Held, Task
-from privledger.mutex import Mutex
+from privledger.mutex import Mutex, delivered
 from privledger.tables.chunk import Rows
 
 
@@ -40,9 +40,10 @@ _BEHIND: dict[int, tuple[_Place, type, Any]] = {}
 
 
 def _forget(place: _Place) -> None:
-    held = _BEHIND.get(place.number)
-    if held is not None and held[0] is place:
-        del _BEHIND[place.number]
+    with delivered():
+        held = _BEHIND.get(place.number)
+        if held is not None and held[0] is place:
+            del _BEHIND[place.number]
 
 
 def _hide(handle: object, what: object) -> None:

@@ -1,17 +1,23 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
 from privledger.ledger.auditing import audit
-from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap, plain_labels, window_name
+from privledger.ledger.checkpoint import Receipt
 from privledger.ledger.correct import Correction, correction
 from privledger.ledger.decide import Charge, Refusal, decide, own_epsilon
 from privledger.ledger.entries import FORMAT, Entry
-from privledger.ledger.filters import FilterRule, choose_filter, fixed_filter
+from privledger.ledger.filters import (
+    Budget,
+    Cap,
+    FilterRule,
+    choose_filter,
+    fixed_filter,
+    plain_labels,
+    window_name,
+)
 from privledger.ledger.history import History
 from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
 from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
 from privledger.ledger.policy import DataLimit, Policy
-from privledger.ledger.receipts import Receipt
 from privledger.ledger.state import GrantState, ScopeState, State, folded
 from privledger.ledger.store import Store, Transaction
 

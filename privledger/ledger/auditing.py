@@ -2,43 +2,78 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
-from privledger.ledger import spill
-from privledger.ledger.chain import APART, CHAIN, EDITED, Chain
+from privledger.graph import canonical
+from privledger.ledger import rules
 from privledger.ledger.checkpoint import Checkpoint, NamesDigest, is_later, names_text, take
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
-from privledger.ledger.codec_shapes import EntriesAreWhole
-from privledger.ledger.entries import Entry
-from privledger.ledger.rules import (
-    LIMITS,
-    Findings,
-    PricesAreRight,
-    ReleasesAreGranted,
-    ScopesArePaid,
-    VectorsMatch,
-)
-from privledger.ledger.rules_people import PeopleMatch
-from privledger.ledger.rules_policy import PolicyIsKept
+from privledger.ledger.entries import GENESIS, Entry
+from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
+from privledger.ledger.settle import SPILLS, spill_findings
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store
 
+CHAIN = "chain-is-unbroken"
+APART = "does not follow the one before"
+EDITED = "the text does not match its hash"
 STATES, CHECKPOINT = "states-follow", "checkpoint-matches"
 _FAULTS = {APART: APART, EDITED: "was edited: its hash does not match"}
 WATCH = "can-be-summed-up"
 MOST_FORMS = 200_000
 MOST_FINDINGS = 5_000
 """Enough to know that a history is not to be trusted; a forger's next million is not read."""
-Check = Callable[[Line, State], Findings]
+Look = Callable[[Line, State | None], Findings]
+
+
+class Chain:
+    """Goes along with the rows of a history, from the first."""
+
+    def __init__(self) -> None:
+        self.previous, self.expected = GENESIS, 0
+        self._kinds: dict[str, str] = {}
+
+    def add(self, row: Row) -> tuple[str, ...]:
+        """What is wrong with the next row: nothing, `APART`, `EDITED`, or both."""
+        position, kind, text, previous, digest = row
+        follows = position == self.expected and previous == self.previous
+        self.previous, self.expected = digest, self.expected + 1
+        if self._is_hash(position, kind, text, previous, digest):
+            return () if follows else (APART,)
+        return (EDITED,) if follows else (APART, EDITED)
+
+    def _is_hash(self, position: int, kind: str, text: str, previous: str, digest: str) -> bool:
+        try:
+            named = self._kinds.get(kind)
+            if named is None:
+                named = self._kinds[kind] = canonical(kind)
+            whole = f"{previous}[{position},{named},{text}]".encode("ascii")
+        except (ValueError, TypeError):
+            return False
+        return hashlib.sha256(whole).hexdigest() == digest
+
+
+def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:
+    """Every break of the chain, `most` at most, and the hash of the last row.
+
+    Says nothing about what the entries mean: `audit` does.
+    """
+    chain, found = Chain(), list[Finding]()
+    for row in store.rows():
+        faults = chain.add(row)
+        if faults and len(found) < most:
+            found += [Finding(CHAIN, row[0], fault) for fault in faults]
+    return found, chain.previous
 
 
 class Watch(Protocol):
     """Whoever goes along with an audit, so that nothing is read or parsed twice.
 
-    Beside `row`, it may have methods `on_granted` and so on, as the rules do.
+    Beside `row`, it may have methods `on_granted` and so on, of a line and the state after it.
     """
 
     @property
@@ -92,6 +127,10 @@ class _Nobody:
         """Nobody looks."""
 
 
+def _watched(look: Look) -> Callable[[Seen, Line, State | None], Findings]:
+    return lambda seen, line, state: look(line, state)
+
+
 class _Audit:
     """The pass. A rule that fails for good is left out from there on."""
 
@@ -102,20 +141,17 @@ class _Audit:
         self.state: State | None = State(compact=compact)
         self._reader = LineReader()
         self._chain = Chain()
-        self._prices = PricesAreRight()
-        rules: tuple[Any, ...] = (EntriesAreWhole(), self._prices, ReleasesAreGranted(),
-                                  ScopesArePaid(),
-                                  PolicyIsKept(), VectorsMatch(store), PeopleMatch(store))
-        self._checks: dict[str, list[tuple[str, Check]]] = {}
-        for title, rule in [*((rule.name, rule) for rule in rules), (WATCH, watch)]:
-            for name in dir(rule):
-                if name.startswith("on_"):
-                    self._checks.setdefault(name[3:], []).append((title, getattr(rule, name)))
-        order = (CHAIN, LIMITS, STATES, *(rule.name for rule in rules), CHECKPOINT, spill.RULE,
-                 WATCH)
-        self._found: dict[str, list[Finding]] = {name: [] for name in order}
-        self._rules: dict[str, Any] = {rule.name: rule for rule in rules}
-        self._awake: dict[int, list[tuple[str, Check]]] = {}  # form -> what is not idle
+        self._seen = Seen(store)
+        watching = [Rule(name[3:], WATCH, _watched(getattr(watch, name)))
+                    for name in dir(watch) if name.startswith("on_")]
+        self._rules: dict[str, list[Rule]] = {}
+        for rule in (*rules.RULES, *watching):
+            for kind in rule.kinds.split():
+                self._rules.setdefault(kind, []).append(rule)
+        self._found: dict[str, list[Finding]] = {name: [] for name in (
+            CHAIN, LIMITS, STATES, *(rule.name for rule in rules.RULES), CHECKPOINT, SPILLS,
+            WATCH)}
+        self._awake: dict[int, list[Rule]] = {}  # form -> what has anything to do
         self._total = 0  # findings so far
         self._kept = store.checkpoint()
 
@@ -131,8 +167,7 @@ class _Audit:
         if self._kept is not None and self._kept[0].position >= self._chain.expected:
             self._tell(CHECKPOINT, self._kept[0].position, "a checkpoint behind the last entry")
         if self.state is not None:
-            self._found[spill.RULE] += spill.findings(
-                self._store.location, self.state, self._store.read)
+            self._found[SPILLS] += spill_findings(self._store, self.state)
         failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too
         return [finding for found in self._found.values() for finding in found] or failed
 
@@ -165,19 +200,19 @@ class _Audit:
 
     def _ask(self, line: Line) -> None:
         """Every rule, or of a form that is known those that have something to do."""
-        checks = None if line.form is None else self._awake.get(line.form)
-        if checks is not None:
-            for name, check in checks:
-                self._check(name, check, line)
+        awake = None if line.form is None else self._awake.get(line.form)
+        if awake is not None:
+            for rule in awake:
+                self._check(rule, line)
             return
-        checks, before = self._checks.get(line.event.kind, []), self._total
-        for name, check in checks:
-            self._check(name, check, line)
+        asked, before = self._rules.get(line.event.kind, []), self._total
+        for rule in asked:
+            self._check(rule, line)
         if line.form is not None and self._total == before:
             if len(self._awake) >= MOST_FORMS:
                 self._awake.clear()
-            self._awake[line.form] = [one for one in checks if one[0] not in self._rules
-                                      or not self._rules[one[0]].idle(line)]
+            self._awake[line.form] = [rule for rule in self._rules.get(line.event.kind, [])
+                                      if rule.again(self._seen, line.event)]
 
     def _fold(self, line: Line, digest: str, fault: str) -> None:
         state = self.state
@@ -200,19 +235,19 @@ class _Audit:
         """From here on there is no state: what needs one stops."""
         if self.state is not None:
             self._tell(STATES, position, why)
-            self._tell(self._prices.name, position, f"cannot be priced: {why}")
+            self._tell(PRICES, position, f"cannot be priced: {why}")
             self.state = None
 
-    def _check(self, name: str, check: Check, line: Line) -> None:
-        prices = name == self._prices.name
-        if prices and self.state is None:
+    def _check(self, rule: Rule, line: Line) -> None:
+        name = rule.name
+        if name == PRICES and self.state is None:
             return
         try:
-            for finding in check(line, self.state):  # type: ignore[arg-type]
+            for finding in rule.check(self._seen, line, self.state):
                 self._found[name].append(finding)  # what came before a failure counts
                 self._total += 1
         except (PrivledgerError, KeyError, TypeError, ValueError) as error:
-            if prices:
+            if name == PRICES:
                 self._tell(name, line.position, f"cannot be priced: {error}")
                 self._leave_out(name)
             elif isinstance(error, PrivledgerError):
@@ -230,8 +265,8 @@ class _Audit:
         self._leave_out(name)
 
     def _leave_out(self, name: str) -> None:
-        self._checks = {kind: [one for one in checks if one[0] != name]
-                        for kind, checks in self._checks.items()}
+        self._rules = {kind: [rule for rule in several if rule.name != name]
+                       for kind, several in self._rules.items()}
         self._awake.clear()
 
     def _compare(self, kept: Checkpoint, names: str) -> None:

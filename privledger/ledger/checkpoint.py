@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
 from typing import Any, cast
 
 from attrs import asdict, define, field, frozen
 
+from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
-from privledger.ledger.budget import Budget
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.events import Corrected, Crashed, Enrolled, Granted, ScopeOpened, Settled
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.line import QueuePosition
 from privledger.ledger.state import GrantState, ScopeState, State
 
@@ -201,3 +206,111 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
         return (state, digest) if right and whole else None
     except Exception:  # whatever is wrong with it, the history itself is still there
         return None
+
+
+# Seals of checkpoints that this user's own processes made, kept outside of the ledger.
+#
+# Who can write a file can write a checkpoint into it, and a seal that fits. So a checkpoint counts
+# only if its seal is found here; any other is ignored, and the history is read from the start. A
+# seal that is lost costs time, nothing else. One that was ever true stays true: it says what the
+# entries up to its head add up to.
+
+_MOST_SEALS = 8  # seals of one ledger: several processes may write checkpoints in turn
+_LENGTH = 65
+
+
+def state_folder() -> Path:
+    """$XDG_STATE_HOME/privledger, or ~/.local/state/privledger: private to a user and a host."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(home) / "privledger"
+
+
+def is_known(location: str, uuid: str, seal: str) -> bool:
+    """Whether a process of this user made the checkpoint; memory is nobody else's anyway."""
+    return location == ":memory:" or seal in _read_seals(_seal_path(uuid))
+
+
+def remember(location: str, uuid: str, seal: str) -> None:
+    """Keep a seal; where that cannot be done, the next opening takes longer."""
+    if location == ":memory:":
+        return
+    path = _seal_path(uuid)
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = path.with_name(f"{path.name}.{token_hex(4)}")
+        text = "".join(f"{one}\n" for one in [*_read_seals(path), seal][-_MOST_SEALS:])
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+            os.replace(beside, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(beside)
+
+
+def _seal_path(uuid: str) -> Path:
+    """The name comes from a file that anybody may have written: only its hash is used."""
+    return state_folder() / f"{hashlib.sha256(uuid.encode('utf-8', 'replace')).hexdigest()}.seals"
+
+
+def _read_seals(path: Path) -> list[str]:
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | flags | getattr(os, "O_CLOEXEC", 0))
+    except OSError:
+        return []
+    try:
+        facts = os.fstat(descriptor)
+        ours = not hasattr(os, "geteuid") or (
+            facts.st_uid == os.geteuid() and not facts.st_mode & 0o022)
+        if not stat.S_ISREG(facts.st_mode) or not ours:
+            return []
+        return os.read(descriptor, _MOST_SEALS * _LENGTH).decode("ascii", "replace").split()
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+
+
+# Receipts: what a ledger looked like, in seven values.
+
+@frozen
+class Receipt:
+    """Travels with every released model, so that a cut tail or an old copy is found.
+
+    Attributes:
+        uuid: identity of the ledger.
+        entries: how many entries it had.
+        head: hash of the last of them.
+        epsilon, delta: what had been spent or reserved by then.
+        mode: `private`, or `simulation` (NOT PRIVATE).
+        counter: how often the totals moved (charges, refunds, corrections). It never falls in
+            one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
+            the file, so an old copy brings the old counter back: keep the receipt elsewhere.
+        unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
+    """
+
+    uuid: str
+    entries: int
+    head: str
+    epsilon: float
+    delta: float
+    mode: str
+    counter: int = 0
+    unit: str = "row"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: its values by name; the unit only where it is not the row."""
+        value = asdict(self)
+        return value if self.unit != "row" else {
+            name: one for name, one in value.items() if name != "unit"}
+
+
+def receipt_of(state: State) -> Receipt:
+    """The receipt of what `state` was folded from."""
+    if state.budget is None:
+        raise LedgerCorrupt("the history is empty: not a ledger")
+    epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
+    return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
+                   state.mode, state.charges, state.unit)

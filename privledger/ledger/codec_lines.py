@@ -1,35 +1,35 @@
 """Stored texts of bodies -> lines that rules can read, for audits of long histories.
 
-Most bodies differ from an earlier one in a name and a time only. Such a text is recognised by
-what is left when these are cut out, and is not parsed again. A cut is at a plain string under a
-key of its own, so whatever stands there, the rest keeps its meaning, and the text stays canonical.
+Most bodies differ from an earlier one in names, times, a process and a nested value or two. Such a
+text is taken apart by `msgspec` along the table of entries and put together again: if that gives
+its very bytes, it is canonical as soon as what is left without these parts (its blank) and each
+nested part are. These are parsed once, by the reader that refuses whatever is not canonical.
+Every other text is parsed whole by that reader.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import cache
 from hashlib import sha256
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from attrs import evolve
+import msgspec
+from attrs import define, evolve, field
+from msgspec import UNSET, Raw, UnsetType
 
 from privledger.errors import LedgerCorrupt
 from privledger.graph import canonical
-from privledger.ledger.codec import decode, encode, like, model
-from privledger.ledger.codec_pieces import Pieces, strict
-from privledger.ledger.entries import Entry, entry_of
-from privledger.ledger.events import Event, Released
+from privledger.ledger.codec import decode, encode, like, model, shape_of
+from privledger.ledger.entries import Entry, entry_of, parse_body
+from privledger.ledger.events import Event, Holder, Released, ReleasedNode
 from privledger.ledger.limits import MOST_PLANS, check_text
 from privledger.ledger.store import Row
 
-_CUTS = {kind: tuple((name, f'"{name}":"') for name in names) for kind, names in {
-    "granted": ("data", "grant", "time"), "released": ("grant",), "settled": ("grant", "time"),
-    "aborted": ("grant", "time"), "crashed": ("grant", "time"), "protected": ("data", "time"),
-}.items()}
+_CUTS = {"granted": ("data", "grant", "time"), "released": ("grant",), "settled": ("grant", "time"),
+         "aborted": ("grant", "time"), "crashed": ("grant", "time"), "protected": ("data", "time")}
+_PARTS = {"granted": ("plan", "units"), "released": ("nodes", "items")}
 _LONGEST = 4000
 _MOST = 20_000
-_OFTEN = 10
-
 
 E = TypeVar("E", bound=Event)
 Asked: TypeAlias = int | tuple[int, tuple[tuple[int, int], ...]]
@@ -69,15 +69,51 @@ def asked(line: LineOf[Released]) -> Asked | None:
     return line.kin, tuple([(item[0], item[1]) for item in line.event.items])
 
 
-class LineReader:
-    """Parses bodies, each form once."""
+def strict(text: str) -> Any:
+    """The value of a canonical text.
 
-    def __init__(self) -> None:
-        self._forms: dict[tuple[str, ...], tuple[tuple[int, int | None], Event]] = {}
-        self._seen: Counter[tuple[str, ...]] = Counter()
-        self._pieces = Pieces()
-        self._plans: dict[bytes, Any] = {}
-        self._bytes = 0
+    Raises:
+        ValueError, RecursionError: not JSON, or not its canonical text.
+    """
+    value = parse_body(text)
+    if canonical(value) != text:
+        raise ValueError("not the canonical text")
+    return value
+
+
+class _Process(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A holder, with its fields in the order in which they are written."""
+
+    host: str
+    pid: int
+    started: str
+
+
+_BLANK, _NULL = _Process("", 0, ""), Raw(b"null")
+_encode = msgspec.json.Encoder().encode
+
+
+@cache
+def _look_of(kind: str) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """What makes a record of a text of a kind: its cuts as texts, all other fields as bytes; its
+    cuts; its parts."""
+    types: dict[str, Any] = {**dict.fromkeys(_CUTS[kind], str), "holder": _Process | None}
+    return msgspec.json.Decoder(msgspec.defstruct(
+        kind, [(name, types.get(name, Raw) | UnsetType, UNSET) for name in sorted(shape_of(kind))],
+        gc=False, forbid_unknown_fields=True)).decode, _CUTS[kind], _PARTS.get(kind, ())
+
+
+@define
+class LineReader:
+    """Parses bodies, each blank and each part of them once. A number that was given out never
+    comes back for something else."""
+
+    _blanks: dict[tuple[str, bytes], tuple[int, Event]] = field(factory=dict)
+    _parts: dict[tuple[str, bytes], tuple[int, Any]] = field(factory=dict)
+    _forms: dict[tuple[int, ...], int] = field(factory=dict)
+    _count: int = 0
+    _plans: dict[bytes, Any] = field(factory=dict)
+    _bytes: int = 0
 
     def read(self, position: int, kind: str, text: str) -> Line:
         """A line from a row.
@@ -89,48 +125,93 @@ class LineReader:
         wrong = check_text(kind, text)
         if wrong:
             raise TooLarge(wrong)
-        cuts = _CUTS.get(kind)
-        if cuts is None or len(text) > _LONGEST:
+        if kind not in _CUTS or len(text) > _LONGEST:
             return LineOf(position, decode(kind, self._shared(strict(text), len(text))), None)
-        rest, parts, values = text, [kind], {}
-        for name, mark in cuts:
-            before, _, rest = rest.partition(mark)
-            value, _, rest = rest.partition('"')
-            parts.append(before)
-            values[name] = value
-            # An empty one would look the same as the blank of a cut that is somewhere deeper.
-            if not value or not value.isprintable() or not value.isascii() or "\\" in value:
-                return LineOf(position, decode(kind, strict(text)), None)
-        parts.append(rest)
-        key = tuple(parts)
-        found = self._forms.get(key)
-        if found is not None:
-            return LineOf(position, like(found[1], values), *found[0])
-        line = self._in_pieces(position, kind, text)
-        if line is not None:
-            self._again(key, line, values)
-            return line
-        body = strict(text)
-        return LineOf(position, decode(kind, body), self._learn(key, body, values))
-
-    def _again(self, key: tuple[str, ...], line: Line, values: dict[str, str]) -> None:
-        """What is seen whole again and again is worth remembering whole: that is found faster."""
-        self._seen[key] += 1
-        if self._seen[key] == _OFTEN:
-            self._learn(key, encode(line.event), values, line)
-        if len(self._seen) >= _MOST:
-            self._seen.clear()
-
-    def _in_pieces(self, position: int, kind: str, text: str) -> Line | None:
-        take_apart = (self._pieces.granted if kind == "granted" else
-                      self._pieces.released if kind == "released" else None)
-        if take_apart is None:
-            return None
         try:
-            found = take_apart(text)
-        except (ValueError, RecursionError):
-            return None  # parsed whole, it is found out what is wrong
-        return None if found is None else LineOf(position, *found)
+            found = self._known(kind, text)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            found = None  # parsed whole, it is found out what is wrong
+        return LineOf(position, *(found or (decode(kind, strict(text)), None)))
+
+    def _known(self, kind: str, text: str) -> tuple[Event, int, int | None] | None:
+        """Event, form and kin of a text; None if it has another look than most.
+
+        Raises:
+            MsgspecError, ValueError, OverflowError, RecursionError: it has, or is not canonical.
+        """
+        take_apart, cuts, parts = _look_of(kind)
+        record = take_apart(text)
+        if _encode(record) != text.encode("ascii"):
+            return None
+        values: dict[str, Any] = {}
+        said = ""
+        for name in cuts:
+            value = getattr(record, name)
+            if not value:  # an empty name is for the rules to see
+                return None
+            if value is not UNSET:
+                said += value
+                values[name] = value
+                setattr(record, name, "")
+        if kind == "granted" and type(record.holder) is _Process:
+            holder, record.holder = record.holder, _BLANK
+            if holder.pid < 0:
+                return None
+            said += holder.host + holder.started
+            values["holder"] = Holder(holder.host, holder.pid, holder.started)
+        if not (said.isascii() and said.isprintable()):
+            return None  # these have to be written in another way
+        numbers = []
+        for name in parts:
+            part = getattr(record, name)
+            if part is not UNSET:
+                text_of = bytes(part)
+                known = self._parts.get((name, text_of)) or self._learn_part(name, text_of)
+                numbers.append(known[0])
+                values[name] = known[1]
+                setattr(record, name, _NULL)
+        key = kind, _encode(record)
+        number, blank = self._blanks.get(key) or self._learn_blank(key, values)
+        event = like(blank, values)
+        if not numbers:
+            return event, number, None
+        both = kind == "released" and len(numbers) == 2
+        kin = self._form(number, numbers[0]) if both else None
+        return event, self._form(number, *numbers), kin
+
+    def _learn_blank(self, key: tuple[str, bytes],
+                     values: dict[str, Any]) -> tuple[int, Event]:
+        """Number and model of all that is alike but for `values`."""
+        if len(self._blanks) >= _MOST:
+            self._blanks.clear()
+        body = strict(key[1].decode("ascii"))
+        found = self._blanks[key] = self._next(), model(key[0], body, values)
+        return found
+
+    def _learn_part(self, name: str, text: bytes) -> tuple[int, Any]:
+        """Number and value of what stands under a name."""
+        if len(self._parts) >= _MOST:
+            self._parts.clear()
+        value = strict(text.decode("ascii"))
+        if name == "nodes":
+            if type(value) is not list or any(
+                    type(one) is not dict or set(one) != {"under", "leaf"} for one in value):
+                raise ValueError("nodes that an event would not hold whole")
+            value = [ReleasedNode(one["under"], one["leaf"]) for one in value]
+        found = self._parts[name, text] = self._next(), value
+        return found
+
+    def _form(self, *numbers: int) -> int:
+        found = self._forms.get(numbers)
+        if found is None:
+            if len(self._forms) >= 10 * _MOST:
+                self._forms.clear()
+            found = self._forms[numbers] = self._next()
+        return found
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
 
     def entry(self, row: Row, location: str) -> Entry:
         """An entry of its own from a row.
@@ -157,26 +238,3 @@ class LineReader:
             if self._bytes > MOST_PLANS:
                 raise TooLarge(f"brings all large plans together above {MOST_PLANS} bytes")
         return {**body, "plan": self._plans.setdefault(key, plan)}
-
-    def _learn(self, key: tuple[str, ...], body: Any, values: dict[str, str],
-               line: Line | None = None) -> int | None:
-        """Remember a form, if the cuts are where they seem to be.
-
-        Args:
-            line: the same, taken apart: its numbers go on.
-        """
-        if len(self._forms) >= _MOST:
-            self._forms.clear()
-        kind, first, *others = key
-        marks = [mark for _, mark in _CUTS[kind]]
-        blank = first + "".join(f'{mark}"{part}' for mark, part in zip(marks, others, strict=True))
-        try:
-            shape = strict(blank)
-        except ValueError:
-            return None  # a mark was not there at all
-        if not isinstance(body, dict) or (
-                canonical(shape) != canonical({**body, **dict.fromkeys(values, "")})):
-            return None  # a mark was somewhere deeper
-        number = self._pieces.next() if line is None or line.form is None else line.form
-        self._forms[key] = (number, None if line is None else line.kin), model(kind, shape, values)
-        return number

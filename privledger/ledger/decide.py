@@ -9,10 +9,9 @@ from attrs import frozen
 from privledger.accounting import Cost, check_relation
 from privledger.errors import BudgetExceeded
 from privledger.graph import Node, certify, cost_of
-from privledger.ledger.caps import Cap
-from privledger.ledger.events import Granted, ScopeOpened
-from privledger.ledger.filters import FilterRule
-from privledger.ledger.line import Limit, QueuePosition
+from privledger.ledger.events import Granted, Holder, ScopeOpened
+from privledger.ledger.filters import Cap, FilterRule
+from privledger.ledger.line import Limit, QueuePosition, Refund, can_come, demand_of
 from privledger.ledger.state import State
 from privledger.rounding import downward, exact, upward
 
@@ -130,16 +129,26 @@ def _fits(rule: FilterRule, charge: Charge, units: int, delta_units: int) -> boo
 
 def limits(state: State, rule: FilterRule) -> tuple[Limit, ...]:
     """The ledger's own budget, then every cap: what they hold, and whom they are for."""
+    refunds = [(grant.event, _refund(grant.event)) for grant in state.grants.values()
+               if grant.status == "granted" and not grant.releases]
     found = [Limit(LEDGER, False, (state.units, state.delta_units),
-                   (rule.cap_units, rule.delta_cap_units), lambda place: True)]
+                   (rule.cap_units, rule.delta_cap_units), lambda place: True,
+                   tuple(refund for _, refund in refunds), renews=False)]
     for cap, used in zip(state.caps, state.cap_spent, strict=True):
         own = cap.rule(rule)
-        closed = cap.per_window and state.window is None
         found.append(Limit(
-            cap.title, bool(cap.labels), used,
-            (-1, -1) if closed else (own.cap_units, own.delta_cap_units),
-            partial(_under, cap, state.window)))
+            cap.title, bool(cap.labels), used, (own.cap_units, own.delta_cap_units),
+            partial(_under, cap, state.window),
+            tuple(refund for event, refund in refunds if cap.matches(event.window, event)
+                  and (event.window == state.window or not cap.per_window)),
+            renews=cap.per_window, closed=cap.per_window and state.window is None))
     return tuple(found)
+
+
+def _refund(event: Granted) -> Refund:
+    held = event.holder or Holder("", 0, "")
+    return Refund(event.grant, (held.host, held.pid, held.started),
+                  (int(event.units), int(event.delta_units)))
 
 
 def _under(cap: Cap, window: str | None, place: QueuePosition) -> bool:
@@ -150,20 +159,7 @@ def _under(cap: Cap, window: str | None, place: QueuePosition) -> bool:
 def may_come(state: State, place: QueuePosition) -> bool:
     """Whether a plan that does not fit could yet: in a new window, or if every open grant is
     handed back."""
-    rule = state.rule
-    if rule is None:
+    if state.rule is None:
         return False  # nothing was ever granted
-    open_ = [grant.event for grant in state.grants.values() if grant.status == "granted"]
-    for limit, cap in zip(limits(state, rule), (None, *state.caps), strict=True):
-        if not limit.matches(place):
-            continue
-        own = rule if cap is None else cap.rule(rule)
-        used = [0, 0]
-        if cap is None or not cap.per_window:
-            back = [event for event in open_ if cap is None or cap.matches(event.window, event)]
-            used = [limit.used[0] - sum(int(event.units) for event in back),
-                    limit.used[1] - sum(int(event.delta_units) for event in back)]
-        if (used[0] + place.units > own.cap_units
-                or used[1] + place.delta_units > own.delta_cap_units):
-            return False
-    return True
+    known = limits(state, state.rule)
+    return can_come(demand_of(place, known), known)

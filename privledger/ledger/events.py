@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 from attrs import Factory, fields_dict, frozen
 
 from privledger.errors import LedgerCorrupt
-from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap
+from privledger.ledger.filters import Budget, Cap
 from privledger.ledger.line import QueuePosition
 from privledger.ledger.policy import Policy
 

@@ -6,19 +6,30 @@ decided as ever (`decide`), and what is here can only make a request wait. So cl
 Whose turn it is: first whoever falls under the cap of a team (a cap on labels) that has used the
 smallest share of it; without such a cap the whole ledger's share counts; between equals, whoever
 came first. A share only grows, so nobody waits behind one team for ever. Whoever is first and does
-not fit yet holds what it waits for: nobody behind it is granted anything under that budget.
+not fit yet holds what it waits for. Nobody behind it is granted anything under that budget, unless
+it leaves the room: whatever open grants hand back, those before it come as if it had not been there
+(docs/proofs/waiting.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from fractions import Fraction
+from itertools import accumulate
+from typing import TypeAlias
 
 from attrs import frozen
 
 MOST_PLACES = 1000
 """In one line; who comes later is refused at once."""
+MOST_AHEAD = timedelta(hours=2)
+"""Nobody waits longer than an hour, and a clock may be an hour off: a place for more is none."""
+MOST_TOGETHER = 6
+"""Of so many who wait, every combination that may come together is looked at."""
+WAYS = 0, 1  # units, delta units
+Demand: TypeAlias = tuple[tuple[int, int] | None, ...]
+"""Units and delta units that are asked of each limit; None where it is not concerned."""
 
 
 @frozen
@@ -42,6 +53,24 @@ class QueuePosition:
     pid: int = 0
     started: str = ""
 
+    @property
+    def process(self) -> tuple[str, int, str]:
+        """The process that waits."""
+        return self.host, self.pid, self.started
+
+
+@frozen
+class Refund:
+    """What an open grant that read nothing may hand back: units and delta units.
+
+    Attributes:
+        process: which holds it, as of a place.
+    """
+
+    grant: str
+    process: tuple[str, int, str]
+    amounts: tuple[int, int]
+
 
 @frozen
 class Limit:
@@ -51,6 +80,9 @@ class Limit:
         title: for messages. team: whether it is a cap on labels: somebody's share.
         used, cap: of units and of delta units.
         matches: whether a place falls under it.
+        refunds: of every grant under it that may be handed back.
+        renews: whether it begins afresh with the next window.
+        closed: whether it waits for its first window; nothing fits until then.
     """
 
     title: str
@@ -58,6 +90,9 @@ class Limit:
     used: tuple[int, int]
     cap: tuple[int, int]
     matches: Callable[[QueuePosition], bool]
+    refunds: tuple[Refund, ...] = ()
+    renews: bool = True
+    closed: bool = False
 
     @property
     def share(self) -> Fraction:
@@ -85,11 +120,37 @@ def follow(line: dict[str, QueuePosition], said: Mapping[str, object],
 
 
 def is_over(place: QueuePosition, moment: str) -> bool:
-    """Whether a place ended by its own time; one that says no time that can be read did."""
+    """Whether a place ended by its own time. One is none that says no time that can be read, or
+    one that is further ahead than anybody may wait."""
     try:
-        return datetime.fromisoformat(moment) > datetime.fromisoformat(place.until)
+        ahead = datetime.fromisoformat(place.until) - datetime.fromisoformat(moment)
     except (TypeError, ValueError):
         return True
+    return not timedelta(0) <= ahead <= MOST_AHEAD
+
+
+def demand_of(place: QueuePosition, limits: tuple[Limit, ...]) -> Demand:
+    """What a place asks of each limit."""
+    own = place.units, place.delta_units
+    return tuple(own if limit.matches(place) else None for limit in limits)
+
+
+def can_come(demand: Demand, limits: tuple[Limit, ...],
+             back: Callable[[Refund], bool] = lambda refund: True) -> bool:
+    """Whether a demand would fit in a new window, and with refunds.
+
+    Args:
+        back: whether a refund is one of them.
+    """
+    for limit, asked in zip(limits, demand, strict=True):
+        if asked is None:
+            continue
+        refunds = [] if limit.renews else [one.amounts for one in limit.refunds if back(one)]
+        for way in WAYS:
+            used = 0 if limit.renews else limit.used[way] - sum(one[way] for one in refunds)
+            if used + asked[way] > limit.cap[way]:
+                return False
+    return True
 
 
 def _in_turn(
@@ -114,15 +175,16 @@ def held_by(
         limits: the ledger's own budget first.
     """
     taken = {limit.title: (0, 0) for limit in limits}
-    held: set[str] = set()
+    held, before = set[str](), list[QueuePosition]()
     for place in _in_turn({**places, own.grant: places.get(own.grant, own)}, limits):
         under = [limit for limit in limits if limit.matches(place)]
-        if place.grant == own.grant:
-            waited = [limit.title for limit in under
-                      if limit.title in held or not _fits(limit, place, taken[limit.title])]
-            return waited[0] if waited else ""
         wanting = [limit.title for limit in under
                    if limit.title in held or not _fits(limit, place, taken[limit.title])]
+        if place.grant == own.grant:
+            firm = [limit.title for limit in under if limit.title in wanting and (
+                limit.renews or not _fits(limit, place, taken[limit.title]))]
+            return firm[0] if firm else _delayed(before, place, limits) if wanting else ""
+        before.append(place)
         held.update(wanting)
         if not wanting:  # it will be granted as soon as it looks
             for limit in under:
@@ -132,5 +194,44 @@ def held_by(
 
 
 def _fits(limit: Limit, place: QueuePosition, taken: tuple[int, int]) -> bool:
-    return all(used + more + asked <= cap for used, more, asked, cap in zip(
+    return not limit.closed and all(used + more + asked <= cap for used, more, asked, cap in zip(
         limit.used, taken, (place.units, place.delta_units), limit.cap, strict=True))
+
+
+def _delayed(before: Sequence[QueuePosition], own: QueuePosition, limits: tuple[Limit, ...]) -> str:
+    """The title of a budget that some of those before `own` might get only without it; else empty.
+
+    They are short of some amount there, and beside `own` of more. It matters only if some refunds
+    reach the one amount and not the other. Each of those is smaller than the other amount, so with
+    all refunds that are, they would come. Where they would not, nothing is taken from them.
+    """
+    asks = demand_of(own, limits)
+    for demand in _together([demand_of(place, limits) for place in before]):
+        for limit, asked, more in zip(limits, demand, asks, strict=True):
+            if asked is None or more is None:
+                continue
+            for way in WAYS:
+                short = limit.used[way] + asked[way] + more[way] - limit.cap[way]
+                if more[way] and short > 0:
+                    large = {one.grant for one in limit.refunds if one.amounts[way] >= short}
+                    if can_come(demand, limits, lambda one, large=large: one.grant not in large):  # type: ignore[misc]
+                        return limit.title
+    return ""
+
+
+def _together(demands: Sequence[Demand]) -> Iterator[Demand]:
+    """What those ask for who may come together: any of them if they are few, else each alone, and
+    each with all before it."""
+    if len(demands) > MOST_TOGETHER:
+        yield from demands
+        yield from accumulate(demands, _sum)
+        return
+    found: list[Demand] = []
+    for demand in demands:
+        found += [demand, *(_sum(one, demand) for one in found)]
+    yield from found
+
+
+def _sum(one: Demand, other: Demand) -> Demand:
+    return tuple(b if a is None else a if b is None else (a[0] + b[0], a[1] + b[1])
+                 for a, b in zip(one, other, strict=True))

@@ -14,8 +14,7 @@ from privledger.findings import Finding
 from privledger.graph import Node, Trust, alone, certify, children, trusts
 from privledger.graph.nodes import below
 from privledger.ledger.events import Granted, ScopeOpened
-from privledger.ledger.outside import admits
-from privledger.ledger.policy import MECHANISMS, Policy
+from privledger.ledger.policy import MECHANISMS, Policy, admits
 from privledger.ledger.state import State
 from privledger.rounding import exact, upward
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.ledger.events import Enrolled, VectorNote
 from privledger.ledger.limits import MOST_RECORDS
-from privledger.ledger.pieces import WIDTH, Index, made, read_index, read_whole, width_of
 from privledger.ledger.store import Store
+from privledger.ledger.vectors import WIDTH, Index, made, read_index, read_whole, width_of
 from privledger.people.digests import SIZE, Digests, from_bytes, to_bytes
 
 

@@ -1,19 +1,22 @@
 """History checks: an audit trusts no total and collects every fault at once.
 
-Each rule is a class with a method for each kind of entry it looks at. `audit` brings it every
-line in order, together with the state after that line, as long as a state follows.
+`RULES` is the list of them: which kinds of entries, under which name, what is checked. `audit`
+brings every line in order, with the state after it as long as one follows; what rules remember of
+the entries before is in `Seen`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from typing import Any, TypeAlias
 
 import numpy as np
+from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import check_relation
-from privledger.errors import PrivledgerError
+from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import (
     IndividualFilter,
@@ -23,97 +26,148 @@ from privledger.graph import (
     as_released,
     cost_of,
     from_json,
+    trusts,
 )
 from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
+from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
+from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import (
     Corrected,
     Created,
+    Enrolled,
+    Event,
     FilterFixed,
     Granted,
     Plan,
+    Protected,
     Released,
     ScopeOpened,
     Settled,
-    VectorNote,
+    WindowOpened,
 )
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
 from privledger.ledger.log import read_node
+from privledger.ledger.origins import (
+    Origins,
+    alone_epsilon,
+    asserted_kinds,
+    origin_findings,
+    outside_of,
+    recorded_kinds,
+)
+from privledger.ledger.policy import Policy
+from privledger.ledger.roster import Roster, members_of
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
-from privledger.ledger.vectors import records_in, unpack
+from privledger.ledger.vectors import each_piece, read_whole, records_in, unpack
+from privledger.ledger.view_plans import plan_or_none
 from privledger.rounding import as_written, units_up
 
-Findings = Iterable[Finding]
+Findings: TypeAlias = Iterable[Finding]
 LIMITS = "within-the-limits"
+WHOLE, PRICES, RELEASES = "entries-are-whole", "prices-are-right", "releases-are-granted"
+SCOPES, KEPT = "scopes-are-paid", "policy-is-kept"
+VECTORS, PEOPLE = "vectors-match", "people-match"
 
 
-class Rule:
-    """What all rules have."""
+class _Open:
+    """A grant under audit: its plan, and what was taken off it."""
 
-    name = ""
+    __slots__ = ("count", "first", "form", "meter", "plan")
 
-    def idle(self, line: Line) -> bool:
-        """Whether every further line of this one's form has nothing new for the rule: it would
-        find nothing, and remember nothing."""
-        return False
+    def __init__(self, form: int | None, plan: Plan) -> None:
+        self.form, self.plan = form, plan
+        self.count = 0
+        self.first: Released | None = None
+        self.meter: Meter | None = None
 
 
-class PricesAreRight(Rule):
-    """The filter's caps and every charge are computed again from the plans."""
+@define
+class Seen:
+    """What rules remember of the entries before.
 
-    name = "prices-are-right"
+    Attributes:
+        format, mode, unit, policy, promise: of the creation; relation and delta are promised.
+        priced, allowed: forms of grants that pay for their plans, and that the policy allows (with
+            the declared rows of their table).
+        rows: declared, by table.
+        open: grants that are not over. faults: by form of a plan and what was asked.
+        drawn: grant -> scope. paid, bound, marks: filter, table and order of its rows by scope.
+        totals: what was taken, by scope and place. records: in all vectors so far.
+    """
 
-    def __init__(self) -> None:
-        self._known: set[int] = set()  # forms of grants that pay for their plans
-        self._efforts = Efforts()
+    store: Store
+    format: int = FORMAT
+    mode: str = "private"
+    unit: str = "row"
+    policy: Policy | None = None
+    promise: tuple[str, float] = ("", 0.0)
+    efforts: Efforts = field(factory=Efforts)
+    priced: set[int] = field(factory=set)
+    allowed: set[tuple[int, int | None]] = field(factory=set)
+    rows: dict[str, int | None] = field(factory=dict)
+    open: dict[str, _Open] = field(factory=dict)
+    faults: dict[tuple[int, Asked], str] = field(factory=dict)
+    drawn: dict[str, str] = field(factory=dict)
+    paid: dict[str, IndividualFilter] = field(factory=dict)
+    bound: dict[str, str] = field(factory=dict)
+    marks: dict[str, str] = field(factory=dict)
+    roster: Roster = field(factory=Roster)
+    totals: dict[str, NDArray[np.int64]] = field(factory=dict)
+    records: int = 0
 
-    def on_filter(self, line: LineOf[FilterFixed], state: State) -> Findings:
-        """Note which currency prices are in; compare the cap with the budget."""
-        if state.rule is not None:
-            self._efforts.kind = state.rule.kind
-        yield from _check_filter(state, line)
 
-    def on_granted(self, line: LineOf[Granted], state: State) -> Findings:
-        """Price the plan again, unless one like it was right, and compare the totals."""
-        if state.rule is None:
-            return ()
-        if line.form in self._known:
-            return self._check_totals(line, state)
-        found = self._count(line) or list(_compare(line, _price(line.event, state)))
-        if line.form is not None and not found:
-            self._known.add(line.form)
-        return [*found, *self._check_totals(line, state)]
+def whole(seen: Seen, line: Line, state: State | None) -> Findings:
+    """Every entry has the fields of its kind, of their types, in the format of its ledger."""
+    kind, body = line.event.kind, encode(line.event)
+    try:
+        check_fields(SHAPES[kind], body)
+        if isinstance(line.event, Created):
+            seen.format, seen.mode = body["format"], body["mode"]
+        check_together(kind, body, seen.format, seen.mode)
+    except (PrivledgerError, ValueError, TypeError, KeyError) as error:
+        yield Finding(WHOLE, line.position, str(error) or "malformed")
 
-    on_scope = on_granted
 
-    def on_corrected(self, line: LineOf[Corrected], state: State) -> Findings:
-        """Price the corrected plan again, and compare the totals."""
-        yield from self._count(line) or _check_correction(state, line)
-        if state.rule is not None:
-            yield from self._check_totals(line, state)
+def _cap_is_right(seen: Seen, line: LineOf[FilterFixed], state: State) -> Findings:
+    """Note which currency prices are in; compare the cap with the budget."""
+    rule = state.rule
+    if rule is None or state.budget is None:
+        return
+    seen.efforts.kind = rule.kind
+    fresh = fixed_filter(rule.kind, state.budget, rule.order if rule.kind == "rdp" else None)
+    if (rule.cap_units > _with_slack(fresh.cap_units)
+            or rule.delta_cap_units > fresh.delta_cap_units):
+        yield Finding(PRICES, line.position, "the cap is larger than the budget's")
+    if state.filter_asked not in ("auto", rule.kind):
+        yield Finding(PRICES, line.position, "another filter was asked for")
 
-    def _count(self, line: Line) -> list[Finding]:
-        """Before a plan is priced: whether an auditor has the time."""
-        needed = self._efforts.add(line.event.plan, line.event.delta_units)
-        if needed <= MOST_EFFORT and self._efforts.total <= MOST_EFFORT:
-            return []
-        return [Finding(LIMITS, line.position,
-                        f"not priced: with this one, pricing the plans that differ takes more "
-                        f"than about {MOST_EFFORT:.0f} ms")]
 
-    def _check_totals(self, line: Line, state: State) -> Findings:
-        assert state.rule is not None
-        found = [] if not state.caps else list(_check_caps(state, line))
-        if (state.units > state.rule.cap_units
-                or state.delta_units > state.rule.delta_cap_units):
-            found.insert(0, Finding("never-over-the-cap", line.position,
-                                    "the total passes the cap here"))
-        return found
+def _with_slack(cap: int) -> int:
+    """One part in 10^9 more, as for prices: another machine may invert a little differently."""
+    return cap + cap // 10**9
+
+
+def _grant_is_paid(seen: Seen, line: LineOf[Granted], state: State) -> Findings:
+    """Price the plan again, unless one like it was right, and compare the totals."""
+    if state.rule is None:
+        return ()
+    if line.form in seen.priced:
+        return _totals(line, state, state.rule)
+    found = _effort(seen, line)
+    if not found:
+        charged, due = (line.event.units, line.event.delta_units), _price(line.event, state)
+        # One part in 10^9 of slack: another machine's libm may round a little differently.
+        if any(int(paid) < each - each // 10**9 for paid, each in zip(charged, due, strict=True)):
+            found = [Finding(PRICES, line.position, "charged less than the plan costs")]
+    if line.form is not None and not found:
+        seen.priced.add(line.form)
+    return [*found, *_totals(line, state, state.rule)]
 
 
 def _price(event: Granted | ScopeOpened, state: State) -> tuple[int, int]:
@@ -136,245 +190,338 @@ def _orders(plan: Node, rule: FilterRule) -> tuple[float, ...]:
     return rule.orders if rule.kind != "rdp" or holds(plan, Tuning) else (rule.order,)
 
 
-def _check_filter(state: State, entry: Line) -> Findings:
-    if state.budget is None or state.rule is None:
-        return
-    rule = state.rule
-    fresh = fixed_filter(rule.kind, state.budget, rule.order if rule.kind == "rdp" else None)
-    if (rule.cap_units > _with_slack(fresh.cap_units)
-            or rule.delta_cap_units > fresh.delta_cap_units):
-        yield Finding("prices-are-right", entry.position, "the cap is larger than the budget's")
-    if state.filter_asked not in ("auto", rule.kind):
-        yield Finding("prices-are-right", entry.position, "another filter was asked for")
+def _effort(seen: Seen, line: Line) -> list[Finding]:
+    """Before a plan is priced: whether an auditor has the time."""
+    needed = seen.efforts.add(line.event.plan, line.event.delta_units)
+    if needed <= MOST_EFFORT and seen.efforts.total <= MOST_EFFORT:
+        return []
+    return [Finding(LIMITS, line.position, "not priced: with this one, pricing the plans that "
+                                           f"differ takes more than about {MOST_EFFORT:.0f} ms")]
 
 
-def _with_slack(cap: int) -> int:
-    """One part in 10^9 more, as for prices: another machine may invert a little differently."""
-    return cap + cap // 10**9
-
-
-def _check_caps(state: State, entry: Line) -> Findings:
-    event = entry.event
-    paid = event
-    if isinstance(event, Corrected):
-        paid = (state.grants.get(event.grant) or state.scopes[event.grant]).event
+def _totals(line: Line, state: State, rule: FilterRule) -> Findings:
+    """Neither the ledger's own cap nor another that the charge falls under is passed."""
+    found = []
+    if state.units > rule.cap_units or state.delta_units > rule.delta_cap_units:
+        found = [Finding("never-over-the-cap", line.position, "the total passes the cap here")]
+    if not state.caps:
+        return found
+    event = line.event
+    paid = (state.grants.get(event.grant) or state.scopes[event.grant]).event if isinstance(
+        event, Corrected) else event
     window = paid.window
     earlier = state.totals_of(window)
     for place, cap in enumerate(state.caps):
-        assert state.rule is not None
-        own = cap.rule(state.rule)
+        own = cap.rule(rule)
         units, delta_units = (earlier if cap.per_window else state.cap_spent)[place]
         closed = cap.per_window and window is None and (units or delta_units)
         if units > _with_slack(own.cap_units) or delta_units > own.delta_cap_units or closed:
-            yield Finding("never-over-the-cap", entry.position, f"{cap.title} is passed here")
+            found.append(Finding("never-over-the-cap", line.position,
+                                 f"{cap.title} is passed here"))
+    return found
 
 
-def _check_correction(state: State, entry: LineOf[Corrected]) -> Findings:
+def _correction_is_paid(seen: Seen, line: LineOf[Corrected], state: State) -> Findings:
     """The corrected plan's price is charged in full, and no correction gives anything back."""
-    grant, rule = state.grants.get(entry.event.grant), state.rule
-    if rule is None:
+    effort = _effort(seen, line)
+    yield from effort
+    if state.rule is None:
         return
+    if not effort:
+        yield from _corrected(line, state, state.rule)
+    yield from _totals(line, state, state.rule)
+
+
+def _corrected(line: LineOf[Corrected], state: State, rule: FilterRule) -> Findings:
+    event, grant = line.event, state.grants.get(line.event.grant)
     if grant is None:  # of a scope: what ran beside its filter, paid for in full
-        event = entry.event
         delta = state.scopes[event.grant].event.delta
         true, charged = event.plan, (int(event.units), int(event.delta_units))
     else:
         true, charged, delta = grant.plan, grant.charged, grant.event.delta
         if grant.status == "aborted":
-            yield Finding("prices-are-right", entry.position, "corrects what was handed back")
+            yield Finding(PRICES, line.position, "corrects what was handed back")
     if true is None:
-        yield Finding("never-over-the-cap", entry.position,
-                      f"nothing is promised any more for {entry.event.grant}")
+        yield Finding("never-over-the-cap", line.position,
+                      f"nothing is promised any more for {event.grant}")
         return
     plan = from_json(true)
     cost = cost_of(plan, check_relation(state.relation), _orders(plan, rule))
     expected = rule.price(cost, float(delta))
     if any(paid < due - due // 10**9 for paid, due in zip(charged, expected, strict=True)):
-        yield Finding("prices-are-right", entry.position,
-                      "charged less than the corrected plan costs")
+        yield Finding(PRICES, line.position, "charged less than the corrected plan costs")
 
 
-def _compare(entry: Line, expected: tuple[int, int]) -> Findings:
-    charged = int(entry.event.units), int(entry.event.delta_units)
-    # One part in 10^9 of slack: another machine's libm may round a little differently.
-    slack = tuple(value // 10**9 for value in expected)
-    if charged[0] < expected[0] - slack[0] or charged[1] < expected[1] - slack[1]:
-        yield Finding("prices-are-right", entry.position, "charged less than the plan costs")
+def _opened(seen: Seen, line: LineOf[Granted], state: State | None) -> Findings:
+    """Open a meter on the plan that was stored."""
+    grant = _Open(line.form, line.event.plan)
+    if line.form is None:
+        grant.meter = Meter(as_released(from_json(grant.plan)))
+    seen.open[line.event.grant] = grant
+    return ()
 
 
-class _Open:
-    """A grant under audit: its plan, and what was taken off it."""
-
-    __slots__ = ("count", "first", "form", "meter", "plan")
-
-    def __init__(self, form: int | None, plan: Plan) -> None:
-        self.form, self.plan = form, plan
-        self.count = 0
-        self.first: Released | None = None
-        self.meter: Meter | None = None
-
-
-class ReleasesAreGranted(Rule):
-    """Every release is taken off the plan its grant reserved, by the rule that admitted it."""
-
-    name = "releases-are-granted"
-
-    def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
-        self._known: dict[tuple[int, Asked], str] = {}  # form of a plan, what was asked: the fault
-
-    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
-        """Open a meter on the plan that was stored."""
-        grant = _Open(line.form, line.event.plan)
-        if line.form is None:
-            grant.meter = Meter(as_released(from_json(grant.plan)))
-        self._open[line.event.grant] = grant
-        return ()
-
-    def on_released(self, line: LineOf[Released], state: State | None) -> Findings:
-        """Each release has to fit what the meter has left, and follow the one before."""
-        event, grant = line.event, self._open[line.event.grant]
-        if event.first != grant.count:
-            yield Finding(self.name, line.position, "releases are missing or repeated")
-        grant.count += len(event.items)
-        fresh = grant.first is None and grant.meter is None
-        found = asked(line)
-        if fresh and grant.form is not None and found is not None:
-            grant.first, key = event, (grant.form, found)
-            fault = self._known.get(key)
-            if fault is None:
-                fault = self._known[key] = self._fault(grant, event)
-        else:
-            if grant.meter is None:
-                self._fault(grant, grant.first)  # known, and told
-            fault = self._fault(grant, event)
-        if fault:
-            yield Finding(self.name, line.position, fault)
-
-    def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
-        """The number of releases has to be the number that was written down."""
-        grant = self._open.pop(line.event.grant, None)
-        if int(line.event.releases) == (0 if grant is None else grant.count):
-            return ()
-        return [Finding(self.name, line.position,
-                        "settles another number of releases than were written down")]
-
-    on_aborted = on_settled  # what was released is not handed back in silence
-
-    @staticmethod
-    def _fault(grant: _Open, released: Released | None) -> str:
+def _releases_fit(seen: Seen, line: LineOf[Released], state: State | None) -> Findings:
+    """Each release has to fit what the meter has left, and follow the one before."""
+    event, grant = line.event, seen.open[line.event.grant]
+    if event.first != grant.count:
+        yield Finding(RELEASES, line.position, "releases are missing or repeated")
+    grant.count += len(event.items)
+    fresh = grant.first is None and grant.meter is None
+    found = asked(line)
+    if fresh and grant.form is not None and found is not None:
+        grant.first, key = event, (grant.form, found)
+        fault = seen.faults.get(key)
+        if fault is None:
+            fault = seen.faults[key] = _fault(grant, event)
+    else:
         if grant.meter is None:
-            grant.meter = Meter(as_released(from_json(grant.plan)))
-        if released is None:
-            return ""
-        try:
-            nodes = [read_node(node) for node in released.nodes]
-            for item in released.items:
-                grant.meter.admit(*nodes[item[0]])
-        except PrivledgerError as error:
-            return str(error)
+            _fault(grant, grant.first)  # known, and told
+        fault = _fault(grant, event)
+    if fault:
+        yield Finding(RELEASES, line.position, fault)
+
+
+def _fault(grant: _Open, released: Released | None) -> str:
+    if grant.meter is None:
+        grant.meter = Meter(as_released(from_json(grant.plan)))
+    if released is None:
         return ""
+    try:
+        nodes = [read_node(node) for node in released.nodes]
+        for item in released.items:
+            grant.meter.admit(*nodes[item[0]])
+    except PrivledgerError as error:
+        return str(error)
+    return ""
 
 
-class VectorsMatch(Rule):
-    """Every per-record vector is the one its settlement names; no record is past its cap."""
-
-    name = "vectors-match"
-
-    def idle(self, line: Line) -> bool:
-        """Only scopes and vectors are looked at."""
-        event = line.event
-        return not (event.scope if isinstance(event, Granted) else
-                    event.vector if isinstance(event, Settled) else None)
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._scopes: dict[str, str] = {}
-        self._totals: dict[str, NDArray[np.int64]] = {}
-        self._records = 0
-        self._row = True
-
-    def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
-        """What people spent has another rule: rules_people.py."""
-        self._row = line.event.unit == "row"
+def _counts(seen: Seen, line: LineOf[Settled], state: State | None) -> Findings:
+    """The number of releases is the number that was written down, also of what is handed back."""
+    grant = seen.open.pop(line.event.grant, None)
+    if int(line.event.releases) == (0 if grant is None else grant.count):
         return ()
+    return [Finding(RELEASES, line.position,
+                    "settles another number of releases than were written down")]
 
-    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
-        """Note which scope the grant draws on: its vector is the scope's."""
-        if line.event.scope:
-            self._scopes[line.event.grant] = line.event.scope
+
+def _unit(seen: Seen, line: LineOf[Created], state: State | None) -> Findings:
+    """Whom the promise is about."""
+    seen.unit = line.event.unit
+    return ()
+
+
+def _scope_is_paid(seen: Seen, line: LineOf[ScopeOpened], state: State | None) -> Findings:
+    """Note the filter that was paid for."""
+    node = from_json(line.event.plan)
+    if isinstance(node, IndividualFilter):
+        seen.paid[line.event.scope] = node
+    return ()
+
+
+def _scope_is_drawn_on(seen: Seen, line: LineOf[Granted], state: State | None) -> Findings:
+    """A grant may draw only on a scope that was paid for, with the same filter. A scope of rows
+    serves one table; one of people serves them in all tables."""
+    event, name = line.event, line.event.scope
+    if not name:
+        return
+    plan, paid = from_json(event.plan), seen.paid.get(name)
+    if paid is None or not isinstance(plan, IndividualFilter) or (
+            filter_caps(plan) != filter_caps(paid)):
+        yield Finding(SCOPES, line.position, "draws on a scope nobody paid for")
+    rows = seen.unit == "row"
+    if rows and seen.bound.setdefault(name, event.data) != event.data:
+        yield Finding(SCOPES, line.position, "a scope serves two data sets")
+    if rows and event.mark and seen.marks.setdefault(name, event.mark) != event.mark:
+        yield Finding(SCOPES, line.position, "a scope serves a table in two orders")
+
+
+def _policy(seen: Seen, line: LineOf[Created], state: State | None) -> Findings:
+    """Take the policy of the first entry; another is not the ledger's."""
+    if line.position or line.event.policy is None:
         return ()
+    seen.policy = line.event.policy
+    seen.promise = line.event.relation, line.event.budget.delta
+    return _allowed(seen, line, state)
 
-    def on_settled(self, line: LineOf[Settled], state: State | None) -> Findings:
-        """The vector that is named has to be there, with the digest that is named."""
-        vector = line.event.vector
-        return self._vector(line, vector) if vector and self._row else ()
 
-    def _vector(self, line: LineOf[Settled], vector: VectorNote) -> Findings:
-        data = self._store.vector(vector.name)
-        if data is None or sha256(data).hexdigest() != vector.sha256:
-            yield Finding(self.name, line.position,
-                          "the per-record vector is missing or was edited")
-            return
-        self._records += records_in(data)
-        if self._records > MOST_TOTAL_RECORDS:
-            yield Finding(LIMITS, line.position, "the vectors up to here hold more than "
-                                                 f"{MOST_TOTAL_RECORDS} records: not read")
-            return
-        taken, rounds = unpack(data)
-        scope = self._scopes.get(line.event.grant, vector.name)
-        total = self._totals.get(scope, np.zeros(0, np.int64))
-        if len(taken) > len(total):
-            total = np.concatenate([total, np.zeros(len(taken) - len(total), np.int64)])
-        self._totals[scope] = total
+def _declared(seen: Seen, line: LineOf[Protected], state: State | None) -> Findings:
+    """Note the rows of the table: a policy may ask for a least number."""
+    if seen.policy is not None:
+        seen.rows[line.event.data] = line.event.rows
+    return ()
+
+
+def _allowed(seen: Seen, line: Line, state: State | None) -> Findings:
+    """What the ledger's own policy forbids was never granted or released; of grants, each form
+    is looked at once."""
+    if seen.policy is None:
+        return ()
+    event, form = line.event, None
+    if isinstance(event, Granted) and line.form is not None:
+        form = line.form, seen.rows.get(event.data)
+        if form in seen.allowed:
+            return ()
+    found = [Finding(KEPT, line.position, f"{one.rule}: {one.message}") for one in origin_findings(
+        origins_of(event, seen.rows, *seen.promise), seen.policy)]
+    if form is not None and not found:
+        seen.allowed.add(form)
+    return found
+
+
+def origins_of(event: Event, rows: dict[str, int | None], relation: str, delta: float) -> Origins:
+    """What one entry brings that a policy can forbid; the creation answers for the ledger."""
+    if isinstance(event, Created):
+        return Origins(relation=event.relation, simulated=event.mode != "private",
+                       budget_delta=event.budget.delta)
+    if isinstance(event, WindowOpened):
+        return Origins(windows=(event.window,))
+    if isinstance(event, Released):
+        return Origins(asserted=tuple(
+            text for text in event.questions if text.startswith("asserted:")))
+    assert isinstance(event, Granted | ScopeOpened | Corrected)
+    kinds = () if event.plan is None else tuple(recorded_kinds(event.plan))
+    plans = [] if event.plan is None else [plan_or_none(event.plan)]
+    found = Origins(mechanisms=kinds, asserted=tuple(asserted_kinds(kinds)),
+                    trusts=tuple(one for plan in plans for one in trusts(plan)),
+                    alone=alone_epsilon(plans, relation, delta))
+    return found if not isinstance(event, Granted) else evolve(
+        found, learners=(event.learner,), isolation=(event.isolation,),
+        rows=((event.data, rows.get(event.data)),), outside=outside_of(event))
+
+
+def _draws(seen: Seen, line: LineOf[Granted], state: State | None) -> Findings:
+    """Note which scope the grant draws on: what is spent under it is the scope's."""
+    if line.event.scope:
+        seen.drawn[line.event.grant] = line.event.scope
+    return ()
+
+
+def _vector(seen: Seen, line: LineOf[Settled], state: State | None) -> Findings:
+    """The vector that is named has to be there, with the digest that is named."""
+    note = line.event.vector
+    if not note or seen.unit != "row":
+        return
+    data = seen.store.vector(note.name)
+    if data is None or sha256(data).hexdigest() != note.sha256:
+        yield Finding(VECTORS, line.position, "the per-record vector is missing or was edited")
+        return
+
+    def whole() -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int32]]]:
+        yield 0, *unpack(data)
+
+    count = records_in(data)
+    yield from _spent(seen, line, count, count, whole(),
+                      Finding(VECTORS, line.position, "a record is past its own cap"))
+
+
+def _enrolled(seen: Seen, line: LineOf[Enrolled], state: State | None) -> Findings:
+    """The new ones follow those before; who is in the table is known by then."""
+    seen.roster.enrol(seen.store, line.event)
+    there = members_of(seen.store, line.event)
+    if len(there) > seen.roster.size:
+        yield Finding(PEOPLE, line.position, "a table has people who are not known")
+
+
+def _people_spent(seen: Seen, line: LineOf[Settled], state: State | None) -> Findings:
+    """What was spent has to be there, as it is named."""
+    note = line.event.vector
+    if not note or seen.unit != "person":
+        return
+    count = read_whole(seen.store, note).count
+    if count > seen.roster.size:
+        raise LedgerCorrupt("people spent who are not known")
+    yield from _spent(seen, line, count, seen.roster.size, each_piece(seen.store, note),
+                      Finding(PEOPLE, line.position, "a person is past the cap"))
+
+
+def _spent(seen: Seen, line: LineOf[Settled], count: int, size: int,
+           pieces: Iterable[tuple[int, NDArray[np.int64], NDArray[np.int32]]],
+           fault: Finding) -> Findings:
+    """Nobody is past the cap in all that was taken under one scope together.
+
+    Args:
+        count: places in what was taken. size: places there are.
+        pieces: first place, units and rounds; read only if they are not too many.
+    """
+    note = line.event.vector
+    assert note is not None
+    seen.records += count
+    if seen.records > MOST_TOTAL_RECORDS:
+        yield Finding(LIMITS, line.position, "the vectors up to here hold more than "
+                                             f"{MOST_TOTAL_RECORDS} records: not read")
+        return
+    scope = seen.drawn.get(line.event.grant, note.name)
+    before = seen.totals.get(scope, np.zeros(0, np.int64))
+    total = np.zeros(max(size, len(before)), np.int64)
+    total[:len(before)] = before
+    for first, taken, rounds in pieces:
+        seen.totals[scope] = total
+        if not len(taken):
+            continue
+        some = total[first:first + len(taken)]
         # A sum of few numbers that are each within the cap stays far below what overflows.
-        wrong = taken.size and (int(taken.min()) < 0 or int(taken.max()) > RECORD_UNITS)
+        wrong = int(taken.min()) < 0 or int(taken.max()) > RECORD_UNITS
         if not wrong:
-            total[: len(taken)] += taken
-            wrong = bool(total.size) and int(total.max()) > RECORD_UNITS
-        if wrong or (rounds.size and int(rounds.min()) < 0):
-            yield Finding(self.name, line.position, "a record is past its own cap")
+            some += taken
+        if wrong or int(some.max()) > RECORD_UNITS or int(rounds.min()) < 0:
+            yield fault
+            return
 
 
-class ScopesArePaid(Rule):
-    """A grant that draws on a scope names one that was paid for, with its caps and its data."""
+Again: TypeAlias = Callable[[Seen, Any], bool]
 
-    name = "scopes-are-paid"
 
-    def idle(self, line: Line) -> bool:
-        """Only scopes are looked at."""
-        return not (isinstance(line.event, Granted) and line.event.scope)
+@frozen
+class Rule:
+    """One check: a row of the list.
 
-    def __init__(self) -> None:
-        self._scopes: dict[str, IndividualFilter] = {}
-        self._bound: dict[str, str] = {}
-        self._marks: dict[str, str] = {}
-        self._row = True
+    Attributes:
+        kinds: of the entries it looks at. name: of its findings.
+        check: of what is remembered, the line, and the state after it.
+        again: whether a further line of the same form, after one without a finding, has anything
+            new for it: it could find, or remember, something.
+    """
 
-    def on_created(self, line: LineOf[Created], state: State | None) -> Findings:
-        """A scope of rows serves one table; one of people serves them in all tables."""
-        self._row = line.event.unit == "row"
-        return ()
+    kinds: str
+    name: str
+    check: Callable[[Seen, Any, Any], Findings]
+    again: Again = lambda seen, event: True
 
-    def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> Findings:
-        """Note the filter that was paid for."""
-        node = from_json(line.event.plan)
-        if isinstance(node, IndividualFilter):
-            self._scopes[line.event.scope] = node
-        return ()
 
-    def on_granted(self, line: LineOf[Granted], state: State | None) -> Findings:
-        """A grant may draw only on a scope that was paid for, with the same filter."""
-        name = line.event.scope
-        return self._scope(line, name) if name else ()
+def _scoped(seen: Seen, event: Granted) -> bool:
+    return bool(event.scope)
 
-    def _scope(self, line: LineOf[Granted], name: str) -> Findings:
-        plan, paid = from_json(line.event.plan), self._scopes.get(name)
-        if paid is None or not isinstance(plan, IndividualFilter) or (
-                filter_caps(plan) != filter_caps(paid)):
-            yield Finding(self.name, line.position, "draws on a scope nobody paid for")
-        if self._row and self._bound.setdefault(name, line.event.data) != line.event.data:
-            yield Finding(self.name, line.position, "a scope serves two data sets")
-        mark = line.event.mark
-        if self._row and mark and self._marks.setdefault(name, mark) != mark:
-            yield Finding(self.name, line.position, "a scope serves a table in two orders")
+
+def _noted(seen: Seen, event: Settled) -> bool:
+    return bool(event.vector)
+
+
+def _ruled(seen: Seen, event: object) -> bool:
+    return seen.policy is not None
+
+
+RULES: tuple[Rule, ...] = (
+    # Names and counts that were cut out of a form are plain texts and whole numbers.
+    Rule(" ".join(SHAPES), WHOLE, whole, lambda seen, event: False),
+    Rule("filter", PRICES, _cap_is_right),
+    Rule("granted scope", PRICES, _grant_is_paid),
+    Rule("corrected", PRICES, _correction_is_paid),
+    Rule("granted", RELEASES, _opened),
+    Rule("released", RELEASES, _releases_fit),
+    Rule("settled aborted", RELEASES, _counts),
+    Rule("created", SCOPES, _unit),
+    Rule("scope", SCOPES, _scope_is_paid),
+    Rule("granted", SCOPES, _scope_is_drawn_on, _scoped),
+    Rule("created", KEPT, _policy),
+    Rule("protected", KEPT, _declared, _ruled),
+    Rule("granted scope corrected released window", KEPT, _allowed, _ruled),
+    Rule("created", VECTORS, _unit),
+    Rule("granted", VECTORS, _draws, _scoped),
+    Rule("settled", VECTORS, _vector, _noted),
+    Rule("created", PEOPLE, _unit),
+    Rule("enrolled", PEOPLE, _enrolled),
+    Rule("granted", PEOPLE, _draws, _scoped),
+    Rule("settled", PEOPLE, _people_spent, _noted),
+)
+"""Every rule about what entries say. Findings are told in the order of the names here."""

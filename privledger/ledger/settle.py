@@ -1,21 +1,352 @@
 """Settling: the end of a grant is written, or kept where it is found again. It is never lost
-in silence: charges stand, and whoever closes is told where the items are."""
+in silence: charges stand, and whoever closes is told where the items are.
+
+A spill is a file that says what a grant that is open or crashed released, and that it is over. It
+can do nothing else, whoever wrote it: no charge changes, nothing is handed back, and what the
+rules of an audit find fault with is refused. It holds no values of records, no per-record vectors
+and no answers. Format: docs/ledger-format.md.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger import mutex
-from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, NotSettled
+from privledger.errors import (
+    LedgerBusy,
+    LedgerCorrupt,
+    LedgerError,
+    NotSettled,
+    PrivledgerError,
+)
 from privledger.findings import Finding
-from privledger.ledger import spill
-from privledger.ledger.events import Event, Settled
+from privledger.graph import canonical
+from privledger.ledger.checkpoint import state_folder
+from privledger.ledger.codec import decode, encode, given, without, written
+from privledger.ledger.codec_lines import LineOf
+from privledger.ledger.entries import Entry, parse_body
+from privledger.ledger.events import Event, Granted, Released, Settled
 from privledger.ledger.history import History
-from privledger.ledger.spill import SpillRefused
-from privledger.ledger.state import State
-from privledger.ledger.store import Denied
+from privledger.ledger.limits import check_text
+from privledger.ledger.rules import KEPT, RELEASES, RULES, WHOLE, Seen
+from privledger.ledger.state import GrantState, State
+from privledger.ledger.store import Denied, Store
+
+SPILLS = "spills-are-taken-up"
+SUFFIX = ".spill"
+MOST_BYTES = 4 << 20
+MOST_ITEMS = 400_000
+MOST_FILES = 100
+MOST_NAMES = 100_000
+"""Entries of a folder that are looked at; who has more there keeps the ledger in one of its own."""
+_MOST_OTHERS = 100_000  # lists and objects that are no items
+_COMPARED = 200_000  # entries of a history that is read through for a grant that is over
+
+_RELEASED = {"grant", "first", "questions", "nodes", "items", "noise"}
+_SETTLED = {"grant", "time", "touched", "releases"}
+
+
+class SpillRefused(LedgerError):
+    """A spill that is damaged, forged, or of another ledger. Nothing was done with it."""
+
+
+@frozen
+class Spill:
+    """What one file says.
+
+    Attributes:
+        ledger: uuid of the ledger.
+        grant: name of the grant.
+        granted: sha256 of the canonical body of the grant's entry.
+        position, head: the last entry that whoever wrote it knew.
+        lines: `Released` in order, then one `Settled`.
+        secret: what the place of the ledger asks for before it believes them; empty if nothing.
+    """
+
+    ledger: str
+    grant: str
+    granted: str
+    position: int
+    head: str
+    lines: tuple[Event, ...]
+    secret: str = field(default="", repr=False)
+
+    def text(self) -> str:
+        """Canonical JSON, with its own hash in it."""
+        value = {"format": 1, "ledger": self.ledger, "grant": self.grant, "granted": self.granted,
+                "position": self.position, "head": self.head,
+                "lines": [[event.kind, encode(event)] for event in self.lines]}
+        if self.secret:
+            value["secret"] = self.secret
+        return canonical(value | {"sha256": _digest(canonical(value))})
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def spill_of(state: State, grant: GrantState, lines: Sequence[Event], secret: str = "") -> Spill:
+    """The spill of a settlement that could not be written. Vectors stay behind: without them
+    every record counts as having paid the most its plan allows."""
+    kept = tuple(without(event, "vector", "cap", "answer") for event in lines)
+    return Spill(state.uuid, grant.grant, _digest(written(grant.event)), state.position,
+                 state.head, kept, secret)
+
+
+def read_spill(text: str) -> Spill:
+    """The inverse of `Spill.text`; the lines are not looked at yet.
+
+    Raises:
+        SpillRefused: not a spill, or edited.
+    """
+    if text.count("[") + text.count("{") > MOST_ITEMS + _MOST_OTHERS:
+        raise SpillRefused(f"it has more than {MOST_ITEMS} items")
+    try:
+        value = parse_body(text)
+        if not isinstance(value, dict) or canonical(value) != text or value.pop("format", 0) != 1:
+            raise ValueError
+        said, lines = value.pop("sha256"), value["lines"]
+        found = Spill(value["ledger"], value["grant"], value["granted"], value["position"],
+                      value["head"], tuple(decode(kind, dict(line)) for kind, line in lines),
+                      value.get("secret", ""))
+        texts = (found.ledger, found.grant, found.granted, found.head, said, found.secret)
+        if not all(type(one) is str for one in texts) or type(found.position) is not int:
+            raise ValueError
+        whole = len(value) == 6 + ("secret" in value)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise SpillRefused("it is not a spill of this version") from None
+    if not whole or found.text() != text:
+        raise SpillRefused("its hash does not match: it was edited")
+    return found
+
+
+def check_spill(spill: Spill, state: State, store: Store) -> None:
+    """Whether it may be added to the history that `state` was folded from.
+
+    Raises:
+        SpillRefused: another ledger, another grant, or more than the grant covers.
+    """
+    grant = state.grants.get(spill.grant)
+    if spill.ledger != state.uuid:
+        raise SpillRefused("it belongs to another ledger")
+    if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
+        raise SpillRefused("its grant is not one that is open or crashed")
+    if spill.granted != _digest(written(grant.event)) or not (
+            grant.position <= spill.position <= state.position):
+        raise SpillRefused("its grant is another one than the one of this name")
+    try:
+        covered = _is_covered(spill, grant, state, store)
+    except (PrivledgerError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+            RecursionError, OverflowError):
+        covered = False
+    if not covered:
+        raise SpillRefused("it says more than its grant covers, or is malformed")
+
+
+def _is_covered(spill: Spill, grant: GrantState, state: State, store: Store) -> bool:
+    """Whether the rules of an audit find nothing in the lines, and these say nothing else than
+    what was released and that the grant is over: what is appended is there for ever."""
+    releases = [event for event in spill.lines if isinstance(event, Released)]
+    end = spill.lines[-1]
+    if type(end) is not Settled or len(releases) != len(spill.lines) - 1:
+        return False
+    seen = Seen(store, state.format, state.mode, policy=state.policy)
+    lines: tuple[Granted | Released | Settled, ...] = (grant.event, *releases, end)
+    for event in lines:
+        names = (RELEASES,) if event is grant.event else (WHOLE, RELEASES, KEPT)
+        line = LineOf(-1, event, None)
+        if event.grant != grant.grant or check_text(event.kind, written(event)) or any(
+                list(rule.check(seen, line, state)) for rule in RULES
+                if rule.name in names and event.kind in rule.kinds.split()):
+            return False
+    said = given(end)
+    return (all(given(event) == _RELEASED and event.noise == state.creation.noise
+                and all(map(_is_short, event.questions)) for event in releases)
+            and end.releases <= MOST_ITEMS and end.touched >= (end.releases > 0)
+            and said >= _SETTLED and said - _SETTLED in (set(), {"error", "failed"})
+            and end.failed is ("failed" in said)
+            and _is_short(end.time) and _is_short(end.error or ""))
+
+
+def _is_short(value: object) -> bool:
+    return type(value) is str and len(value) <= 4000
+
+
+def same_lines(entries: Sequence[Entry], grant: str, lines: Sequence[Event]) -> bool:
+    """Whether the history says the same of a grant that is over; a vector may be missing."""
+    there = [entry.event for entry in entries if isinstance(entry.event, Released | Settled)
+             and entry.event.grant == grant]
+    return _bare(there) == _bare(lines)
+
+
+def _bare(events: Sequence[Event]) -> list[tuple[str, str]]:
+    return [(event.kind, written(without(event, "vector", "cap", "time", "answer")))
+            for event in events]
+
+
+@frozen
+class Shelf:
+    """A folder where spills of one ledger are, and how their names begin."""
+
+    folder: str
+    prefix: str
+    make: bool = False
+
+    def path(self, grant: str) -> str:
+        """Where the releases of `grant` would lie, written or not."""
+        return str(Path(self.folder) / f"{self.prefix}.{grant}{SUFFIX}")
+
+    def names(self, first: Container[str] = ()) -> list[str]:
+        """Paths of all that look like spills, at most `MOST_FILES`.
+
+        Args:
+            first: grants whose spills come before all others, which anybody may have put there.
+        """
+        found = []
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            for _, entry in zip(range(MOST_NAMES), entries, strict=False):
+                if entry.name.startswith(f"{self.prefix}.") and entry.name.endswith(SUFFIX):
+                    found.append(entry.path)
+        start = len(str(Path(self.folder) / f"{self.prefix}."))
+        return sorted(found, key=lambda path: (path[start:-len(SUFFIX)] not in first,
+                                               path))[:MOST_FILES]
+
+    def read(self, path: str) -> str:
+        """Text of a spill.
+
+        Raises:
+            SpillRefused: no plain file of one name, or too large.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
+                                 | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        except OSError:
+            raise SpillRefused("it cannot be opened, or is a link") from None
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
+                raise SpillRefused("it is no plain file of one name")
+            if facts.st_size > MOST_BYTES:
+                raise SpillRefused(f"it is larger than {MOST_BYTES} bytes")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(MOST_BYTES + 1).decode("ascii")
+        except (OSError, UnicodeDecodeError):
+            raise SpillRefused("it is not a spill of this version") from None
+        finally:
+            os.close(descriptor)
+
+    def write(self, grant: str, text: str) -> str:
+        """Put a spill there, whole or not at all, readable by its owner only. Its path."""
+        folder = Path(self.folder)
+        if self.make:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.path(grant)
+        beside = f"{path}.{secrets.token_hex(4)}"
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("ascii"))
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(beside, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(beside)
+        _sync(folder)
+        return path
+
+    def remove(self, path: str) -> None:
+        """Remove a spill; one that is gone already is fine."""
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _sync(folder: Path) -> None:
+    with suppress(OSError):  # not every system can
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def shelves(location: str, uuid: str) -> list[Shelf]:
+    """Where spills of a ledger can be: beside its file, and in the user's own state folder.
+
+    The latter is $XDG_STATE_HOME/privledger, or ~/.local/state/privledger. A ledger in memory
+    has none: it ends with the process that holds the items anyway.
+    """
+    if location == ":memory:":
+        return []
+    found = [Shelf(str(state_folder()), uuid, make=True)]
+    if "://" not in location:
+        path = Path(location).absolute()
+        found.insert(0, Shelf(str(path.parent), path.name))
+    return found
+
+
+def put(location: str, spill: Spill) -> str:
+    """Keep a spill in the first place that takes it; where it is.
+
+    Raises:
+        SpillRefused: it is too large, or there is no room anywhere.
+    """
+    text, why = spill.text(), "a ledger in memory has no place for it"
+    if len(text) > MOST_BYTES:
+        raise SpillRefused(f"it would be larger than {MOST_BYTES} bytes")
+    for shelf in shelves(location, spill.ledger):
+        try:
+            return shelf.write(spill.grant, text)
+        except OSError as error:
+            why = f"{shelf.folder}: {error.strerror or type(error).__name__}"
+    raise SpillRefused(why)
+
+
+def drop(location: str, uuid: str, grant: str) -> None:
+    """Remove the spill of a grant that was settled after all."""
+    for shelf in shelves(location, uuid):
+        shelf.remove(shelf.path(grant))
+
+
+def waiting(location: str, uuid: str, first: Container[str]) -> Iterator[tuple[Shelf, str]]:
+    """Every file that looks like a spill of a ledger; those of `first`, its open grants, before
+    the others."""
+    for shelf in shelves(location, uuid):
+        for path in shelf.names(first):
+            yield shelf, path
+
+
+def spill_findings(store: Store, state: State) -> list[Finding]:
+    """What an audit says about spills: those that wait, and those that can never be taken up."""
+    found = []
+    for shelf, path in waiting(store.location, state.uuid, state.grants):
+        try:
+            spill = read_spill(shelf.read(path))
+            if not _is_taken_up(spill, state, store):
+                check_spill(spill, state, store)
+                found.append(Finding(SPILLS, -1, f"{path}: releases of {spill.grant} wait there; "
+                                                 "open the ledger for writing to take them up"))
+        except SpillRefused as refused:
+            found.append(Finding(SPILLS, -1, f"{path}: {refused}"))
+    return found
+
+
+def _is_taken_up(spill: Spill, state: State, store: Store) -> bool:
+    """Whether the history says already what the spill says: somebody was killed in between."""
+    grant = state.grants.get(spill.grant)
+    over = state.knows(spill.grant) and (grant is None or grant.status in ("settled", "aborted"))
+    return (spill.ledger == state.uuid and over and state.position < _COMPARED
+            and same_lines(store.read(), spill.grant, spill.lines))
+
 
 PAUSES = (0.05, 0.2, 0.5)
 """Seconds between tries where the ledger is a file."""
@@ -103,12 +434,12 @@ def _write(history: History, settlement: Settlement) -> None:
         history.commit(lines, settlement.vectors)
     except _Over:
         # By an earlier try of which the answer was lost, or by who took up the spill.
-        if not spill.same_lines(history.store.read(), settlement.grant, settlement.lines):
+        if not same_lines(history.store.read(), settlement.grant, settlement.lines):
             raise LedgerCorrupt(f"{settlement.grant} was closed by somebody else, and not with "
                                 "what this session released") from None
     history.unsettled.pop(settlement.grant, None)
     if settlement.grant in history.spilled:
-        spill.drop(history.store.location, history.known(lambda state: state.uuid),
+        drop(history.store.location, history.known(lambda state: state.uuid),
                    settlement.grant)
         history.spilled.discard(settlement.grant)
 
@@ -131,14 +462,14 @@ def _spill(history: History, settlement: Settlement) -> str:
     if type(settlement.lines[-1]) is not Settled:
         raise SpillRefused("a grant that is handed back has no items")
 
-    def made(state: State) -> spill.Spill:
+    def made(state: State) -> Spill:
         grant = state.grants.get(settlement.grant)
         if grant is None:
             raise SpillRefused("the grant is over already")
-        return spill.spill_of(state, grant, settlement.lines,
+        return spill_of(state, grant, settlement.lines,
                               history.store.secret(settlement.grant))
 
-    where = spill.put(history.store.location, history.known(made))
+    where = put(history.store.location, history.known(made))
     history.spilled.add(settlement.grant)
     return where
 
@@ -156,21 +487,21 @@ def take_up(history: History) -> list[Finding]:
     """Append what spills hold, once, and remove them; what is wrong with the others."""
     location, found = history.store.location, []
     uuid, grants = history.look(lambda state: (state.uuid, set(state.grants)))
-    for shelf, path in spill.waiting(location, uuid, grants):
+    for shelf, path in waiting(location, uuid, grants):
         try:
-            one = spill.read_spill(shelf.read(path))
+            one = read_spill(shelf.read(path))
             _append(history, one)
             shelf.remove(path)
         except (SpillRefused, Denied) as refused:
-            found.append(Finding(spill.RULE, -1, f"{path}: {refused}"))
+            found.append(Finding(SPILLS, -1, f"{path}: {refused}"))
     return found
 
 
-def _append(history: History, one: spill.Spill) -> None:
+def _append(history: History, one: Spill) -> None:
     state: Any = history.look(lambda state: state.fork())
-    if spill.is_taken_up(one, state, history.store.read):
+    if _is_taken_up(one, state, history.store):
         return
-    spill.check_spill(one, state)
+    check_spill(one, state, history.store)
     known = history.store.read(one.position - 1)[:1]
     if not known or known[0].hash != one.head:
         raise SpillRefused("it knows another history than this one")

@@ -12,10 +12,8 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from privledger.accounting import UNITS
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerTooNew, PrivledgerError
-from privledger.ledger.budget import Budget
-from privledger.ledger.caps import Cap, window_name
-from privledger.ledger.enrolments import check_enrolment, check_granted, unit_of
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, is_whole
 from privledger.ledger.events import (
     Aborted,
@@ -34,9 +32,47 @@ from privledger.ledger.events import (
     Unreadable,
     WindowOpened,
 )
-from privledger.ledger.filters import FilterRule, fixed_filter
+from privledger.ledger.filters import Budget, Cap, FilterRule, fixed_filter, window_name
 from privledger.ledger.line import QueuePosition, follow
 from privledger.ledger.policy import Policy
+
+# Whom a promise is about, and whose people are known: what a history may say of it.
+
+def unit_of(event: Created) -> str:
+    """Whom the promise is about.
+
+    Raises:
+        LedgerCorrupt: a unit that nobody knows, or one without what goes with it.
+    """
+    if event.unit not in UNITS or (event.unit != "row" and event.format < 4):
+        raise LedgerCorrupt("the promise is about a unit that is not known here: "
+                            f"one of {', '.join(UNITS)}, and row before format 4")
+    if (event.unit == "person") != (event.key_check is not None):
+        raise LedgerCorrupt("a key of people goes with unit person, and with no other")
+    return event.unit
+
+
+def check_enrolment(unit: str, number: int, position: int, event: Enrolled) -> None:
+    """Refuse people under unit row, and people under other names than the next.
+
+    Args:
+        number: of enrolments before it.
+    """
+    if unit != "person":
+        raise LedgerCorrupt(f"entry {position} enrols people, and the promise is about rows")
+    if (event.people.name, event.members.name) != (f"people:{number}", f"members:{number}"):
+        raise LedgerCorrupt(f"entry {position} enrols people under other names than its own")
+
+
+def check_granted(unit: str, enrolled: Sequence[tuple[int, Enrolled]], position: int,
+                  event: Granted) -> None:
+    """Refuse a grant for a table of which the people are not known."""
+    number = event.enrolled
+    if unit != "person" and number is None:
+        return
+    if (unit != "person" or type(number) is not int or not 0 <= number < len(enrolled)
+            or enrolled[number][1].data != event.data):
+        raise LedgerCorrupt(f"entry {position} grants a table whose people are not known")
 
 
 class GrantIsClosed(LedgerError):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
-from privledger.errors import LedgerError
+from privledger.errors import LedgerCorrupt, LedgerError
 from privledger.findings import Finding
 from privledger.ledger.checkpoint import Checkpoint
-from privledger.ledger.entries import Entry
+from privledger.ledger.codec import decode
+from privledger.ledger.entries import Entry, body_text, parse_body
 
 Row: TypeAlias = tuple[int, str, str, str, str]
 """Position, kind, text of the body, hash before, hash."""
@@ -73,6 +74,9 @@ class Store(Protocol):
     def markable(self, grants: Iterable[str]) -> set[str]:
         """Those of the grants, whose holders seem to be gone, that may be marked as crashed."""
 
+    def ended(self, places: Iterable[str]) -> set[str]:
+        """Those of the places in line that are over, as far as the store knows of itself."""
+
     def inspect(self) -> list[Finding]:
         """What is wrong with the place itself, under the rule `PLACE`: things in it that
         privledger did not put there or that are missing, other names, other files."""
@@ -92,3 +96,53 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
+
+
+# What a store gives back inside a transaction: nothing counts as written before it was read.
+#
+# A store can lose or change a charge as it is written: by a trigger in its file, a broken disk, a
+# bug. So everything is read again before the commit, and compared with what was meant.
+
+def check_head(transaction: Transaction, position: int, head: str, location: str) -> None:
+    """That the history still holds the last entry that this process knows.
+
+    Raises:
+        LedgerCorrupt: it was cut, or it is another history.
+    """
+    if position >= 0 and transaction.digest(position) != head:
+        raise LedgerCorrupt(f"{location}: entry {position} is not there any more as it was read "
+                            "before")
+
+
+def read_back(transaction: Transaction, entries: Sequence[Entry],
+              location: str) -> dict[int, Entry]:
+    """The entries that were appended, from the store, by their positions.
+
+    Raises:
+        LedgerCorrupt: it holds anything else there. The transaction must not be kept.
+    """
+    if not entries:
+        return {}
+    first = entries[0]
+    check_head(transaction, first.position - 1, first.previous, location)
+    rows = transaction.rows(first.position - 1)
+    if rows != [_row(entry) for entry in entries]:
+        raise LedgerCorrupt(f"{location}: what was written does not come back")
+    return {position: Entry(position, decode(kind, parse_body(text)), previous, digest, text)
+            for position, kind, text, previous, digest in rows}
+
+
+def check_vectors(transaction: Transaction, vectors: Mapping[str, bytes], location: str) -> None:
+    """That per-record vectors came back as they were put.
+
+    Raises:
+        LedgerCorrupt: they did not.
+    """
+    for name, data in vectors.items():
+        if transaction.vector(name) != data:
+            raise LedgerCorrupt(f"{location}: a per-record vector does not come back as it was "
+                                "written")
+
+
+def _row(entry: Entry) -> Row:
+    return entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash

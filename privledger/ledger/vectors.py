@@ -2,16 +2,155 @@
 
 from __future__ import annotations
 
+import secrets
 import zlib
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.ledger.events import VectorNote
 from privledger.ledger.limits import MOST_PACKED, MOST_RECORDS, MOST_TOTAL_RECORDS, ROOM
-from privledger.ledger.pieces import MAGIC, places_in
+from privledger.ledger.store import Store
+
+# What a ledger keeps by people's places, cut into pieces of 4,096 places, so that one person's
+# is read fast. CONFIDENTIAL: an index tells how many people there are.
+#
+# An entry names the index and its hash; the index has the hash of every piece. It begins with salt,
+# so that a hash in the history tells nothing, not even that there was nobody. Format:
+# docs/ledger-format.md#people.
+
+WIDTH = 4096
+"""Places in one piece."""
+
+MAGIC = b"prlgidx1"
+_SALT, _HASH = 16, 32
+_INDEX_HEAD = len(MAGIC) + _SALT + 16
+NOBODY = bytes(_HASH)
+"""In place of a hash, where a piece has nobody and is not kept."""
+
+
+@frozen
+class Index:
+    """Which pieces there are, for `count` places from `first` on.
+
+    Attributes:
+        hashes: sha256 of each piece; `NOBODY` for one that is not kept.
+    """
+
+    name: str
+    first: int
+    count: int
+    hashes: tuple[bytes, ...]
+
+    def piece(self, store: Store, number: int) -> bytes | None:
+        """One piece; None where there is nobody in it.
+
+        Raises:
+            LedgerCorrupt: missing, or edited.
+        """
+        if not 0 <= number < len(self.hashes):
+            return None
+        if self.hashes[number] == NOBODY:
+            return None
+        data = store.vector(piece_name(self.name, number))
+        if data is None or sha256(data).digest() != self.hashes[number]:
+            raise LedgerCorrupt("a piece of what is kept by people is missing or was edited")
+        return data
+
+
+def width_of(index: Index, number: int) -> int:
+    """How many places a piece has."""
+    return min(WIDTH, index.count - number * WIDTH)
+
+
+def piece_name(name: str, number: int) -> str:
+    """Under which a piece is stored."""
+    return f"{name}/{number}"
+
+
+def pieces_for(count: int) -> int:
+    """How many pieces so many places take."""
+    return -(-count // WIDTH)
+
+
+def made(name: str, first: int, count: int,
+         pieces: Mapping[int, bytes]) -> tuple[VectorNote, dict[str, bytes]]:
+    """An index over pieces, and everything that is to be stored.
+
+    Args:
+        pieces: by number, without those in which there is nobody.
+    """
+    hashes = [NOBODY] * pieces_for(count)
+    for number, data in pieces.items():
+        hashes[number] = sha256(data).digest()
+    index = (MAGIC + secrets.token_bytes(_SALT) + first.to_bytes(8, "little")
+             + count.to_bytes(8, "little") + b"".join(hashes))
+    stored = {name: index} | {piece_name(name, number): data for number, data in pieces.items()}
+    return VectorNote(name, sha256(index).hexdigest()), stored
+
+
+def read_index(store: Store, note: VectorNote) -> Index:
+    """The index that an entry names.
+
+    Raises:
+        LedgerCorrupt: missing, edited, or none.
+    """
+    data = store.vector(note.name)
+    if data is None or sha256(data).hexdigest() != note.sha256:
+        raise LedgerCorrupt("an index of what is kept by people is missing or was edited")
+    return parsed(note.name, data)
+
+
+def read_whole(store: Store, note: VectorNote) -> Index:
+    """An index of everybody, from place 0 on.
+
+    Raises:
+        LedgerCorrupt: as `read_index`, or it begins later.
+    """
+    index = read_index(store, note)
+    if index.first:
+        raise LedgerCorrupt("an index of everybody does not begin with the first")
+    return index
+
+
+def stored_under(store: Store, note: VectorNote) -> list[str]:
+    """Names of an index and of its pieces; of the index alone, if it cannot be read."""
+    try:
+        index = read_index(store, note)
+    except LedgerCorrupt:
+        return [note.name]
+    return [note.name, *(piece_name(note.name, number)
+                         for number, digest in enumerate(index.hashes) if digest != NOBODY)]
+
+
+def places_in(data: bytes) -> int:
+    """How many places an index says it has.
+
+    Raises:
+        LedgerCorrupt: it is none.
+    """
+    return parsed("", data).count
+
+
+def parsed(name: str, data: bytes) -> Index:
+    """An index from its bytes.
+
+    Raises:
+        LedgerCorrupt: it is none.
+    """
+    start = len(MAGIC) + _SALT
+    first, count = (int.from_bytes(data[at:at + 8], "little") for at in (start, start + 8))
+    hashes = data[_INDEX_HEAD:]
+    if (not data.startswith(MAGIC) or len(data) < _INDEX_HEAD or not first + count <= MOST_RECORDS
+            or len(hashes) != _HASH * pieces_for(count)):
+        raise LedgerCorrupt("an index of what is kept by people is damaged or too large")
+    return Index(name, first, count, tuple(
+        hashes[at:at + _HASH] for at in range(0, len(hashes), _HASH)))
+
 
 _HEAD, _EACH = 8, 12  # bytes: the number of records; units and rounds of each
 
@@ -85,3 +224,95 @@ def check_vectors(records: int, before: int) -> None:
 def vector_note(name: str, data: bytes) -> VectorNote:
     """What the settlement says about a vector, so that an edited one is found."""
     return VectorNote(name, sha256(data).hexdigest())
+
+
+# What people spent under a filter, by their places in the roster: one person's is read fast.
+#
+# A piece holds the units and the rounds of 4,096 places; it is kept where somebody of the grant's
+# table is in it. Format: docs/ledger-format.md#people. CONFIDENTIAL.
+
+@frozen(eq=False, repr=False)
+class Spent:
+    """What one grant took from people.
+
+    Attributes:
+        places: shape (n,), int64, in the roster; of everybody in the table.
+        taken: shape (n,), int64, in cap / 2**52. rounds: shape (n,), int32.
+    """
+
+    places: NDArray[np.int64]
+    taken: NDArray[np.int64]
+    rounds: NDArray[np.int32]
+
+
+def spent_pieces(name: str, size: int, spent: Spent) -> tuple[VectorNote, dict[str, bytes]]:
+    """What is stored of it.
+
+    Args:
+        size: how many people the ledger knows.
+    """
+    taken, rounds = np.zeros(size, np.int64), np.zeros(size, np.int32)
+    taken[spent.places], rounds[spent.places] = spent.taken, spent.rounds
+    pieces = {}
+    for number in np.unique(spent.places // WIDTH).tolist():
+        some = slice(number * WIDTH, (number + 1) * WIDTH)
+        pieces[number] = zlib.compress(taken[some].astype("<i8").tobytes()
+                                       + rounds[some].astype("<i4").tobytes(), 1)
+    return made(name, 0, size, pieces)
+
+
+def _opened(data: bytes, some: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    reader = zlib.decompressobj()
+    try:
+        raw = reader.decompress(data, _EACH * some + 1)
+    except zlib.error:
+        raise LedgerCorrupt("a piece of what people spent is damaged") from None
+    if len(raw) != _EACH * some or not reader.eof or reader.unused_data:
+        raise LedgerCorrupt("a piece of what people spent is not as long as it says")
+    return (np.frombuffer(raw, "<i8", some).astype(np.int64, copy=False),
+            np.frombuffer(raw, "<i4", some, 8 * some).astype(np.int32, copy=False))
+
+
+def spent_at(store: Store, note: VectorNote, place: int) -> tuple[int, int]:
+    """Units and rounds of one person; nothing for one who came later. One piece is read.
+
+    Raises:
+        LedgerCorrupt: missing, edited or damaged.
+    """
+    index = read_whole(store, note)
+    number = place // WIDTH
+    data = None if place >= index.count else index.piece(store, number)
+    if data is None:
+        return 0, 0
+    taken, rounds = _opened(data, width_of(index, number))
+    return int(taken[place % WIDTH]), int(rounds[place % WIDTH])
+
+
+def each_piece(store: Store, note: VectorNote,
+               ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int32]]]:
+    """First place, units and rounds of every piece that is kept.
+
+    Raises:
+        LedgerCorrupt: as `spent_at`.
+    """
+    index = read_whole(store, note)
+    for number in range(len(index.hashes)):
+        data = index.piece(store, number)
+        if data is not None:
+            yield number * WIDTH, *_opened(data, width_of(index, number))
+
+
+def spent_by_all(store: Store, note: VectorNote,
+                 size: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Units and rounds by place, shape (size,) each, for `size` people.
+
+    Raises:
+        LedgerCorrupt: as `spent_at`, or it has places that nobody has.
+    """
+    taken, rounds = np.zeros(size, np.int64), np.zeros(size, np.int32)
+    for first, units, times in each_piece(store, note):
+        if first + len(units) > size:
+            raise LedgerCorrupt("people spent who are not known")
+        taken[first:first + len(units)] = units
+        rounds[first:first + len(units)] = times
+    return taken, rounds

@@ -18,10 +18,9 @@ from attrs import field, frozen
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import Node, Sequential
-from privledger.ledger.budget import Budget
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import Refused, Released, is_readable
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.view_charges import (

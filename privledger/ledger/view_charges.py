@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attrs import field, frozen
 
 from privledger.errors import InvalidValue
-from privledger.ledger.caps import Cap
 from privledger.ledger.events import (
     Aborted,
     Crashed,
@@ -16,7 +15,7 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import Cap, FilterRule
 from privledger.ledger.origins import (
     asserted_kinds,
     claims_of,

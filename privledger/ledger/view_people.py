@@ -12,10 +12,10 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.ledger.people_spent import spent_at, spent_by_all
 from privledger.ledger.roster import is_member, known_by, members_of, place_of
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Store
+from privledger.ledger.vectors import spent_at, spent_by_all
 from privledger.ledger.view_records import (
     ALL,
     RecordSpend,

@@ -16,11 +16,9 @@ from privledger.graph.nodes import IndividualFilter
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import worst_units
 from privledger.ledger.origins import origin_text
-from privledger.ledger.people_spent import spent_by_all
-from privledger.ledger.pieces import read_index
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store
-from privledger.ledger.vectors import unpack
+from privledger.ledger.vectors import read_index, spent_by_all, unpack
 from privledger.ledger.view_charges import VOID, caps_over
 from privledger.ledger.view_currency import Currency, currency
 from privledger.rounding import count, from_units, sum_up, units_up, up

@@ -10,7 +10,6 @@ from attrs import define, field, frozen
 from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.graph import label
-from privledger.ledger.caps import Cap
 from privledger.ledger.decide import LEDGER
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
@@ -29,7 +28,7 @@ from privledger.ledger.events import (
     Settled,
     WindowOpened,
 )
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import Cap, FilterRule
 from privledger.ledger.origins import asserted_kinds, origin_text, outside_of, recorded_kinds
 from privledger.ledger.state import State
 from privledger.ledger.view_charges import UNNAMED, VOID, caps_over

@@ -11,7 +11,7 @@ from attrs import evolve
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, History, State, Store
-from privledger.ledger.chain import chain_findings
+from privledger.ledger.auditing import chain_findings
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Corrected, Crashed, Granted, Released, Settled
 from privledger.reports.spend import LedgerReport, ledger_report

@@ -10,10 +10,11 @@ from attrs import asdict, field, frozen
 from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, Policy, State, Store, audit
+from privledger.ledger.checkpoint import receipt_of
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Granted, Holder
 from privledger.ledger.holder import is_gone, lease_is_over, now
-from privledger.ledger.receipts import receipt_of
+from privledger.ledger.line import is_over
 from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import ChargeFigures, TableSpend
 from privledger.ledger.view_compared import Comparison
@@ -76,6 +77,19 @@ class GrantReport:
 
 
 @frozen
+class InLine:
+    """Somebody who waits: for a grant of this name, for so much epsilon, at most until then."""
+
+    grant: str
+    data: str
+    labels: dict[str, str]
+    until: str
+    host: str
+    pid: int
+    asked: float | None
+
+
+@frozen
 class LedgerReport:
     """Everything that can be said about a ledger without naming a record, as it is written down.
 
@@ -93,6 +107,7 @@ class LedgerReport:
         about: whom the promise is about: `row` or `person`.
         alone: as `spent`, if every other party of every federation gives its noise away; None
             where nothing ran in one.
+        waiting: who stands in line for budget.
     """
 
     location: str
@@ -124,6 +139,7 @@ class LedgerReport:
     unlisted: int = 0
     about: str = "row"
     alone: float | None = None
+    waiting: tuple[InLine, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -191,7 +207,12 @@ def ledger_report(store: Store, state: State,
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
         receipt=receipt_of(state).as_dict(), tables=view.tables, windows=view.windows,
         policy=view.policy, about=view.about,
-        alone=view.alone.epsilon.value if view.federated else None)
+        alone=view.alone.epsilon.value if view.federated else None,
+        waiting=tuple(
+            InLine(one.grant, one.data, one.labels, one.until, *one.process[:2],
+                   None if view.rule is None else view.rule.epsilon_of(one.units))
+            for one in state.line.values()
+            if not is_over(one, moment) and not _gone(Holder(*one.process))))
 
 
 def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:

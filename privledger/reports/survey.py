@@ -12,6 +12,7 @@ from privledger.findings import Finding
 from privledger.graph import Federated, Node, Trust, holds, trusts
 from privledger.ledger import FilterRule, Policy, State, Store, asserted_kinds
 from privledger.ledger.auditing import audit_along
+from privledger.ledger.checkpoint import receipt_of
 from privledger.ledger.codec_lines import Asked, LineOf, asked
 from privledger.ledger.events import (
     Aborted,
@@ -24,7 +25,6 @@ from privledger.ledger.events import (
     Settled,
 )
 from privledger.ledger.origins import alone_epsilon, claims_of, library_of, outside_of
-from privledger.ledger.receipts import receipt_of
 from privledger.ledger.view import NOT_PRIVATE, Vouched
 from privledger.ledger.view_charges import (
     ChargeFigures,

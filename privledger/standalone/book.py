@@ -5,15 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from .caps import Cap
-from .convert import SLACK, Caps, beside
-from .dues import due
-from .efforts import Efforts
-from .federations import as_released, told
-from .meter import Meter, steps_of
-from .nodes import Node, Table, filter_word
-from .persons import Body, People
-from .policies import Policy
+from .dues import SLACK, Caps, as_released, beside, due, told
+from .meter import Meter, Policy, steps_of
+from .prices import Efforts
 from .reading import (
     FIELDS,
     FORMAT,
@@ -21,15 +15,17 @@ from .reading import (
     MOST_BODY,
     MOST_PLAN,
     Bad,
+    Node,
     NoPrice,
+    Table,
     canonical,
     chain_hash,
+    filter_word,
     parse,
     whole,
 )
 from .shapes import SHAPES, check_shape
-from .vectors import Vectors
-from .waiting import Line
+from .vectors import Body, Cap, Line, People, Vectors
 
 MOST_FAULTS = 10_000
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-PARTS = ("reading", "places", "nodes", "shapes", "leaves", "samples", "distributions", "convert",
-         "prices", "dues", "federations", "meter", "policies", "efforts", "caps", "vectors",
-         "persons", "waiting", "checkpoints", "book", "verifier")
+PARTS = ("reading", "shapes", "leaves", "distributions", "prices", "dues", "meter", "vectors",
+         "book", "verifier")
 END = '''
 
 if __name__ == "__main__":

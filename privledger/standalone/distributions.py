@@ -11,10 +11,8 @@ import cmath
 import math
 from typing import Callable, NamedTuple  # noqa: UP035
 
-from .leaves import leaf_price
-from .nodes import Node
-from .reading import NoPrice
-from .samples import full_chance
+from .leaves import full_chance, leaf_price
+from .reading import Node, NoPrice
 
 POINTS = 1 << 12
 LEAST_DELTA = 1e-10

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable  # noqa: UP035
 
-from .nodes import RELATIONS, among, chance, flag, number, zero_or_more
-from .reading import Bad, real, whole
+from .reading import RELATIONS, Bad, among, chance, flag, number, real, whole, zero_or_more
 
 Rule = Callable[[Any], Any]
 MOST_ORDER = 1_000_000

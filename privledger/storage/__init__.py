@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.ledger.entries import Entry
-from privledger.ledger.given_back import read_back
-from privledger.ledger.store import Store
+from privledger.ledger.store import Store, read_back
 from privledger.reading import path_in
 from privledger.spool.folder import clear_left_behind
 from privledger.storage.address import is_url, shown

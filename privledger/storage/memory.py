@@ -47,6 +47,10 @@ class MemoryStore:
         """All of them: only this process has the ledger."""
         return set(grants)
 
+    def ended(self, places: Iterable[str]) -> set[str]:
+        """None: whoever reads the history can see the processes of this host."""
+        return set()
+
     def inspect(self) -> list[Finding]:
         """No finding: there is no place where a stranger could put anything."""
         return []

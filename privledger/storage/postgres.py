@@ -4,9 +4,10 @@ A transaction locks the ledger's row before anything is read, so two clients can
 on the same total. The row says where the history ends; moving it on is conditional on that.
 A commit waits for the disk, whatever the server's default for it is.
 
-Clients have no right to write tables. They call functions (migrations/0002_functions.sql) that
-check each entry, and ask for a grant's secret before they believe what became of it. The tables
-and functions themselves are compared with what the migrations make, in every transaction.
+Clients have no right to write tables. They call functions (migrations/0002_functions.sql and
+0003_waiting.sql) that check each entry, and ask for a grant's secret before they believe what
+became of it. The tables and functions themselves are compared with what the migrations make, in
+every transaction.
 """
 
 from __future__ import annotations
@@ -134,12 +135,14 @@ class PostgresStore:
 
     def markable(self, grants: Iterable[str]) -> set[str]:
         """Those of the grants that this client may mark as crashed."""
-        if self._owns:
-            return set(grants)
+        return set(grants) if self._owns else self.ended(grants)
+
+    def ended(self, places: Iterable[str]) -> set[str]:
+        """Those whose session the server no longer has, or whose time is over by its clock."""
         with self._lock, self._translated():
             rows = self._outside(lambda connection: connection.execute(
                 "SELECT * FROM privledger.markable(%s, %s::text[])",
-                (self._id, list(grants))).fetchall())
+                (self._id, list(places))).fetchall())
         return {name for (name,) in rows}
 
     def secret(self, grant: str) -> str:

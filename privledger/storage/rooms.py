@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from privledger.accounting import DEFAULT_ORDERS
 from privledger.errors import InvalidValue
-from privledger.ledger.budget import Budget
 from privledger.ledger.events import Created, FilterFixed
-from privledger.ledger.filters import KINDS, FilterRule, fixed_filter
+from privledger.ledger.filters import KINDS, Budget, FilterRule, fixed_filter
 
 Room = tuple[str, float, int, int, int]
 """Kind and order of a filter, place (-1 for the ledger, else a cap's), units, delta units."""

@@ -279,6 +279,10 @@ class SQLiteStore(Forking):
         """All of them: whoever may write the file may say that a holder is gone."""
         return set(grants)
 
+    def ended(self, places: Iterable[str]) -> set[str]:
+        """None: whoever reads the history can see the processes of this host."""
+        return set()
+
     def secret(self, grant: str) -> str:
         """Empty: whoever may write the file settles its grants."""
         return ""

@@ -11,7 +11,7 @@ import pytest
 import privledger as pl
 from privledger.ledger import History, audit, folded
 from privledger.ledger.codec import decode
-from privledger.ledger.loading import fold_rows
+from privledger.ledger.history import fold_rows
 from privledger.ledger.view_compared import comparison
 from privledger.ledger.view_forecast import fullness
 from privledger.reports import ledger_report, receipt_is_in_history, survey

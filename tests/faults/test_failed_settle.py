@@ -13,7 +13,7 @@ import pytest
 
 import privledger as pl
 from privledger.guard.ledger import Ledger
-from privledger.ledger import settle, spill
+from privledger.ledger import settle
 from tests.faults.small import guard, in_child
 
 G = pl.Gaussian(90.0)
@@ -75,7 +75,7 @@ def heal(ledger):
 
 def items(place):
     with pl.Ledger.open(place, read_only=True) as ledger:
-        assert [one for one in ledger.verify() if one.rule != spill.RULE] == []
+        assert [one for one in ledger.verify() if one.rule != settle.SPILLS] == []
         return [(grant.status, grant.releases) for grant in ledger.state.grants.values()]
 
 
@@ -109,7 +109,7 @@ def test_items_are_spilled_and_taken_up_once_at_the_next_open(place, at):
     assert f"{MANY} releases are out" in text and "charge stands" in text and str(path) in text
     assert "nothing was granted" not in text and "nothing was read" not in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [one.rule for one in spill_findings(place)] == [spill.RULE]
+    assert [one.rule for one in spill_findings(place)] == [settle.SPILLS]
     spent = ledger.spent
     for _ in range(2):
         with pl.Ledger.open(place) as again:
@@ -146,7 +146,7 @@ def test_where_nothing_can_be_kept_the_error_says_so_and_closing_still_works(pla
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(spill.Shelf, "write", full)
+        patch.setattr(settle.Shelf, "write", full)
         error = fails(session)
         assert error.spill is None and "No space left" in str(error)
         assert "only this process knows it" in str(error)
@@ -161,14 +161,14 @@ def test_a_place_that_is_full_is_not_the_only_one(place, tmp_path, monkeypatch):
     """The second place is the user's own state folder; both are taken up from."""
     ledger, session = opened(place)
     fail(ledger)
-    right = spill.Shelf.write
+    right = settle.Shelf.write
 
     def full(self, grant, text):
         if not self.make:
             raise OSError(28, "No space left on device")
         return right(self, grant, text)
 
-    monkeypatch.setattr(spill.Shelf, "write", full)
+    monkeypatch.setattr(settle.Shelf, "write", full)
     error = fails(session)
     assert error.spill.startswith(str(tmp_path / "state" / "privledger"))
     with pl.Ledger.open(place):
@@ -229,7 +229,7 @@ def test_killed_between_the_entries_and_the_removal_it_is_taken_up_once(place, m
     fail(ledger)
     fails(session)
     with monkeypatch.context() as patch:
-        patch.setattr(spill.Shelf, "remove", lambda self, path: os._exit(9))
+        patch.setattr(settle.Shelf, "remove", lambda self, path: os._exit(9))
         assert in_child(lambda: pl.Ledger.open(place)) != 0
     assert len(spills(place)) == 1 and items(place) == [("settled", MANY)]
     with pl.Ledger.open(place):
@@ -270,8 +270,8 @@ def forge(text, change):
     body = json.loads(text)
     change(body)
     body.pop("sha256")
-    rest = spill.canonical(body)
-    return spill.canonical(body | {"sha256": spill._digest(rest)})
+    rest = settle.canonical(body)
+    return settle.canonical(body | {"sha256": settle._digest(rest)})
 
 
 def more_items(body):
@@ -324,7 +324,7 @@ def test_a_forged_spill_changes_nothing(place, change):
 
 def test_files_of_others_keep_no_spill_waiting(place):
     made(place)
-    for number in range(spill.MOST_FILES + 20):
+    for number in range(settle.MOST_FILES + 20):
         place.with_name(f"x.ledger.{number:04d}.spill").write_text("{}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -337,7 +337,7 @@ BROKEN = {
     "empty": lambda text: "", "cut": lambda text: text[:-40], "deep": lambda text: "[" * 200_000,
     "digits": lambda text: "1" * 3_000_000, "no text": lambda text: "\u00e9\u0000",
     "many lists": lambda text: "[" + "[]," * 1_300_000 + "[]]",
-    "too large": lambda text: text + " " * (spill.MOST_BYTES + 1),
+    "too large": lambda text: text + " " * (settle.MOST_BYTES + 1),
     "two keys": lambda text: '{"format":1,' + text[1:],
 }
 
@@ -378,6 +378,6 @@ def refused(place, spent, expected):
         warnings.simplefilter("always")
         with pl.Ledger.open(place) as ledger:
             assert ledger.spent == spent
-            assert [one.rule for one in ledger.verify()] == [spill.RULE]
+            assert [one.rule for one in ledger.verify()] == [settle.SPILLS]
     assert any("nothing of it was taken up" in str(one.message) for one in said)
     assert items(place) == expected

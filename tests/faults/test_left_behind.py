@@ -93,6 +93,29 @@ except KeyboardInterrupt:
     assert (done.stdout, done.stderr) == ("delivered\n", "")
 
 
+def test_an_interrupt_while_a_handle_goes_is_delivered():
+    """As the one above, of what stands behind the handles of learners."""
+    script = """
+import time
+from privledger.guard import vault
+class Held: pass
+class Place(dict):
+    def get(self, number):
+        raise KeyboardInterrupt
+held = Held()
+vault._hide(held, "what")
+vault._BEHIND, kept = Place(), vault._BEHIND
+try:
+    del held
+    time.sleep(20)
+except KeyboardInterrupt:
+    print("delivered")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("delivered\n", "")
+
+
 def test_a_refusal_comes_whole_through_the_wire():
     refusal = pl.BudgetExceeded(asked=2.0, spent=1.0, left=0.5, own=0.3, fits="less", scope="a cap")
     found = error_in(error_out(refusal))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,11 +12,13 @@ import threading
 import time
 
 import pytest
+from click.testing import CliRunner
 
 import privledger as pl
+from privledger.cli import main
 from privledger.guard import in_line
 from privledger.ledger.events import Refused
-from privledger.ledger.line import QueuePosition
+from privledger.ledger.line import MOST_PLACES, QueuePosition
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
@@ -252,3 +256,95 @@ def test_a_wait_is_a_number_of_seconds(wait):
     ledger, data = ledger_of(None)
     with pytest.raises(pl.InvalidValue):
         ledger.request(PART, data, wait=wait)
+
+
+def waiting(ledger, data, node):
+    """A thread that waits for `node`, as soon as it is in line; its errors are its own."""
+    def wait():
+        with contextlib.suppress(pl.BudgetExceeded):
+            ledger.request(node, data, wait=3.0)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until = time.monotonic() + SOON
+    while not ledger._history.refresh().line:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return thread
+
+
+def test_who_waits_for_what_it_holds_itself_stops_nobody(where):
+    """It was enough to hold .4, and to ask for a little more than what was left."""
+    ledger, data = ledger_of(where, 2.0, None)
+    held = ledger.request(PART, data)
+    thread = waiting(ledger, data, pl.Laplace(1 / 1.7))
+    for _ in range(3):
+        with ledger.request(pl.Laplace(10.5), data) as session:
+            session.release(pl.Laplace(10.5), data.count())
+    ledger.request(pl.Laplace(0.9), data)  # even one after which it never comes
+    held.close(failed=RuntimeError)
+    thread.join()
+    clean(ledger, where)
+
+
+WAITS_LONG = """
+import sys, privledger as pl
+from tests.guard.test_in_line import SCHEMA
+ledger = pl.Ledger.open(sys.argv[1])
+data = ledger.protect({"size": [0.1, 0.2]}, [1, 2], SCHEMA, name="t")
+ledger.request(pl.Laplace(1 / 1.7), data, wait=600, labels={"team": "hogs"})
+"""
+
+
+def test_small_requests_pass_who_waits_for_another_process(tmp_path):
+    """It waits for the .4 that this process holds: .3 are left beside what it asks for."""
+    where = tmp_path / "l.ledger"
+    ledger, data = ledger_of(where, 2.0, None)
+    held, small = ledger.request(PART, data), pl.Laplace(10.5)
+    child = subprocess.Popen([sys.executable, "-c", WAITS_LONG, str(where)])
+    try:
+        until = time.monotonic() + 60
+        while not ledger._history.refresh().line:
+            assert child.poll() is None and time.monotonic() < until
+            time.sleep(0.02)
+        place = next(iter(ledger._history.state.line.values()))
+        shown = CliRunner().invoke(main, ["show", str(where)]).output
+        assert f"team=hogs waits for epsilon 1.7 on t, at most until {place.until}" in shown
+        shown = CliRunner().invoke(main, ["show", str(where), "--format", "json"]).output
+        (said,) = json.loads(shown)["waiting"]
+        assert (said["grant"], said["until"], said["labels"]) == (
+            place.grant, place.until, {"team": "hogs"}) and 1.69 < said["asked"] < 1.71
+        assert f"until {place.until}" in CliRunner().invoke(main, ["log", str(where)]).output
+        for _ in range(3):
+            ledger.request(small, data).close()
+        with pytest.raises(pl.BudgetExceeded, match="turn"):
+            ledger.request(small, data)  # no room beside it any more
+        held.close(failed=RuntimeError)
+        assert child.wait(60) == 0  # it comes all the same
+    finally:
+        child.kill()
+        child.wait()
+    assert ledger.verify() == [] and not ledger._history.refresh().line
+
+
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59+00:00", "2000-01-01T00:00:00+00:00",
+                                   "for ever"])
+def test_a_place_that_somebody_made_up_for_ever_stops_nobody(until):
+    ledger, data = ledger_of(None, 2.0, None)
+    ledger.request(PART, data)
+    units = ledger._history.state.rule.cap_units
+    ledger._history.commit(lambda state: [Refused("nice", waits=QueuePosition(
+        "grant-x", "t", {}, units, 0, until, "elsewhere", 1, "x"))])
+    ledger.request(pl.Laplace(0.9), data)
+
+
+def test_a_line_that_is_full_of_places_that_are_over_takes_another():
+    ledger, data = ledger_of(None, 0.5, None)
+    first = ledger.request(PART, data)
+    ledger._history.commit(lambda state: [Refused("x", waits=QueuePosition(
+        f"grant-{number}", "t", {}, 1, 0, "2026-01-01T00:00:00+00:00", "elsewhere", 1, "x"))
+        for number in range(MOST_PLACES)])
+    thread = later(lambda: first.close(failed=RuntimeError))
+    ledger.request(PART, data, wait=SOON)
+    thread.join()
+    clean(ledger, None)

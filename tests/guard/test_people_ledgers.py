@@ -13,8 +13,8 @@ import privledger as pl
 from privledger.ledger import audit
 from privledger.ledger.codec import model
 from privledger.ledger.entries import make_entry
-from privledger.ledger.pieces import WIDTH, piece_name
 from privledger.ledger.roster import Roster, place_of
+from privledger.ledger.vectors import WIDTH, piece_name
 from privledger.people.digests import digests, to_bytes
 from privledger.people.keys import PeopleKey
 from tests.alone import verify_history

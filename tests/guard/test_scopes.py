@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from unittest import mock
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.ledger.events import Holder
 from privledger.ledger.individual import RECORD_UNITS
-from privledger.ledger.vectors import unpack
+from privledger.ledger.vectors import pack, unpack
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 NOISE = pl.Gaussian(10.0)
@@ -438,3 +439,22 @@ def test_a_name_stands_for_one_table(open_ledger):
     assert use([1.0, 0.0]) == [0, 1]  # the same rows come back: nothing is left for the first
     with pytest.raises(pl.PrivledgerError):
         use([0.0, 1.0])
+
+
+@pytest.mark.parametrize("made_up", [-RECORD_UNITS, -1, 2**63 - 1])
+def test_nobody_gives_back_what_other_grants_took(open_ledger, made_up):
+    """Whoever may settle a grant of its own can store any vector. `verify` names one that no
+    filter makes; the next grant, which looks before anybody verifies, takes nothing back for it."""
+    ledger = open_ledger()
+    data = ledger.protect({"x": [1.0, -1.0]}, ONE, name="t")
+    scope = ledger.open_scope(pl.IndividualFilter("gdp", 4 * EACH * (1 + 1e-9)))
+    for number in range(3):
+        one = pl.IndividualFilter("gdp", scope.node.cap, node=NOISE) if number == 1 else scope.node
+        forged = mock.patch("privledger.guard.spends.pack", lambda taken, rounds: pack(
+            np.full_like(taken, made_up), rounds)) if number == 1 else contextlib.nullcontext()
+        with forged, ledger.request(one, data, scope=scope) as session:
+            handle = session.filtered()
+            for _ in range(1 if number == 1 else 4):
+                session.release(NOISE, handle.sum("x"))
+    assert vector(ledger, session)[1].tolist() == [0, 0]  # the first took all there was
+    assert [one.rule for one in ledger.verify()] == ["vectors-match"]

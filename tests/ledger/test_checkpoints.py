@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
-from privledger.ledger.checkpoint import Checkpoint
+from privledger.ledger.checkpoint import Checkpoint, is_known, remember
 from privledger.ledger.events import Refused
 from privledger.ledger.line import QueuePosition
-from privledger.ledger.seals import is_known, remember
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
 from tests.doctored import doctor

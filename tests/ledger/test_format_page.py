@@ -10,10 +10,10 @@ import pytest
 from attrs import fields
 
 import privledger as pl
-from privledger.ledger.codec_shapes import ENTRIES, SHAPES
+from privledger.ledger.codec import ENTRIES, SHAPES
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
-MADE, END = "<!-- made of privledger.ledger.codec_shapes.ENTRIES -->\n", "<!-- end -->\n"
+MADE, END = "<!-- made of privledger.ledger.codec.ENTRIES -->\n", "<!-- end -->\n"
 OVER = {"aborted": "settled"}  # "as in `settled`"
 
 

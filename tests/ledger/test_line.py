@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import chain, combinations
+
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privledger.ledger.line import MOST_PLACES, Limit, QueuePosition, follow, held_by, is_over
+from privledger.ledger.line import (
+    MOST_PLACES,
+    Limit,
+    QueuePosition,
+    Refund,
+    follow,
+    held_by,
+    is_over,
+)
 
 NEVER = "2999-01-01T00:00:00+00:00"
 
@@ -102,3 +112,115 @@ def test_a_place_ends_with_its_time():
     assert is_over(place("a", 1), "2999-01-01T00:00:01+00:00")
     for unreadable in ("", "soon", "2999-01-01"):  # the last one has no zone
         assert is_over(evolve(place("a", 1), until=unreadable), "2026-01-01T00:00:00+00:00")
+
+
+def test_a_place_for_longer_than_anybody_may_wait_is_none():
+    now = "2026-01-01T00:00:00+00:00"
+    assert not is_over(evolve(place("a", 1), until="2026-01-01T02:00:00+00:00"), now)
+    assert is_over(evolve(place("a", 1), until="2026-01-01T02:00:01+00:00"), now)
+    assert is_over(evolve(place("a", 1), until="9999-12-31T23:59:59+00:00"), now)
+
+
+def holding(used, cap, *amounts, team=None, first=0):
+    """A limit in which room comes only if open grants are handed back."""
+    return evolve(limit(team or "the ledger", used, cap, team), renews=False, refunds=tuple(
+        Refund(f"g{number}", ("h", number, "s"), (amount, 0))
+        for number, amount in enumerate(amounts, first)))
+
+
+def test_a_request_that_leaves_the_room_of_who_waits_passes():
+    own, big = holding(8, 20, 6), place("big", 13)  # 13 fit beside the 2 that stay, and 5 more
+    for units, title in ((1, ""), (5, ""), (6, "the ledger")):
+        assert held_by(line(big), place("small", units), (own,)) == title
+    assert held_by(line(big, place("big2", 13)), place("small", 5), (own,)) == ""
+    assert held_by(line(big), place("small", 1), (evolve(own, renews=True),)) == "the ledger"
+
+
+def test_a_request_waits_for_refunds_of_which_it_would_take_a_part():
+    own = holding(8, 10, 1, 1, 1)  # who waits for 4 comes if any two are handed back
+    assert held_by(line(place("big", 4)), place("small", 1), (own,)) == "the ledger"
+    own = holding(8, 10, 5)  # all at once: 3 are left
+    assert held_by(line(place("big", 4)), place("small", 2), (own,)) == ""
+
+
+def test_what_a_cap_keeps_from_who_waits_is_kept_for_nobody():
+    """It holds 19 and 1, and may have 20: for 11 more, the 19 would have to come back."""
+    whole, own = holding(190, 200, 19, 1), holding(20, 20, 19, 1, team="a")
+    assert held_by(line(place("big", 11)), place("b", 1), (whole,)) == "the ledger"
+    assert held_by(line(place("big", 11, "a")), place("b", 1), (whole, own)) == ""
+
+
+def test_who_passes_leaves_the_room_under_every_limit():
+    whole, own = holding(8, 20, 6), holding(5, 10, team="a")
+    assert held_by(line(place("big", 13)), place("x", 5), (whole, own)) == ""
+    places = line(place("big", 13), place("a", 5, "a"))
+    assert held_by(places, place("x", 5, "a"), (whole, own)) == "a"
+
+
+def test_who_fits_is_counted_beside_who_waits():
+    own = holding(8, 20, 6)
+    places = line(place("a", 3), place("big", 13))
+    assert held_by(places, place("small", 3), (own,)) == "the ledger"  # 2 are left beside both
+    assert held_by(places, place("small", 2), (own,)) == ""
+
+
+def some(items):
+    return chain.from_iterable(combinations(items, number) for number in range(len(items) + 1))
+
+
+def strictly(places, own, limits):
+    """The rule of versions before: whoever is first and does not fit holds all of a budget.
+
+    Returns: a title, or empty; and the places before `own`.
+    """
+    def share(one):
+        team = [limit.share for limit in limits if limit.team and limit.matches(one)]
+        return max(team) if team else limits[0].share
+
+    taken, held, before = {limit.title: 0 for limit in limits}, set(), []
+    for one in sorted([*places, own], key=share):
+        under = [limit for limit in limits if limit.matches(one)]
+        wanting = [limit.title for limit in under if limit.title in held or (
+            limit.used[0] + taken[limit.title] + one.units > limit.cap[0])]
+        if one is own:
+            return (wanting or [""])[0], before
+        before.append(one)
+        held.update(wanting)
+        if not wanting:
+            for limit in under:
+                taken[limit.title] += one.units
+    raise AssertionError("own is in the line")
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=4),  # refunds
+       st.integers(0, 9), st.integers(0, 5),  # what is settled: outside the team, and in it
+       st.lists(st.tuples(st.integers(1, 16), st.booleans()), min_size=1, max_size=4),  # places
+       st.tuples(st.integers(1, 6), st.booleans()), st.booleans())
+def test_nobody_comes_later_for_what_passed(refunds, rest, team, waits, asks, renews):
+    """Whatever is handed back and whoever gives up: who fits then would fit beside what passed.
+    The law of docs/proofs/waiting.md; and who passed before passes now."""
+    whole = holding(rest + team + sum(one for one, _ in refunds), 24, *(one for one, _ in refunds))
+    own = evolve(holding(team + sum(one for one, ours in refunds if ours), 14, team="a"),
+                 renews=renews, refunds=tuple(
+                     Refund(f"g{number}", ("h", number, "s"), (one, 0))
+                     for number, (one, ours) in enumerate(refunds) if ours))
+    places = [place(f"p{number}", units, "a" if ours else "")
+              for number, (units, ours) in enumerate(waits)]
+    one, limits = place("own", asks[0], "a" if asks[1] else ""), (whole, own)
+    if any(limit.used[0] + one.units > limit.cap[0] for limit in limits if limit.matches(one)):
+        return  # it is refused before anybody asks whose turn it is
+    (before, ahead), now = strictly(places, one, limits), held_by(line(*places), one, limits)
+    if not before or now:
+        assert before or not now
+        return
+
+    def fits(gone, come, more):
+        return all(limit.used[0] - sum(refund.amounts[0] for refund in limit.refunds
+                                       if refund.grant in gone)
+                   + sum(place.units for place in [*come, *more] if limit.matches(place))
+                   <= limit.cap[0]
+                   for limit in limits if any(limit.matches(place) for place in come))
+
+    for gone in some([refund.grant for refund in whole.refunds]):
+        for come in some(ahead):
+            assert fits(gone, come, [one]) or not fits(gone, come, [])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privledger.graph import canonical
-from privledger.ledger.codec_lines import LineReader
+from privledger.ledger.codec import decode, encode
+from privledger.ledger.codec_lines import LineReader, strict
 from tests.bodies import body_of
 
 KINDS = ("granted", "released", "settled", "aborted", "crashed", "protected", "refused")
@@ -135,4 +138,65 @@ def test_what_differs_in_plan_and_process_only_is_one_shape_and_another_form():
                                       (7, 6, {"node": "A"}), (7, 5, {"node": "B"}))]
     assert lines[0].form == lines[1].form
     assert len({line.form for line in lines}) == 3
-    assert len(reader._pieces._shapes) == 1
+    assert len(reader._blanks) == 1
+
+
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[\[\]{}:,]')
+PLANTED = (
+    "NaN", "Infinity", "-0", "0", "1", "1.0", "1e0", "1E5", "01", "+1", "1e400", "-1", "true",
+    "null", '""', '"\\u0041"', '"\\ud800"', '"\\udc00\\ud800"', '"\\uD83D"', '"\u00e9"', '"\x7f"',
+    '"\\u007f"', '"\0"', '"\\/"', '"\\b"', '"\\u000a"', '"\\u001F"', '"\ud800"', "[]", "{}",
+    '{"a":1,"a":1}', '{"b":1,"a":1}', "[1 ]", " ", "\t", ",", '"grant":"g"', '"', "\\",
+    '{"host":"h","pid":1,"started":""}', '{"pid":1,"host":"h","started":""}',
+    '{"host":"h","pid":1,"started":"","x":1}', '{"host":"h","pid":true,"started":""}',
+    '{"host":"h","pid":1.0,"started":""}', '{"host":"h","pid":-1,"started":""}',
+    '{"host":"h","pid":' + "9" * 400 + ',"started":""}', '{"host":"\\u00e9","pid":1,"started":""}',
+    "9" * 999, "9" * 1001, "1" + "0" * 55, "123456789012345680.0", "1.2345678901234568e+17",
+    "1e-05", "0.00001", "0.10", "5e-324", "[[0,0,1.0]]", '[{"leaf":{},"under":[],"x":1}]', "[1]",
+    "[" * 300 + "]" * 300, '{"a":' * 300 + "1" + "}" * 300, "[" * 3900)
+
+
+def mutated(text, draw):
+    """A text with a token, a character or a stretch of it changed, left out or doubled."""
+    for _ in range(draw.choice((1, 1, 2))):
+        at = draw.randrange(len(text) + 1)
+        way = draw.randrange(5)
+        if way == 0 and (found := list(TOKENS.finditer(text))):
+            one = draw.choice(found)
+            text = text[:one.start()] + draw.choice(PLANTED) + text[one.end():]
+        elif way == 1:
+            text = text[:at] + draw.choice(PLANTED) + text[at:]
+        elif way == 2:
+            text = text[:at] + chr(draw.choice((0, 9, 32, 34, 92, 127, 233, 0xd800, *range(33, 127))
+                                               )) + text[at + 1:]
+        elif way == 3:
+            text = text[:at] + text[at + draw.randrange(1, 4):]
+        else:
+            text = text[:at] + text[max(0, at - draw.randrange(60)):]
+    return text
+
+
+def test_a_mutated_text_is_read_as_parsing_reads_it_or_refused():
+    draw, reader = random.Random(5), LineReader()
+    settled = {"grant": "g1", "releases": 1, "time": "t", "touched": True}
+    honest = [("granted", canonical(GRANT)), ("released", canonical(RELEASES)),
+              ("settled", canonical(settled))]
+    read = 0
+    for _ in range(6000):
+        kind, text = draw.choice(honest)
+        text = mutated(text, draw)
+        try:
+            event = decode(kind, strict(text))
+        except (ValueError, TypeError, RecursionError):
+            with pytest.raises((ValueError, TypeError, RecursionError)):
+                reader.read(0, kind, text)
+            continue
+        if len(text) > 1000 and re.search("[0-9]{1001}", text):
+            continue  # a limit that parsing does not have
+        found = reader.read(0, kind, text).event
+        said = {name: value for name, value in found.__dict__.items() if name != "_raw"}
+        assert repr(sorted(said.items())) == repr(sorted(
+            (name, value) for name, value in event.__dict__.items() if name != "_raw"))
+        assert canonical(encode(found)) == text
+        read += 1
+    assert read > 200

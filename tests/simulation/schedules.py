@@ -15,7 +15,7 @@ import privledger as pl
 from privledger import mutex
 from privledger.guard.handle import _granted
 from privledger.guard.ledger import Ledger
-from privledger.ledger import History, audit, spill
+from privledger.ledger import History, audit, settle
 from privledger.ledger.settle import settle_left, take_up
 from privledger.noise.source import SystemSource
 from tests.bodies import body_of, said
@@ -275,11 +275,11 @@ def _check_sessions(disk, out, granted, thorough):
 
 @contextmanager
 def shelves(shelf):
-    right, spill.shelves = spill.shelves, lambda location, uuid: [shelf]
+    right, settle.shelves = settle.shelves, lambda location, uuid: [shelf]
     try:
         yield
     finally:
-        spill.shelves = right
+        settle.shelves = right
 
 
 # Forks.

@@ -16,7 +16,7 @@ from random import Random
 from privledger import mutex
 
 WATCHED = ("privledger.mutex", "privledger.ledger.queue", "privledger.ledger.history",
-           "privledger.ledger.loading", "privledger.ledger.state", "privledger.ledger.settle",
+           "privledger.ledger.history", "privledger.ledger.state", "privledger.ledger.settle",
            "privledger.storage.memory", "privledger.ledger.log", "tests.simulation.disk")
 """Modules at whose lines the world decides. Others run as one step."""
 

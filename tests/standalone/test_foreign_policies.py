@@ -16,7 +16,7 @@ from privledger.errors import InvalidPlan, PolicyViolation
 from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
-from privledger.ledger.outside import admits, check_rule
+from privledger.ledger.policy import admits, check_rule
 from privledger.storage import MemoryStore
 from tests.bodies import body_of
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from privledger.ledger.pieces import _HEAD, MAGIC
+from privledger.ledger.vectors import _INDEX_HEAD, MAGIC
 from tests.standalone import histories
 from tests.standalone.conftest import chained
 from tests.standalone.test_two_verifiers import alone, ours
@@ -23,7 +23,7 @@ def again(lines, kept, name, data):
     kept = {**kept, name: data}
     top, _, number = name.partition("/")
     if number:
-        index, at = kept[top], _HEAD + 32 * int(number)
+        index, at = kept[top], _INDEX_HEAD + 32 * int(number)
         kept[top] = index[:at] + sha256(data).digest() + index[at + 32:]
     found = []
     for line in lines:
@@ -47,7 +47,7 @@ def edits(source, data):
     if data.startswith(MAGIC):
         for at in range(24, 40):
             yield data[:at] + bytes([source.randrange(256)]) + data[at + 1:]
-        yield data[:_HEAD] + bytes(32) + data[_HEAD + 32:]
+        yield data[:_INDEX_HEAD] + bytes(32) + data[_INDEX_HEAD + 32:]
         yield data + bytes(32)
         yield data[:20]
     elif len(data) % 16 == 0:

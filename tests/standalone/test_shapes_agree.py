@@ -8,9 +8,9 @@ import random
 import pytest
 
 from privledger.errors import PrivledgerError
-from privledger.ledger.codec import decode
+from privledger.ledger.codec import SHAPES, decode
 from privledger.ledger.codec_lines import LineOf
-from privledger.ledger.codec_shapes import SHAPES, EntriesAreWhole
+from privledger.ledger.rules import Seen, whole
 from privledger.standalone.reading import Bad
 from privledger.standalone.shapes import check_shape
 from tests.standalone import histories
@@ -34,9 +34,7 @@ def bodies():
 
 
 def ours(kind, body, format_=4):
-    rule = EntriesAreWhole()
-    rule._format = format_
-    return not rule.look(LineOf(1, decode(kind, body), None), None)
+    return not list(whole(Seen(None, format_), LineOf(1, decode(kind, body), None), None))
 
 
 def theirs(kind, body, format_=4):

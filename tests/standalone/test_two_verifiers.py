@@ -22,23 +22,12 @@ from privledger.graph import Context
 from privledger.graph.nodes import NODE_TYPES
 from privledger.ledger import Policy, audit, codec, limits
 from privledger.ledger.checkpoint import VERSION
-from privledger.ledger.codec_shapes import _ATOMS, _BETWEEN, ENTRIES, SHAPES
+from privledger.ledger.codec import _ATOMS, _BETWEEN, ENTRIES, SHAPES
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import EVENTS
 from privledger.ledger.filters import KINDS as FILTERS
 from privledger.ledger.policy import MECHANISMS
-from privledger.standalone import (
-    checkpoints,
-    convert,
-    efforts,
-    meter,
-    nodes,
-    places,
-    policies,
-    reading,
-    shapes,
-    vectors,
-)
+from privledger.standalone import dues, meter, prices, reading, shapes, vectors, verifier
 from privledger.storage import MemoryStore
 from tests.alone import verify_history
 from tests.doctored import entries_of
@@ -217,17 +206,17 @@ def test_a_checkpoint_is_compared(file, monkeypatch):
 
 
 def test_every_node_type_and_field_is_known_to_every_reader():
-    assert set(nodes.NODES) == {kind.__name__ for kind in NODE_TYPES}
+    assert set(reading.NODES) == {kind.__name__ for kind in NODE_TYPES}
     for kind in NODE_TYPES:
         written = {"inner" if field.name == "node" else field.name: field.default
                    for field in fields(kind)}
-        read = nodes.NODES[kind.__name__]
+        read = reading.NODES[kind.__name__]
         assert set(read) == set(written), kind
         for name, default in written.items():
-            assert (read[name][1] is nodes.REQUIRED) == (default is NOTHING), (kind, name)
+            assert (read[name][1] is reading.REQUIRED) == (default is NOTHING), (kind, name)
             if default is not NOTHING:
                 assert read[name][1] == default, (kind, name)
-    assert set(nodes.SPENDING) == set(MECHANISMS)
+    assert set(reading.SPENDING) == set(MECHANISMS)
 
 
 def test_every_kind_of_entry_and_field_is_known_to_every_reader(worlds):
@@ -242,12 +231,12 @@ def test_every_kind_of_entry_and_field_is_known_to_every_reader(worlds):
 
 
 def test_every_other_name_of_the_format_is_known_to_every_reader():
-    assert set(policies.POLICY) == {field.name for field in fields(Policy)}
+    assert set(meter.POLICY) == {field.name for field in fields(Policy)}
     assert set(meter.STEP) == {field.name for field in fields(Context)}
-    assert set(convert.FILTERS) == set(FILTERS)
+    assert set(dues.FILTERS) == set(FILTERS)
     assert f"kind:{'|'.join(sorted(FILTERS))} " in ENTRIES["filter"]
     assert f"unit?:{'|'.join(sorted(UNITS))} " in ENTRIES["created"]
-    assert (reading.FORMAT, checkpoints.CHECKPOINT_VERSION) == (FORMAT, VERSION)
+    assert (reading.FORMAT, vectors.CHECKPOINT_VERSION) == (FORMAT, VERSION)
     cap = pl.Cap(pl.Budget(1.0, 0.5, failure=0.1), data="t").as_dict()
     assert set(cap) == set(shapes.shape_of("Cap"))
 
@@ -256,15 +245,15 @@ def test_the_limits_are_the_same_in_every_reader():
     for name, module in (("MOST_BODY", reading), ("MOST_PLAN", reading), ("MOST_PARTS", reading),
                          ("MOST_DIGITS", reading), ("MOST_DEPTH", reading),
                          ("MOST_RECORDS", vectors), ("MOST_TOTAL_RECORDS", vectors),
-                         ("MOST_EFFORT", efforts), ("MOST_PACKED", places),
-                         ("MOST_CHECKPOINT", places)):
+                         ("MOST_EFFORT", prices), ("MOST_PACKED", verifier),
+                         ("MOST_CHECKPOINT", verifier)):
         assert getattr(module, name) == getattr(limits, name), name
-    assert efforts.HEAVY == limits._HEAVY and efforts.FREE_EFFORT == limits.FREE
+    assert prices.HEAVY == limits._HEAVY and prices.FREE_EFFORT == limits.FREE
 
 
 def test_the_schema_of_a_file_is_the_one_that_is_written(file):
     with sqlite3.connect(file) as connection:
         written = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
     connection.close()
-    assert places.SCHEMA.items() <= written.items()
-    assert written.items() <= {**places.SCHEMA, **places.LATER}.items()
+    assert verifier.SCHEMA.items() <= written.items()
+    assert written.items() <= {**verifier.SCHEMA, **verifier.LATER}.items()

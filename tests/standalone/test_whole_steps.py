@@ -13,8 +13,7 @@ from attrs import evolve
 import privledger as pl
 from privledger.ledger import filters
 from privledger.standalone.distributions import whole_steps_pair
-from privledger.standalone.nodes import Node
-from privledger.standalone.reading import NoPrice
+from privledger.standalone.reading import Node, NoPrice
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pytest
@@ -11,9 +12,12 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.graph import canonical
-from privledger.ledger import settle, spill
+from privledger.ledger import settle
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, make_entry, text_hash
+from privledger.ledger.events import Refused
+from privledger.ledger.holder import now
+from privledger.ledger.line import QueuePosition
 from privledger.storage import store_at
 from privledger.storage.address import parse_address
 
@@ -269,7 +273,7 @@ def test_what_a_client_could_not_settle_is_taken_up_with_its_secret_only(
         postgres.start()
     (kept,) = (tmp_path / "privledger").iterdir()
     whole = kept.read_text()
-    one = spill.read_spill(whole)
+    one = settle.read_spill(whole)
     assert one.secret and one.secret not in repr(one)
     for text, status in ((evolve(one, secret="").text(), "granted"),
                          (evolve(one, secret="0" * 64).text(), "granted"), (whole, "settled")):
@@ -279,6 +283,82 @@ def test_what_a_client_could_not_settle_is_taken_up_with_its_secret_only(
             assert (grant.status, grant.releases) == (status, status == "settled")
     assert not kept.exists()
     kept_whole(place, ledger.spent)
+
+
+# What one client does to another's place in line.
+
+def waits(ledger, seconds=3600, **change):
+    """A place for the whole budget, as of a client on another host: it comes if the one grant that
+    is open is handed back, and any other request would delay it."""
+    place = QueuePosition(
+        "grant-waits", "rows", {}, ledger._history.refresh().rule.cap_units, 0,
+        (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
+        "elsewhere", 1, "x")
+    ledger._history.commit(lambda state: [
+        Refused("x", time=now(), waits=evolve(place, **change))])
+
+
+SMALL = pl.Gaussian(90.0)
+
+
+def test_a_place_in_line_ends_with_its_session(postgres, place, alice, schema, table):
+    with pl.Ledger.open(as_("alice", place)) as other, pl.Ledger.open(as_("bob", place)) as ledger:
+        data = ledger.protect(*table, schema, name="rows")
+        waits(other)
+        for who in (ledger, alice[0]):
+            with pytest.raises(pl.BudgetExceeded, match="turn"):
+                who.request(SMALL, data if who is ledger else alice[1])
+        gone(postgres, other)
+        ledger.request(SMALL, data).close()
+        ledger.request(SMALL, data, wait=1.0).close()
+    with pl.Ledger.open(place) as owner:  # who sees no process of that host either
+        owner.request(SMALL, owner.protect(*table, schema, name="rows")).close()
+        assert list(owner._history.state.line) == ["grant-waits"] and owner.verify() == []
+
+
+def test_another_clients_place_in_line_is_not_touched(place, alice, schema, table):
+    waits(alice[0])
+    with pl.Ledger.open(as_("bob", place)) as ledger:
+        data, line = ledger.protect(*table, schema, name="rows"), ledger._history
+        line.store.held.take("grant-waits", "0" * 64)
+        granted = alice[0].state.grants[alice[2].grant].event
+        for lines in ([Refused("x", time=now(), left_line="grant-waits")],
+                      [evolve(granted, grant="grant-waits", units=1)]):
+            with pytest.raises(pl.LedgerError, match="another client's"):
+                line.commit(lambda state, lines=lines: lines)
+        with pytest.raises(pl.LedgerError, match="of this name is there"):
+            waits(ledger, units=1)
+        with pytest.raises(pl.BudgetExceeded, match="turn"):
+            ledger.request(SMALL, data)
+    alice[0]._history.commit(lambda state: [Refused("x", time=now(), left_line="grant-waits")])
+    alice[0].request(SMALL, alice[1]).close()
+    kept_whole(place, alice[0].spent)
+
+
+@pytest.mark.parametrize("change", [
+    {"until": "9999-12-31T23:59:59+00:00"}, {"until": "infinity"}, {"until": "for ever"},
+    {"until": ""}, {"grant": "\n"}, {"seconds": 7300}])
+def test_a_place_that_no_honest_client_would_take_is_refused(victim, change):
+    with pl.Ledger.open(as_("bob", victim[0])) as other:
+        with pytest.raises(pl.LedgerError):
+            waits(other, **change)
+        assert not other._history.refresh().line
+
+
+def test_a_place_that_is_over_by_the_servers_clock_is_anybodys_to_strike_out(place, alice, bob):
+    waits(alice[0], seconds=-1)
+    append(bob, place, [("refused", {"learner": "x", "time": "", "left_line": "grant-waits"})])
+    assert not alice[0]._history.refresh().line
+    kept_whole(place, alice[0].spent)
+
+
+def test_a_repair_keeps_places_and_their_sessions(postgres, place, alice):
+    waits(alice[0])
+    look = "SELECT name, status, session, lease_ends FROM privledger.grants ORDER BY name"
+    before = postgres.sql(look, database=database_of(place))
+    postgres.sql(REPAIR.format(name_of(place)), database=database_of(place))
+    assert postgres.sql(look, database=database_of(place)) == before
+    assert ("grant-waits", "waiting") in [row[:2] for row in before]
 
 
 # What a client does to the ledger itself.

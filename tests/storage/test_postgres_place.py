@@ -248,5 +248,5 @@ def test_a_database_of_version_1_is_brought_up_by_its_owner_only(postgres, schem
 def test_an_older_client_is_refused_with_a_clear_message(url, monkeypatch):
     monkeypatch.setattr(migrate, "scripts", lambda: {1: ""})
     with pytest.raises(pl.errors.LedgerTooNew,
-                       match="the tables have version 2, this version reads up"):
+                       match="the tables have version 3, this version reads up"):
         pl.Ledger.open(url)

@@ -133,8 +133,8 @@ FAULTS: tuple[Fault, ...] = (
         "Costs are looked up at grid points below the record's own."),
     Fault(
         "first-grant-forgotten", "individual filter", SPENDS,
-        "            spent[: len(taken)] += taken[:n_rows]\n",
-        "            spent[: len(taken)] += 0 * taken[:n_rows]\n",
+        "            spent[: len(taken)] += _own(taken[:n_rows], grant, scope)\n",
+        "            spent[: len(taken)] += 0 * _own(taken[:n_rows], grant, scope)\n",
         "scoped", (LOCK,),
         "The second grant on a scope gives every record its whole cap again."),
     Fault(

@@ -8,9 +8,8 @@ from fractions import Fraction
 from attrs import frozen
 
 from privledger.ledger import State
-from privledger.ledger.caps import Cap
 from privledger.ledger.events import Granted
-from privledger.ledger.filters import FilterRule
+from privledger.ledger.filters import Cap, FilterRule
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import ChargeFigures
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
