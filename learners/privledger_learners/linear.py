@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -73,7 +72,7 @@ class LinearRule:
         return pl.Gaussian(noise / math.sqrt(CLIP_SHARE))
 
     def step_node(self, noise: float) -> pl.Gaussian:
-        """One gradient."""
+        """One gradient of the descent."""
         left = (1 - self.start_share - SCALE_SHARE * (self.numeric > 0)
                 - CLIP_SHARE * self.bought_clip)
         return pl.Gaussian(noise * math.sqrt(self.steps / left))
@@ -111,7 +110,7 @@ class LinearModel:
     scale: float = 1.0
     n_hat: float = field(default=0.0, metadata={"model": False})
 
-    def scores(self, X: Any) -> np.ndarray:
+    def scores(self, X: object) -> np.ndarray:
         """Scores of rows that the caller owns, shape (n,) or (n, classes)."""
         encoding = encoding_of(self.schema, self.wide, self.centers, self.scales,
                                "hinge" if self.hinges else "", self.reach)
@@ -330,22 +329,21 @@ class _Linear(PrivateLearner):
         counts = np.ravel(session.release(node, data.query(
             (pl.questions.Ones(),), pl.questions.ResidualCells(score, RESIDUAL_EDGES),
             "residuals")))
-        edges = np.array(RESIDUAL_EDGES)
-        above = np.cumsum(np.maximum(counts, 0.0))
+        edges = np.array([*RESIDUAL_EDGES, RESIDUAL_EDGES[-1]])
+        above = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0))])
         above = above / max(above[-1], 1.0)
-        place = int(np.searchsorted(above, 0.8))
-        before = above[place - 1] if place else 0.0
-        most = min(1.0, edges[min(place, len(edges) - 1)] * 2.0 ** -(
-            1 - (0.8 - before) / max(above[min(place, len(edges))] - before, 1e-9)))
+        place = min(int(np.searchsorted(above[1:], 0.8)), len(edges) - 1)
+        part = (0.8 - above[place]) / max(above[place + 1] - above[place], 1e-9)
+        most = float(edges[place] * 2.0 ** (min(max(part, 0.0), 1.0) - 1))
         sure = np.where(counts > 2 * node.noise_multiplier, counts, 0.0)
-        middles = np.concatenate([[edges[0] / 2], (edges[:-1] + edges[1:]) / 2, [1.2]])
+        middles = np.concatenate([[edges[0] / 2], (edges[:-2] + edges[1:-1]) / 2, [1.2]])
         size = math.sqrt(float(sure @ middles**2) / max(float(sure.sum()), 1.0))
-        plenty = min(max((math.log2(max(signal * math.sqrt(len(data.schema.features) + 1), 2.0))
-                          - 8) / 5, 0.0), 1.0)
-        bound = min(1.0, float(most) ** (1 - plenty) * max(size, float(most)) ** plenty)
-        return 0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound
+        rows = signal * math.sqrt(len(data.schema.features) + 1)
+        plenty = min(max((math.log2(max(rows, 2.0)) - 8) / 5, 0.0), 1.0)
+        bound = min(1.0, most ** (1 - plenty) * max(size, most) ** plenty)
+        return float(0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: object) -> np.ndarray:
         check_is_fitted(self, "model_")
         note_features(self, X, fitting=False)
         return self.model_.scores(X)
@@ -389,7 +387,7 @@ class LinearRegressor(RegressorMixin, _Linear):
     info = pl.LearnerInfo("linear-regressor", "noisy gradient descent on a linear model, for a "
                           "number", "", ("add_remove", "replace_one"), ("regression",))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
         scaled = np.clip(self._scores(X), -1, 1)
         return np.asarray(self.model_.center + self.model_.scale * scaled)
@@ -401,12 +399,12 @@ class LinearClassifier(LabelClassifier, _Linear):
     info = pl.LearnerInfo("linear-classifier", "noisy gradient descent on a linear model, for "
                           "classes", "", ("add_remove", "replace_one"), ("classification",))
 
-    def _shares(self, X: Any) -> np.ndarray:
+    def _shares(self, X: object) -> np.ndarray:
         found = np.asarray(pl.questions.probabilities(loss_of(self.model_.schema),
                                                       self._scores(X)))
         return np.stack([1 - found, found], axis=1) if found.ndim == 1 else found
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: object) -> np.ndarray:
         """Scores: shape (n,) for two classes, towards `classes_[1]`; else (n, classes)."""
         scores = self._scores(X)
         if scores.ndim == 1:

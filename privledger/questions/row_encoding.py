@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from attrs import field, frozen
@@ -55,7 +55,7 @@ def _wide(value: object) -> tuple[bool, ...]:
     return given
 
 
-def _array(value: Any) -> NDArray[np.float64]:
+def _array(value: object) -> NDArray[np.float64]:
     return finite_array("centers and scales", value)
 
 
@@ -209,4 +209,5 @@ def log_scale(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
     mantissa, power = np.frexp(1.0 + 1000.0 * share)
     top = math.frexp(1001.0)
     most = top[1] - 2 + 2 * top[0]
-    return (power - 2 + 2 * mantissa) / most * 2.0 - 1.0
+    found: NDArray[np.float64] = (power - 2 + 2 * mantissa) / most * 2.0 - 1.0
+    return found

@@ -37,6 +37,8 @@ LEARNERS = {
     "diprime-forest-regressor": (NUMBER, {"n_trees": 3}),
     "multinomial-forest-classifier": (CLASSES, {}),
     "label-private-classifier": (CLASSES, {"n_trees": 5}),
+    "linear-classifier": (CLASSES, {"n_steps": 5}),
+    "linear-regressor": (NUMBER, {"n_steps": 5}),
     "private-ensemble-classifier": (CLASSES, {}),
     "sgbdt-regressor": (NUMBER, {"n_trees": 5}),
     "sgbdt-classifier": (CLASSES, {"n_trees": 5}),
@@ -60,7 +62,7 @@ def table(schema, n=200, seed=1):
 def fitted(name, **more):
     schema, params = LEARNERS[name]
     kind = pl.load_learner(name)
-    learner = kind(epsilon=5.0, delta=1e-6 if "sgbdt" in name else 0.0, schema=schema, **params,
+    learner = kind(epsilon=5.0, delta=1e-6 if name.startswith(("sgbdt", "linear")) else 0.0, schema=schema, **params,
                    **more)
     return learner.fit(*table(schema))
 
