@@ -34,6 +34,7 @@ DELTA = 5e-8
 LEARNERS = {  # short name: entry points for classes and for a number
     "boosting": ("", ""),  # not private
     "sgbdt": ("sgbdt-classifier", "sgbdt-regressor"),
+    "linear": ("linear-classifier", "linear-regressor"),
     "joint-tree": ("joint-tree-classifier", "joint-tree-regressor"),
     "diprime": ("diprime-forest-classifier", "diprime-forest-regressor"),
     "mrf": ("multinomial-forest-classifier", ""),
