@@ -135,15 +135,13 @@ class SQLiteStore(Forking, Believing):
             with registry():
                 try:
                     self._open()
-                except FAILURES as error:
+                except BaseException as error:
                     self._let_go()
-                    raise translate(error, self.location) from None
-                except OSError as error:
-                    self._let_go()
-                    raise LedgerError(f"{self.location}: the file cannot be used "
-                                      f"({error.strerror})") from None
-                except BaseException:
-                    self._let_go()
+                    if isinstance(error, FAILURES):
+                        raise translate(error, self.location) from None
+                    if isinstance(error, OSError):
+                        raise LedgerError(f"{self.location}: the file cannot be used "
+                                          f"({error.strerror})") from None
                     raise
         assert self._connection is not None
         return self._connection

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
 from privledger.graph import canonical
@@ -41,66 +40,26 @@ _WITHOUT_BODY = ("SELECT position, kind, '', previous, hash FROM entries NOT IND
                  "WHERE position > ? ORDER BY position LIMIT 1")
 
 
+class TooBig(sqlite3.DataError):
+    """A value is larger than what was allowed."""
+
+
 @contextmanager
 def at_most(connection: sqlite3.Connection, length: int) -> Iterator[None]:
-    """Let nothing longer than `length` bytes be fetched meanwhile."""
+    """Let nothing longer than `length` bytes be fetched meanwhile.
+
+    Raises:
+        TooBig: it would have been.
+    """
     before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
     try:
         yield
+    except sqlite3.DataError as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG:
+            raise TooBig(*error.args) from None
+        raise
     finally:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
-
-
-def is_too_big(error: Exception) -> bool:
-    """Whether SQLite says that a value is larger than the connection's limit."""
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG
-
-
-def batch(connection: sqlite3.Connection, after: int) -> list[tuple[Any, ...]]:
-    """The next rows behind `after`, a few megabytes of them; none at the end.
-
-    The body of a row is empty where it is longer than `MOST_BODY`.
-    """
-    found: list[tuple[Any, ...]] = []
-    size = 0
-    with at_most(connection, MOST_BODY):
-        cursor = connection.cursor()
-        try:
-            for row in cursor.execute(_AFTER, (after, BATCH_ROWS)):
-                found.append(row)
-                size += len(row[2]) if isinstance(row[2], str | bytes) else 0
-                if size > BATCH_BYTES:
-                    break
-        except sqlite3.DataError as error:
-            if not is_too_big(error):
-                raise
-            # The cursor runs ahead by a row: whatever was not handed out is asked for again.
-            return found or _one(connection, after)
-        finally:
-            cursor.close()
-    return found
-
-
-def _one(connection: sqlite3.Connection, after: int) -> list[tuple[Any, ...]]:
-    try:
-        return connection.execute(_AFTER, (after, 1)).fetchall()
-    except sqlite3.DataError as error:
-        if not is_too_big(error):
-            raise
-        return connection.execute(_WITHOUT_BODY, (after,)).fetchall()
-
-
-def value_or_empty(connection: sqlite3.Connection, statement: str, arguments: tuple[Any, ...],
-                   most: int) -> bytes | None:
-    """The one value that a statement selects; empty if it is longer than `most` bytes."""
-    with at_most(connection, most):
-        try:
-            row = connection.execute(statement, arguments).fetchone()
-        except sqlite3.DataError as error:
-            if not is_too_big(error):
-                raise
-            return b""
-    return bytes(row[0]) if row else None
 
 
 WAIT, LONG_WAIT = 0.001, 0.05  # seconds between two tries, and after which they come faster
@@ -249,13 +208,38 @@ def begin(connection: sqlite3.Connection, seconds: float) -> None:
 
 
 def next_rows(connection: sqlite3.Connection, after: int, location: str) -> list[Row]:
-    """The next entries. In a damaged file pages can lead back to pages before them."""
-    found = batch(connection, after)
+    """The next rows behind `after`, a few megabytes of them; none at the end.
+
+    The body of a row is empty where it is longer than `MOST_BODY`. In a damaged file pages can lead
+    back to pages before them.
+    """
+    found, size, cursor = list[Row](), 0, connection.cursor()
+    try:
+        with at_most(connection, MOST_BODY):
+            for row in cursor.execute(_AFTER, (after, BATCH_ROWS)):
+                found.append(row)
+                size += len(row[2]) if isinstance(row[2], str | bytes) else 0
+                if size > BATCH_BYTES:
+                    break
+    except TooBig:
+        # The cursor runs ahead by a row: whatever was not handed out is asked for again.
+        found = found or _one(connection, after)
+    finally:
+        cursor.close()
     for row in found:
         if type(row[0]) is not int or row[0] <= after:
             raise LedgerCorrupt(f"{location}: not a ledger, or damaged (entries out of order)")
         after = row[0]
     return found
+
+
+def _one(connection: sqlite3.Connection, after: int) -> list[Row]:
+    with at_most(connection, MOST_BODY):
+        try:
+            with at_most(connection, MOST_BODY):
+                return connection.execute(_AFTER, (after, 1)).fetchall()
+        except TooBig:
+            return connection.execute(_WITHOUT_BODY, (after,)).fetchall()
 
 
 def last_checkpoint(connection: sqlite3.Connection, known: Objects) -> Checkpoint | None:
@@ -270,9 +254,7 @@ def last_checkpoint(connection: sqlite3.Connection, known: Objects) -> Checkpoin
         with at_most(connection, MOST_CHECKPOINT):
             row = connection.execute(
                 "SELECT position, head, state, seal FROM checkpoint NOT INDEXED").fetchone()
-    except sqlite3.DataError as error:
-        if not is_too_big(error):
-            raise
+    except TooBig:
         return None  # one that is too large is none: the history is there
     return None if row is None else Checkpoint(*row)
 
@@ -293,9 +275,14 @@ def names_in(connection: sqlite3.Connection, location: str) -> str | None:
 
 
 def vector_of(connection: sqlite3.Connection, name: str) -> bytes | None:
-    """A per-record vector, or None."""
-    return value_or_empty(connection, "SELECT data FROM vectors WHERE name = ?", (key_of(name),),
-                          MOST_PACKED)
+    """A per-record vector, or None; empty if it is too large."""
+    try:
+        with at_most(connection, MOST_PACKED):
+            row = connection.execute("SELECT data FROM vectors WHERE name = ?",
+                                     (key_of(name),)).fetchone()
+    except TooBig:
+        return b""
+    return bytes(row[0]) if row else None
 
 
 def key_of(name: str) -> str:
