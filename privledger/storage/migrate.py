@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 from privledger.accounting import DEFAULT_ORDERS
 from privledger.errors import (
@@ -22,12 +22,7 @@ from privledger.ledger.codec import decode
 from privledger.ledger.entries import parse_body
 from privledger.ledger.events import Created, FilterFixed
 from privledger.ledger.filters import KINDS, Budget, FilterRule, fixed_filter
-from privledger.storage.postgres_sql import driver
-
-if TYPE_CHECKING:
-    import psycopg
-
-    Connection = psycopg.Connection[tuple[Any, ...]]
+from privledger.storage.postgres_sql import Connection, driver
 
 _THERE = ("SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
           "ON n.oid = c.relnamespace WHERE n.nspname = 'privledger' AND c.relname = 'migrations' "
@@ -66,8 +61,12 @@ def check_version(connection: Connection, location: str) -> None:
         raise LedgerTooNew(f"{location}: the tables have version {found}, this version reads up "
                            f"to {known}")
     if found < known:
-        raise LedgerError(f"{location}: the tables have version {found}; their owner must open "
-                          f"the ledger for writing once, to bring them to {known}")
+        raise _behind(location, found, known)
+
+
+def _behind(location: str, found: int, known: int) -> LedgerError:
+    return LedgerError(f"{location}: the tables have version {found}; their owner must open the "
+                       f"ledger for writing once, to bring them to {known}")
 
 
 def migrate(connection: Connection, location: str, seconds: float, *, create: bool) -> None:
@@ -90,8 +89,7 @@ def migrate(connection: Connection, location: str, seconds: float, *, create: bo
     except driver().errors.InsufficientPrivilege:
         if found is None:
             raise
-        raise LedgerError(f"{location}: the tables have version {found}; their owner must open "
-                          f"the ledger for writing once, to bring them to {max(known)}") from None
+        raise _behind(location, found, max(known)) from None
     finally:
         if not connection.closed and connection.info.transaction_status:
             connection.execute("ROLLBACK")
