@@ -13,7 +13,7 @@ from privledger.cli.output import Guarded, emit, format_option
 from privledger.cli.printing import pairs, text
 from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.graph import canonical
-from privledger.ledger.merkle import consistency, inclusion, leaf, root
+from privledger.ledger.checkpoint import consistency, inclusion, leaf, root
 from privledger.ledger.store import Row
 from privledger.numerals import many
 from privledger.reports.receipt import load_receipt

@@ -11,8 +11,8 @@ import click
 from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.guard import Ledger
+from privledger.ledger.checkpoint import leaf, root
 from privledger.ledger.holder import now
-from privledger.ledger.merkle import leaf, root
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:

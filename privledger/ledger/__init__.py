@@ -2,8 +2,7 @@
 
 from privledger.ledger.auditing import audit
 from privledger.ledger.checkpoint import Receipt
-from privledger.ledger.correct import Correction, correction
-from privledger.ledger.decide import Charge, Refusal, decide, own_epsilon
+from privledger.ledger.decide import Charge, Correction, Refusal, correction, decide, own_epsilon
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import (
     Budget,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
@@ -40,6 +39,7 @@ from privledger.ledger.limits import check_text
 from privledger.ledger.rules import KEPT, RELEASES, RULES, WHOLE, Seen
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Denied, Store
+from privledger.reading import read_plain, write_whole
 
 SPILLS = "spills-are-taken-up"
 SUFFIX = ".spill"
@@ -227,22 +227,17 @@ class Shelf:
             SpillRefused: no plain file of one name, or too large.
         """
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
-                                 | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            facts, data = read_plain(path, MOST_BYTES)
+            text = data.decode("ascii")
         except OSError:
             raise SpillRefused("it cannot be opened, or is a link") from None
-        try:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
-                raise SpillRefused("it is no plain file of one name")
-            if facts.st_size > MOST_BYTES:
-                raise SpillRefused(f"it is larger than {MOST_BYTES} bytes")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return file.read(MOST_BYTES + 1).decode("ascii")
-        except (OSError, UnicodeDecodeError):
+        except UnicodeDecodeError:
             raise SpillRefused("it is not a spill of this version") from None
-        finally:
-            os.close(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
+            raise SpillRefused("it is no plain file of one name")
+        if len(text) > MOST_BYTES:
+            raise SpillRefused(f"it is larger than {MOST_BYTES} bytes")
+        return text
 
     def write(self, grant: str, text: str) -> str:
         """Put a spill there, whole or not at all, readable by its owner only. Its path."""
@@ -250,33 +245,19 @@ class Shelf:
         if self.make:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.path(grant)
-        beside = f"{path}.{secrets.token_hex(4)}"
-        try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("ascii"))
-                file.flush()
+        write_whole(Path(path), text.encode("ascii"))
+        with suppress(OSError):  # not every system can
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
                 os.fsync(descriptor)
-            os.replace(beside, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(beside)
-        _sync(folder)
+            finally:
+                os.close(descriptor)
         return path
 
     def remove(self, path: str) -> None:
         """Remove a spill; one that is gone already is fine."""
         with suppress(OSError):
             os.unlink(path)
-
-
-def _sync(folder: Path) -> None:
-    with suppress(OSError):  # not every system can
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def shelves(location: str, uuid: str) -> list[Shelf]:

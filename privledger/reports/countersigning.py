@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from privledger.errors import InvalidPlan, LedgerCorrupt
-from privledger.ledger.merkle import begins_with
+from privledger.ledger.checkpoint import begins_with
 
 _KINDS: dict[str, type] = {"uuid": str, "entries": int, "head": str, "tree": str}
 _HEX = set("0123456789abcdef")

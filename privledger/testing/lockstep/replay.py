@@ -24,7 +24,7 @@ from privledger.guard.handle import _granted
 from privledger.guard.session import Branch, GrantedPlan
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
-from privledger.ledger.log import Chain, ReleaseLog
+from privledger.ledger.entries import Chain, ReleaseLog
 from privledger.noise.seeded import repeatable
 from privledger.people.keys import PeopleKey
 from privledger.plugins.learner import Priced
