@@ -18,7 +18,7 @@ from privledger.cli.engined import engine_options, wanted_engine
 from privledger.cli.holdout import Table, score, split_off
 from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
-from privledger.cli.plan import run_argument
+from privledger.cli.plan import filter_rows, run_argument
 from privledger.cli.prepared import Prepared, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
 from privledger.cli.progress import watching
@@ -188,9 +188,11 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     return {
         "learner": run.learner, "isolation": isolation(prepared.model),
         "private": book.mode == "private", "ledger": book.path,
+        "fixes": prepared.price.fixes, "cheaper": prepared.price.cheaper,
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
         "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
-        "budget": book.budget, "theorem": prepared.price.filter_theorem,
+        "budget": book.budget, "filter": prepared.price.filter,
+        "theorem": prepared.price.filter_theorem,
         "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(),
         "plan": to_json(prepared.node), "model": fitted,
     }
@@ -284,6 +286,7 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
                          f"{remainder(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),
+        *filter_rows(result["filter"], result["fixes"], result["cheaper"]),
     ]))
     if scores is not None:
         out.print(grid(("score on public rows", "model", "without learning"),

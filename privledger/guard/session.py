@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
+from privledger.accounting import Relation
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
 from privledger.graph.meter import filter_caps
@@ -23,7 +24,7 @@ from privledger.guard.release import release
 from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
-from privledger.ledger import History, Receipt
+from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
 from privledger.ledger.events import Aborted, Answer, Settled
 from privledger.ledger.holder import now
 from privledger.ledger.log import ReleaseLog
@@ -32,6 +33,27 @@ from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.derivation import Step
 from privledger.storage import is_url
+
+
+@frozen
+class Booking:
+    """How a charge was decided in a ledger whose filter its first plan fixes for life.
+
+    Attributes:
+        first: whether this was that plan.
+    """
+
+    rule: FilterRule
+    relation: Relation
+    delta: float
+    first: bool
+
+    def by_filters(self, plan: Node) -> tuple[tuple[str, float], ...]:
+        """Epsilon that every filter would book for it in a new ledger; where another plan was the
+        first, those that would book less."""
+        found = booked_by_filters(plan, self.delta, self.rule.budget, self.relation, self.rule)
+        own = dict(found).get(self.rule.kind, 0.0)
+        return tuple(one for one in found if self.first or one[1] < own)
 
 
 @define(eq=False, repr=False)
@@ -45,6 +67,7 @@ class GrantedPlan:
         receipt: the ledger's head after the grant was settled; None before.
         answer: what the settlement is to keep of its one release.
         shares: whether releases are shares of noise, as `Request.shares`.
+        booking: how its charge was decided.
     """
 
     plan: Node
@@ -56,6 +79,7 @@ class GrantedPlan:
     _scope: Scope | None = field(alias="scope", default=None)
     _on_release: Callable[[int], None] | None = field(alias="on_release", default=None)
     _shares: bool = field(alias="shares", default=False)
+    booking: Booking | None = None
     _inside: Inside = field(init=False)
     _settlement: Settlement | None = field(init=False, default=None)
     _settled: bool = field(init=False, default=False)

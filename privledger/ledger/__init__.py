@@ -3,7 +3,7 @@
 from privledger.ledger.auditing import audit
 from privledger.ledger.checkpoint import Receipt
 from privledger.ledger.correct import Correction, correction
-from privledger.ledger.decide import Charge, Refusal, decide, own_epsilon
+from privledger.ledger.decide import Charge, Refusal, booked_by_filters, decide, own_epsilon
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import (
     Budget,
@@ -44,6 +44,7 @@ __all__ = [
     "admit",
     "asserted_kinds",
     "audit",
+    "booked_by_filters",
     "choose_filter",
     "correction",
     "costs_to_units",
