@@ -193,7 +193,7 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
         "budget": book.budget, "filter": prepared.price.filter,
         "theorem": prepared.price.filter_theorem,
-        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(),
+        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(dated=True),
         "plan": to_json(prepared.node), "model": fitted,
     }
 
