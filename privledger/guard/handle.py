@@ -156,8 +156,9 @@ class Session(Opaque):
 
     def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
-        failed is handed back; any other keeps its whole charge: one that ended well says that its
-        work was done, and nobody here sees where.
+        failed is handed back; any other keeps its whole charge: one that is closed by hand says
+        that its work was done, and nobody here sees where. A `with` block that touched nothing is
+        handed back however it ends, unless a part of its plan runs elsewhere.
 
         Args:
             back: nothing was done: hand it back although nothing failed.
@@ -176,7 +177,10 @@ class Session(Opaque):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self.close(failed=kind)
+        try:
+            _granted(self).close(kind, back=None)
+        except BaseException as failure:
+            raise bare(failure) from None
 
     def __repr__(self) -> str:
         held = _granted(self)

@@ -156,21 +156,24 @@ class GrantedPlan:
         inner._inside = evolve(inner._inside, leave=self._inside.leave, vouched=vouched)
         return inner
 
-    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
+    def close(self, failed: type[BaseException] | None = None, *,
+              back: bool | None = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
         failed is handed back, unless a part of its plan runs elsewhere, where nobody here sees
         whether it did; any other keeps its whole charge.
 
         Args:
-            back: hand it back although nothing failed.
+            back: hand it back although nothing failed; None for where that may be.
 
         Raises:
             NotGranted: `back`, of a grant that touched rows, may have run elsewhere, or is over.
             NotSettled: the ledger could not be written. Closing again tries again.
         """
         with self._lock:
-            if back and (self.touched or self._settled or len(self._inside.log)
-                         or not self.active or runs_elsewhere(self.plan)):
+            unused = not (self.touched or self._settled or len(self._inside.log)
+                          or not self.active or runs_elsewhere(self.plan))
+            back = unused if back is None else back
+            if back and not unused:
                 raise NotGranted("only an open grant that read nothing can be handed back, and "
                                  "none with a part that runs elsewhere; its charge stays")
             if self._settled or not self._inside.leave.at_home:
@@ -222,7 +225,8 @@ class Branch(GrantedPlan):
         """No individual filter has a proof inside a tuning."""
         raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
 
-    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
+    def close(self, failed: type[BaseException] | None = None, *,
+              back: bool | None = False) -> None:
         """Nothing: the grant around the run settles, and nobody hands back a part of it."""
         if back:
             raise NotGranted("a run inside a tuning is no grant of its own: nothing to hand back")

@@ -20,9 +20,9 @@ def test_the_first_request_says_what_it_fixed_and_what_others_would_cost():
     with ledger.request(pl.Gaussian(20.0), data) as session:
         found = dict(session.fixes)
         assert "fixed the filter gdp for life" in repr(session)
-        assert session.cheaper == ()
+        assert session.cheaper == () and found["gdp"] == ledger.spent
+        session.close()
     assert set(found) == {"gdp", "zcdp", "rdp", "basic"}
-    assert found["gdp"] == ledger.spent
     with data.ledger.request(PURE, data) as later:
         assert later.fixes == () and "for life" not in repr(later)
         assert dict(later.cheaper)["basic"] == pytest.approx(.3)
