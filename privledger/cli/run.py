@@ -91,6 +91,9 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
     with making(isolate, data_dir, ledger, limits, isolate_timeout, hidden) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
         files = data_files(prepared.run, data_dir)
+        if prepared.exists and new_ledger:
+            raise click.UsageError(f"--new-ledger: {shown(prepared.ledger)} is there already, and "
+                                   "a run continues it")
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
         with open_ledger(prepared) as book:
