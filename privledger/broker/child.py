@@ -188,7 +188,8 @@ class BrokeredSession:
 
 def _receipt(value: Json) -> Receipt:
     return Receipt(value["uuid"], value["entries"], value["head"], number_in(value, "epsilon"),
-                   number_in(value, "delta"), value["mode"])
+                   number_in(value, "delta"), value["mode"], value["counter"],
+                   value.get("unit", "row"), value.get("time", ""))
 
 
 @define(eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import Guarded, emit, format_option, without_effect
 from privledger.cli.printing import GREEN, RED, YELLOW, charge, pairs, remainder, text
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
@@ -92,6 +92,8 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
                         ("--unit", None if unit == "row" else unit)):
         if value is not None and not by_lock:
             raise InvalidPlan(name, value, "given with --lockstep")
+    if by_lock:
+        without_effect("with --lockstep, which replays a fit pair by pair", "fits")
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
     tasks = made.info.tasks

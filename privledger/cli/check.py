@@ -11,7 +11,7 @@ from privledger.cli.answers import check_format_option, find_policy, show_answer
 from privledger.cli.compared_with import key_option, public_option, witness
 from privledger.cli.ledger_gate import check_ledger
 from privledger.cli.opening import LedgerPlace, data_option
-from privledger.cli.output import Guarded
+from privledger.cli.output import Guarded, without_effect
 from privledger.storage import is_url, shown
 
 
@@ -53,6 +53,8 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
     5 nothing to check. Anything that cannot be read fails.
     """
+    from privledger.broker import ISOLATION
+    from privledger.cli.confined import built_here
     from privledger.cli.plan_gate import Sketch, check_plan, sketched
     from privledger.cli.prepared import prepare
 
@@ -61,6 +63,12 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
         raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
     if warn_at is not None and (subject is None or is_run_file(subject)):
         raise click.UsageError("--warn-at is for a ledger")
+    if subject is None:
+        without_effect("without a run file", "data_dir", "ledger", "new_ledger")
+    else:
+        without_effect("without --learner", "schema", "epsilon", "delta", "relation", "params")
+        if not is_run_file(subject):
+            without_effect("on a ledger: name a run file", "data_dir", "ledger", "isolation")
     rules = find_policy(policy)
     known = witness(receipt, expect_head, key_file, public_key)
     if subject is None:
@@ -70,8 +78,11 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
         result = check_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
     elif is_run_file(subject):
         name = shown(subject)
-        result = check_plan(lambda: prepare(subject, data_dir, ledger), rules, known,
-                            plan.isolation, new=new_ledger or rules.new_ledger)
+        isolate = None if plan.isolation is None else plan.isolation == ISOLATION
+        result = check_plan(
+            lambda: prepare(subject, data_dir, ledger,
+                            lambda run, schema: built_here(run, schema, isolate)),
+            rules, known, plan.isolation, new=new_ledger or rules.new_ledger)
     else:
         name = shown(subject)
         result = evolve(check_ledger(subject, rules, known, warn_at), compared=known.comparison)

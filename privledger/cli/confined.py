@@ -13,9 +13,9 @@ from typing import Any
 import click
 from attrs import evolve
 
-from privledger.broker import ISOLATION, Limits, RemoteLearner
+from privledger.broker import DEFAULTS, ISOLATION, Limits, RemoteLearner
 from privledger.cli.prepared import build
-from privledger.errors import IsolationUnavailable, LearnerError
+from privledger.errors import InvalidPlan, IsolationUnavailable, LearnerError
 from privledger.facts.schema import Schema
 from privledger.plugins import find_learner, is_shipped
 from privledger.runs import RunFile
@@ -23,6 +23,7 @@ from privledger.tables.listing import members
 
 Make = Callable[[RunFile, Schema], Any]
 GUARDED = "guarded"
+HERE = "left out where the learner runs in this process (see --isolate)"
 
 isolate_option = click.option(
     "--isolate/--no-isolate", default=None,
@@ -80,13 +81,15 @@ def making(isolate: bool | None, data_dir: str | None, ledger: str | None,
         also: more that the process must not be able to read.
     """
     if isolate is False:
+        _no_limits(given, patience)
         yield None
         return
     started: list[RemoteLearner] = []
 
     def make(run: RunFile, schema: Schema) -> Any:
         if not wanted(isolate, run.learner):
-            return build(run, schema)
+            _no_limits(given, patience)
+            return built_here(run, schema, isolate)
         limits = Limits.of(run.limits.as_dict() | (given or {}))
         if patience is not None:
             limits = evolve(limits, silence_seconds=patience)
@@ -103,6 +106,19 @@ def making(isolate: bool | None, data_dir: str | None, ledger: str | None,
     finally:
         for learner in started:
             learner.close()
+
+
+def built_here(run: RunFile, schema: Schema, isolate: bool | None) -> Any:
+    """As `build`, of a run file whose limits, if it has any, are for a process of its own."""
+    if run.limits != DEFAULTS and not wanted(isolate, run.learner):
+        raise InvalidPlan("[isolation]", "given", HERE)
+    return build(run, schema)
+
+
+def _no_limits(given: dict[str, Any] | None, patience: float | None) -> None:
+    """Refuse limits of a process that is not started."""
+    if given or patience is not None:
+        raise InvalidPlan("--limit, --isolate-timeout", "given", HERE)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from privledger.accounting import check_relation, promise
 from privledger.cli.opening import LedgerPlace, data_option, reading, reading_store
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import Guarded, emit, format_option, without_effect
 from privledger.cli.overlap import copies
 from privledger.cli.printing import GREEN, RED, charge, findings_table, grid, remainder, text
 from privledger.errors import UnsupportedNode
@@ -92,7 +92,11 @@ def diff(before: str, after: str, delta: float | None, whole: bool, data_dir: st
     be that ledger. Exit code 3 if it is not in its history, or if the two are
     one ledger with two histories. Nothing else is verified.
     """
+    if not any(path.endswith(".toml") for path in (before, after)):
+        without_effect("unless one of the two is a run file", "data_dir")
     sides = [read_side(path, data_dir, delta) for path in (before, after)]
+    if all(side.plan is None for side in sides):
+        without_effect("unless the two are plans", "delta")
     findings: list[Finding] = []
     found: Changes | None
     if all(side.plan is not None for side in sides):

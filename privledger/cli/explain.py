@@ -8,7 +8,7 @@ import click
 
 from privledger.accounting import RELATIONS, check_relation, promise
 from privledger.cli.opening import LedgerPlace, data_option, reading
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import Guarded, emit, format_option, without_effect
 from privledger.cli.printing import charge, text
 from privledger.errors import InvalidPlan
 from privledger.graph import (
@@ -88,6 +88,10 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
     """
     words: list[str] = []
     about, receipt, risk = "row", None, None
+    if not subject.endswith(".json") or is_url(subject):
+        without_effect("unless it is a node tree", "relation")
+    if not subject.endswith(".toml") or is_url(subject):
+        without_effect("unless it is a run file", "data_dir")
     if is_url(subject) or not subject.endswith((".json", ".toml")):
         if grant is None:
             if path is not None or delta is not None:

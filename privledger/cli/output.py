@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 import privledger
 from privledger.errors import (
@@ -59,6 +60,21 @@ _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (ModelError, USAGE),
     (IsolationUnavailable, USAGE),
 )
+
+
+def without_effect(why: str, *names: str) -> None:
+    """Refuse options that were given on the command line and that nothing would look at.
+
+    Args:
+        why: completes "--option has no effect".
+        names: of parameters of the command that runs.
+    """
+    context = click.get_current_context()
+    given = [one.opts[-1] for one in context.command.params if one.name in names
+             and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise click.UsageError(f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no "
+                               f"effect {why}")
 
 
 _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)

@@ -88,19 +88,22 @@ def render_price(
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "
                    f"books epsilon {charge(price.charged)}"),
-        *filter_rows(price),
+        *filter_rows(price.filter, price.fixes, price.cheaper),
         ("releases", "as many as the filter admits" if releases is None else releases),
     ]))
 
 
-def filter_rows(price: PriceFigures) -> list[tuple[str, str]]:
+Booked = tuple[tuple[str, float], ...]
+
+
+def filter_rows(own: str, fixes: Booked, cheaper: Booked) -> list[tuple[str, str]]:
     """That the first plan fixes the filter, or did, and what the plan would cost by others."""
-    others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in
-                       price.fixes or price.cheaper if kind != price.filter)
-    if not price.fixes:
-        return [("fixed for life", f"the first plan fixed the filter: {price.filter}; this plan by "
+    others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in fixes or cheaper
+                       if kind != own)
+    if not fixes:
+        return [("fixed for life", f"the first plan fixed the filter: {own}; this plan by "
                                    f"others: epsilon {others}, in a new ledger")] if others else []
-    return [("fixed for life", f"the first plan that is granted fixes the filter: {price.filter}, "
+    return [("fixed for life", f"the first plan that is granted fixes the filter: {own}, "
              "for every later plan" + (f"; this plan by others: epsilon {others}"
                                        if others else ""))]
 

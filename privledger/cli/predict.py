@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 import numpy as np
+from attrs import evolve
 
-from privledger.broker import Limits, RemoteLearner
-from privledger.cli.confined import isolate_option, limit_option, saying_how, wanted
+from privledger.broker import DEFAULTS, Limits, RemoteLearner
+from privledger.cli.confined import HERE, isolate_option, limit_option, saying_how, wanted
 from privledger.cli.output import Guarded, emit, note
-from privledger.errors import LearnerError, ModelError, PrivledgerError
+from privledger.errors import InvalidPlan, LearnerError, ModelError, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
@@ -72,6 +73,8 @@ def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
         with saying_how(isolate):
             learner: Any = RemoteLearner.revive(point, model, private=private, limits=limits)
     else:
+        if evolve(limits, model_mb=DEFAULTS.model_mb) != DEFAULTS:
+            raise InvalidPlan("--limit", "given", HERE + "; model_mb counts everywhere")
         learner = revived(model, load_learner(name))
     try:
         return _plain(learner, X)

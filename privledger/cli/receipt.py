@@ -12,7 +12,7 @@ from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import Guarded, emit, format_option
 from privledger.guard import Ledger
 from privledger.ledger.checkpoint import leaf, root
-from privledger.ledger.holder import now
+from privledger.reports import survey
 from privledger.reports.signing import read_key, read_private_key, sign_receipt, sign_with
 
 if TYPE_CHECKING:
@@ -53,8 +53,12 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str
 
 
 def dated(ledger: Ledger) -> dict[str, Any]:
-    """The receipt of a ledger as it is kept: with its time, and the root that proofs lead to."""
-    value = ledger.receipt.as_dict() | {"time": now()}
+    """The receipt of a ledger as it is kept: with its time, the root that proofs lead to, and the
+    unverified claims that it rests on, where there are any."""
+    value = ledger.receipt.as_dict(dated=True)
+    claims = survey(ledger._history.store).unverified
+    if claims:
+        value["unverified"] = [one.as_dict() for one in claims]
     leaves = [leaf(row[4]) for row in ledger._history.store.rows()][:value["entries"]]
     return value | {"tree": root(leaves).hex()}
 

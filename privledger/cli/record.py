@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.cli.opening import ledger_argument, people_key_option, reading
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import Guarded, emit, format_option, without_effect
 from privledger.cli.printing import RED, YELLOW, charge, text
 from privledger.ledger.view import view_of
 from privledger.numerals import many
@@ -51,8 +51,10 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
     if letter and (person is None or format_ == "json"):
         raise click.UsageError("--letter goes with --person, and is text")
     if person is not None:
+        without_effect("with --person, which is over all tables", "data")
         return _person(ledger, person, people_key, format_, letter)
     assert row is not None
+    without_effect("without --person", "people_key")
     with reading(ledger) as opened:
         spend = opened.record(row, data)
         receipt = opened.receipt.as_dict()

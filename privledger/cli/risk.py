@@ -9,7 +9,7 @@ import click
 from privledger.accounting import RELATIONS
 from privledger.cli.explain import read_node
 from privledger.cli.opening import LedgerPlace, data_option, reading_state
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import Guarded, emit, format_option, without_effect
 from privledger.cli.printing import text, verdict_text
 from privledger.gate import NOT_TRUSTED
 from privledger.reports import audited, ledger_report
@@ -40,6 +40,10 @@ def risk(subject: str, fpr: tuple[float, ...], prior: tuple[float, ...], relatio
     history cannot be trusted.
     """
     wrong = fpr or WRONG
+    if not subject.endswith(".json") or is_url(subject):
+        without_effect("unless it is a node tree", "relation")
+    if not subject.endswith(".toml") or is_url(subject):
+        without_effect("unless it is a run file", "data_dir")
     if is_url(subject) or not subject.endswith((".json", ".toml")):
         _of_ledger(subject, wrong, prior, format_)
         return

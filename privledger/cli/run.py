@@ -18,7 +18,7 @@ from privledger.cli.engined import engine_options, wanted_engine
 from privledger.cli.holdout import Table, score, split_off
 from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
-from privledger.cli.plan import run_argument
+from privledger.cli.plan import filter_rows, run_argument
 from privledger.cli.prepared import Prepared, prepare
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
 from privledger.cli.progress import watching
@@ -91,6 +91,9 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
     with making(isolate, data_dir, ledger, limits, isolate_timeout, hidden) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
         files = data_files(prepared.run, data_dir)
+        if prepared.exists and new_ledger:
+            raise click.UsageError(f"--new-ledger: {shown(prepared.ledger)} is there already, and "
+                                   "a run continues it")
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
         with open_ledger(prepared) as book:
@@ -188,10 +191,12 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     return {
         "learner": run.learner, "isolation": isolation(prepared.model),
         "private": book.mode == "private", "ledger": book.path,
+        "fixes": prepared.price.fixes, "cheaper": prepared.price.cheaper,
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
         "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
-        "budget": book.budget, "theorem": prepared.price.filter_theorem,
-        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(),
+        "budget": book.budget, "filter": prepared.price.filter,
+        "theorem": prepared.price.filter_theorem,
+        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(dated=True),
         "plan": to_json(prepared.node), "model": fitted,
     }
 
@@ -284,6 +289,7 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
                          f"{remainder(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),
+        *filter_rows(result["filter"], result["fixes"], result["cheaper"]),
     ]))
     if scores is not None:
         out.print(grid(("score on public rows", "model", "without learning"),

@@ -10,7 +10,7 @@ from privledger.accounting import WHO
 from privledger.cli.compared_with import key_option, public_option, receipt_option, witness
 from privledger.cli.opening import ledger_argument, reading_store
 from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import GREEN, findings_table, text, verdict_text
+from privledger.cli.printing import GREEN, YELLOW, findings_table, text, verdict_text
 from privledger.gate import NOT_TRUSTED
 from privledger.numerals import many
 from privledger.reports.verdict import GOOD
@@ -18,6 +18,8 @@ from privledger.storage import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+MOST_CLAIMS = 20
 
 
 @click.command(cls=Guarded)
@@ -45,6 +47,10 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
 
     def render(out: Console) -> None:
         out.print(verdict_text(verdict), soft_wrap=True)
+        for one in seen.unverified[:MOST_CLAIMS]:
+            out.print(text(f"unverified: {one.text}", YELLOW), soft_wrap=True)
+        if len(seen.unverified) > MOST_CLAIMS:
+            out.print(text(f"and {len(seen.unverified) - MOST_CLAIMS} more: --format json", YELLOW))
         if seen.unit != "row":
             out.print(text(f"the promise is about {WHO[seen.unit]}"))
         if findings:
@@ -58,6 +64,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     emit(format_, {"ledger": shown(ledger), "trusted": not findings, "entries": entries,
                    "compared_with": receipt, "comparison": verdict.compared.as_dict(),
                    "judgement": verdict.as_dict(), "unit": seen.unit,
+                   "unverified": [one.as_dict() for one in seen.unverified],
                    "receipt": seen.receipt, "findings": findings}, render)
     if findings:
         click.get_current_context().exit(NOT_TRUSTED)

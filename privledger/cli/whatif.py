@@ -10,7 +10,7 @@ from attrs import evolve
 from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import Guarded, emit, format_option, without_effect
 from privledger.cli.plan import filter_rows
 from privledger.cli.prepared import Prepared, fitting
 from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
@@ -67,6 +67,10 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
     asked = [one for one in (learner, node_file, again) if one is not None]
     if len(asked) > 1 or (not asked and relation is None and rows is None):
         raise click.UsageError("ask one thing: --learner, --plan or --again; or --relation, --rows")
+    if learner is None:
+        without_effect("without --learner", "schema", "epsilon", "params")
+    if not asked:
+        without_effect("without --learner, --plan or --again", "delta", "table", "labels", "times")
     with reading(ledger) as opened:
         state, receipt = opened.state, opened.receipt.as_dict()
     assert state.budget is not None
@@ -168,7 +172,7 @@ def _render(out: Console, price: PriceFigures | None, fits: str, others: list[Ot
             ("alone", f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}"),
             ("proved by", price.theorem),
             ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
-            *filter_rows(price),
+            *filter_rows(price.filter, price.fixes, price.cheaper),
             *([("instead", fits)] if fits else []),
         ]))
     if room is not None:

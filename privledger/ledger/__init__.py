@@ -2,7 +2,15 @@
 
 from privledger.ledger.auditing import audit
 from privledger.ledger.checkpoint import Receipt
-from privledger.ledger.decide import Charge, Correction, Refusal, correction, decide, own_epsilon
+from privledger.ledger.decide import (
+    Charge,
+    Correction,
+    Refusal,
+    booked_by_filters,
+    correction,
+    decide,
+    own_epsilon,
+)
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import (
     Budget,
@@ -43,6 +51,7 @@ __all__ = [
     "admit",
     "asserted_kinds",
     "audit",
+    "booked_by_filters",
     "choose_filter",
     "correction",
     "costs_to_units",

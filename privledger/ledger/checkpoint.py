@@ -244,7 +244,7 @@ def _read_seals(path: Path) -> list[str]:
     return data[:_MOST_SEALS * _LENGTH].decode("ascii", "replace").split() if ours else []
 
 
-# Receipts: what a ledger looked like, in seven values.
+# Receipts: what a ledger looked like, in few values.
 
 @frozen
 class Receipt:
@@ -260,6 +260,8 @@ class Receipt:
             one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
             the file, so an old copy brings the old counter back: keep the receipt elsewhere.
         unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
+        time: when it was made, by the clock of whoever made it; empty where nobody said. Two
+            receipts of one state are equal whenever they were made.
     """
 
     uuid: str
@@ -270,12 +272,13 @@ class Receipt:
     mode: str
     counter: int = 0
     unit: str = "row"
+    time: str = field(default="", eq=False)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: its values by name; the unit only where it is not the row."""
-        value = asdict(self)
-        return value if self.unit != "row" else {
-            name: one for name, one in value.items() if name != "unit"}
+    def as_dict(self, *, dated: bool = False) -> dict[str, Any]:
+        """For JSON: its values by name; the unit only where it is not the row, and the time only
+        where it is known and asked for: two answers about one state carry one receipt."""
+        usual = {"unit": "row", "time": "" if dated else self.time}
+        return {name: one for name, one in asdict(self).items() if usual.get(name) != one}
 
 
 def receipt_of(state: State) -> Receipt:

@@ -7,10 +7,10 @@ from functools import partial
 from attrs import frozen
 
 from privledger.accounting import Cost, check_relation
-from privledger.errors import BudgetExceeded, InvalidValue, NotGranted
+from privledger.errors import BudgetExceeded, InvalidValue, NotGranted, UnsupportedNode
 from privledger.graph import Node, certify, cost_of, to_json
 from privledger.ledger.events import Corrected, Granted, Holder, ScopeOpened
-from privledger.ledger.filters import Cap, FilterRule
+from privledger.ledger.filters import KINDS, Budget, Cap, FilterRule, fixed_filter
 from privledger.ledger.line import Limit, QueuePosition, Refund, can_come, demand_of
 from privledger.ledger.state import GrantIsClosed, GrantState, ScopeState, State
 from privledger.rounding import downward, exact, upward
@@ -97,6 +97,22 @@ def own_epsilon(node: Node, rule: FilterRule, relation: str) -> float | None:
     if rule.kind == "basic" or cost_of(node, checked).mu_squared is not None:
         return None
     return certify(node, rule.budget.delta, checked).epsilon
+
+
+def booked_by_filters(
+    node: Node, delta: float, budget: Budget, relation: str, own: FilterRule,
+) -> tuple[tuple[str, float], ...]:
+    """What a new ledger would book for a plan, by its `own` filter and by each of the other kinds
+    that can promise the budget."""
+    found = []
+    for kind in KINDS:
+        try:
+            rule = own if kind == own.kind else fixed_filter(kind, budget)
+            cost = cost_of(node, check_relation(relation), rule.orders)
+            found.append((kind, rule.epsilon_of(rule.price(cost, delta)[0])))
+        except (InvalidValue, UnsupportedNode):
+            continue  # no such filter for this budget, or no price for this plan by it
+    return tuple(found)
 
 
 def decide(

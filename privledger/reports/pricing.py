@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from privledger.accounting import check_relation
-from privledger.errors import BudgetExceeded, InvalidValue, UnsupportedNode
+from privledger.errors import BudgetExceeded
 from privledger.graph import Node, certify, cost_of
 from privledger.ledger import (
     Budget,
     Charge,
     FilterRule,
     State,
+    booked_by_filters,
     choose_filter,
     decide,
     fixed_filter,
     own_epsilon,
 )
 from privledger.ledger.events import Granted
-from privledger.ledger.filters import KINDS
 from privledger.ledger.view_figures import Amount, summed
 from privledger.rounding import from_units
 
@@ -147,19 +147,3 @@ def price_plan(
         fixes=() if auto else booked,
         cheaper=tuple(one for one in booked if auto and one[1] < alone.epsilon.value),
     )
-
-
-def booked_by_filters(
-    node: Node, delta: float, budget: Budget, relation: str, own: FilterRule,
-) -> tuple[tuple[str, float], ...]:
-    """What a new ledger would book for a plan, by its `own` filter and by each of the other kinds
-    that can promise the budget."""
-    found = []
-    for kind in KINDS:
-        try:
-            rule = own if kind == own.kind else fixed_filter(kind, budget)
-            cost = cost_of(node, check_relation(relation), rule.orders)
-            found.append((kind, rule.epsilon_of(rule.price(cost, delta)[0])))
-        except (InvalidValue, UnsupportedNode):
-            continue  # no such filter for this budget, or no price for this plan by it
-    return tuple(found)

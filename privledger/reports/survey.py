@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from privledger.findings import Finding
 from privledger.graph import Federated, Node, Trust, holds, trusts
@@ -39,8 +39,43 @@ from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.ledger.view_forecast import fullness
 from privledger.ledger.view_plans import plan_or_none
 from privledger.ledger.view_releases import lines_of
+from privledger.numerals import many
 from privledger.reports.receipt import Past
 from privledger.reports.verdict import LedgerVerdict
+
+
+@frozen
+class Unverified:
+    """Grants or scopes that rest on the same unverified claim.
+
+    Attributes:
+        claim: what nobody proved. name: of the first one. grants: how many.
+        library, labels, isolation: where from; as in the entry.
+    """
+
+    claim: str
+    name: str
+    learner: str = ""
+    table: str = ""
+    library: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    isolation: str = ""
+    grants: int = 1
+
+    @property
+    def text(self) -> str:
+        """In one line, with everything that the entry says about it."""
+        own = ("library", "version") if self.library else ()
+        labels = ", ".join(f"{key}={word}" for key, word in sorted(self.labels) if key not in own)
+        several = "" if self.grants == 1 else f", the first of {many(self.grants, 'grant')}"
+        return "; ".join([f"{self.claim} in {self.name}{several}", *(
+            f"{what} {said}" for what, said in (
+                ("learner", self.learner), ("table", self.table), ("labels", labels),
+                ("isolation", self.isolation)) if said)])
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON values."""
+        return asdict(self) | {"labels": dict(self.labels)}
 
 
 @frozen
@@ -59,6 +94,7 @@ class Survey:
         noise: where it came from. private: none of it was simulated.
         receipt: the head; None if there is a finding.
         trusts, alone: what plans of federations ask to believe, and the dearest of them alone.
+        unverified: what it rests on, alike grants together.
         full: share of the budget, and of each cap, that is gone, in units.
 
     With a finding, the numbers are those of an account that cannot be trusted, or missing.
@@ -89,6 +125,7 @@ class Survey:
     full: tuple[tuple[str, Figure], ...] = ()
     trusts: tuple[Trust, ...] = ()
     alone: float = 0.0
+    unverified: tuple[Unverified, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -142,7 +179,8 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit,
         full=fullness(state),
         trusts=tuple(dict.fromkeys(one for plan in seen.federated for one in trusts(plan))),
-        alone=alone_epsilon(seen.federated, state.relation, state.budget.delta))
+        alone=alone_epsilon(seen.federated, state.relation, state.budget.delta),
+        unverified=seen.unverified())
 
 
 @frozen
@@ -151,6 +189,7 @@ class _Like:
 
     learner: str
     labels: tuple[tuple[str, str], ...]
+    isolation: str
     window: str | None
     delta: float
     kinds: tuple[str, ...]
@@ -182,6 +221,7 @@ class _Watch:
         self._open: dict[str, _Alike] = {}
         self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
         self.federated: dict[Node, None] = {}
+        self.origins: dict[str, _Alike] = {}  # of grants with an unverified claim
         self.answers = self.on_word = 0
         self.with_word: set[str] = set()  # grants with an asserted answer
         self._known: dict[Asked, tuple[int, int]] = {}  # answers, and asserted ones
@@ -201,13 +241,31 @@ class _Watch:
                 self._vouch(one.name, one.asserted)
         likes = list(self._likes)
         found = []
-        for (table, place), many in grants.items():
+        for (table, place), granted in grants.items():
             handed = back.get((table, place), 0)
-            if many > handed:
-                found.append(_tally(table, likes[place], state.rule, many - handed))
+            if granted > handed:
+                found.append(_tally(table, likes[place], state.rule, granted - handed))
             if handed:
                 found.append(_tally(table, likes[place], state.rule, handed, back=True))
         return (*found, *kept)
+
+    def unverified(self) -> tuple[Unverified, ...]:
+        """The claims, grants with the same origin together."""
+        likes, found = list(self._likes), dict[Unverified, Unverified]()
+        for name in {**self.vouched, **self.external, **dict.fromkeys(sorted(self.with_word))}:
+            library, kinds = self.external.get(name, ""), self.vouched.get(name, ())
+            claims = [*dict.fromkeys(kinds), *([f"external run of {library}"] if library else []),
+                      *(["an asserted answer"] if name in self.with_word else [])]
+            one = Unverified(", ".join(claims), "", library=library)
+            if name in self.origins:
+                table, place = self.origins[name]
+                like = likes[place]
+                one = evolve(one, learner=like.learner, table=table, labels=like.labels,
+                             isolation=like.isolation)
+            known = found.get(one)
+            found[one] = evolve(one, name=name) if known is None else evolve(
+                known, grants=known.grants + 1)
+        return tuple(found.values())
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.event)
@@ -239,6 +297,8 @@ class _Watch:
         library = library_of(event)
         if library:
             self.external[event.grant] = library
+        if library or found[1]:
+            self.origins[event.grant] = alike
         self._open[event.grant] = alike
         self._grants[alike] += 1
         return ()
@@ -263,6 +323,9 @@ class _Watch:
         if counts[1]:
             self.on_word += counts[1]
             self.with_word.add(line.event.grant)
+            alike = self._open.get(line.event.grant)
+            if alike is not None:
+                self.origins.setdefault(line.event.grant, alike)
         return ()
 
     def _released(self, event: Released) -> tuple[int, int]:
@@ -308,17 +371,17 @@ class _Watch:
 
 
 def _like(event: Granted) -> _Like:
-    return _Like(event.learner, tuple(event.labels.items()), event.window, event.delta,
-                 kinds_of(event.plan) or (), event.units, event.delta_units)
+    return _Like(event.learner, tuple(event.labels.items()), event.isolation, event.window,
+                 event.delta, kinds_of(event.plan) or (), event.units, event.delta_units)
 
 
-def _tally(table: str, like: _Like, rule: FilterRule | None, many: int, *,
+def _tally(table: str, like: _Like, rule: FilterRule | None, granted: int, *,
            back: bool = False) -> ChargeFigures:
     """So many grants that are alike, and not kept by name; `back` if they were handed back."""
-    counted = 0 if back else many
+    counted = 0 if back else granted
     return ChargeFigures(
         "", -1, "grant", "aborted" if back else "settled",
         Amount(like.units * counted, like.delta_units * counted, rule),
         Amount(like.units, like.delta_units, rule), table,
         (like.learner,) if like.learner else (), like.kinds, like.labels, like.window,
-        delta=like.delta, grants=many)
+        delta=like.delta, grants=granted)

@@ -195,7 +195,9 @@ def test_the_first_plan_says_what_every_filter_would_cost(call, as_json, run_fil
     assert "fixes the filter: gdp, for every later plan" in " ".join(
         call("plan", run_file).stdout.split())
     edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 0.5")
-    assert call("run", run_file).exit_code == 0
+    ran = call("run", run_file)
+    assert ran.exit_code == 0 and "fixes the filter: gdp, for every later plan; this plan by" in (
+        " ".join(ran.stdout.split()))
     assert as_json("plan", run_file)["price"]["fixes"] == []
     assert "fixes the filter" not in call("plan", run_file).stdout
 
