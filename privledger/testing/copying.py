@@ -64,7 +64,9 @@ def _every_fit_is_charged(learner: Priced, fitted: Any, text: bytes, given: Exam
         from sklearn.base import clone
         from sklearn.pipeline import Pipeline
 
-        copies |= {"clone": clone(fitted), "Pipeline": Pipeline([("model", clone(learner))])}
+        copies["clone"] = clone(fitted)
+        if _has_tags(learner):
+            copies["Pipeline"] = Pipeline([("model", clone(learner))])
     # Ample: a filter may count a plan at several times its own epsilon.
     ledger = ledger_for(learner, 20.0 * len(copies))
     data = protect(ledger, given)
@@ -75,6 +77,11 @@ def _every_fit_is_charged(learner: Priced, fitted: Any, text: bytes, given: Exam
             fail(RULE, f"a fit of a {name} was not charged to the ledger of its data")
     if ledger.verify():
         fail(RULE, "after fits of copies the ledger does not verify")
+
+
+def _has_tags(learner: Priced) -> bool:
+    """Whether scikit-learn itself can fit it: its pipelines and searches ask for its tags."""
+    return hasattr(learner, "__sklearn_tags__")
 
 
 def _searches(learner: Priced, given: Example) -> None:
@@ -93,7 +100,7 @@ def _searches(learner: Priced, given: Example) -> None:
         charged = sum(grant.releases for grant in watched.ledger.state.grants.values())
         if watched.early or watched.vault.opened > charged:
             fail(RULE, "a search read guarded rows without a charge")
-    if not takes_tables(learner):
+    if not (takes_tables(learner) and _has_tags(learner)):
         return
     with recording() as asked, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -50,11 +50,14 @@ class Lock:
 
 
 def steered(rng: Generator) -> Steering:
-    """How to make one path unusual; a third of the paths are as the law makes them."""
-    kind = int(rng.integers(0, 3))
+    """How to make one path unusual; a quarter of the paths are as the law makes them.
+
+    Noise of one sign makes records alike to a learner, noise of both signs tells them apart.
+    """
+    kind = int(rng.integers(0, 4))
     if kind == 0:
         return Steering(inside=0.5)
-    return Steering(wide=20.0, sign=1 if kind == 1 else -1, uniform=0.7,
+    return Steering(wide=20.0, sign=(1, -1, 0)[kind - 1], uniform=0.7,
                     inside=0.95 if kind == 1 else 0.75)
 
 
