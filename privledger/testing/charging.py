@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.graph import cost_of
 from privledger.guard import Ledger
-from privledger.ledger import Budget
+from privledger.mechanisms import Laplace
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.failing import fail
@@ -83,7 +81,7 @@ def check_refusal_reads_nothing(learner: Priced, example: Example | None = None)
         if watched.early or watched.vault.opened or watched.ledger.spent:
             fail("refusal-reads-nothing", "a refused fit read rows or spent budget")
         for way in plain_ways(learner):
-            with recording() as asked, halved_budgets():
+            with recording(half_spent) as asked:
                 try:
                     way.fit(given)
                 except BudgetExceeded:
@@ -133,19 +131,10 @@ def _spends_its_plan(way: Way, given: Example, price: float) -> None:
         fail("spend-within-plan", f"{way.name}, the noise is seeded: NOT PRIVATE")
 
 
-@contextmanager
-def halved_budgets() -> Iterator[None]:
-    """Ledgers that are made in this time get half of the epsilon they were made for."""
-    real = Ledger.create
-
-    def create(*given: Any, budget: Budget, **named: Any) -> Ledger:
-        return real(*given, budget=Budget(budget.epsilon / 2, budget.delta), **named)
-
-    Ledger.create = staticmethod(create)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Ledger.create = staticmethod(real)  # type: ignore[method-assign]
+def half_spent(ledger: Ledger) -> None:
+    """Half of a budget is somebody else's."""
+    ledger.foreign(Laplace(2 / ledger.budget.epsilon, 1.0), table="another", library="the kit",
+                   version="1", hook="here")
 
 
 def check_same_plan_for_neighbouring_tables(learner: Priced,

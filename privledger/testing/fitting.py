@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.session import GrantedPlan
-from privledger.guard.teller import Request, Teller
+from privledger.guard.observer import Found, Observer, _observing
 from privledger.ledger import Budget
 from privledger.plugins.learner import Priced
 from privledger.testing.examples import Example
@@ -142,12 +141,25 @@ def _codes(fitted: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(places, dtype=np.float64)
 
 
-class Requests:
+class Requests(Observer):
     """Every grant that was asked for while `recording`, in any ledger; and these ledgers."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Callable[[Ledger], None] | None = None) -> None:
         self.sessions: list[Any] = []
-        self.ledgers: list[Ledger] = []
+        self.ledgers: list[Any] = []
+        self._first = first
+
+    def opened(self, ledger: object) -> None:
+        if self._first is not None and isinstance(ledger, Ledger):
+            self._first(ledger)
+
+    def drew(self, ledger: object, reserve: Callable[..., Found], asked: object,
+             shown: object) -> Found:
+        if not any(known is ledger for known in self.ledgers):
+            self.ledgers.append(ledger)
+        session = reserve(asked, shown)
+        self.sessions.append(session)
+        return session
 
     @property
     def grants(self) -> list[Any]:
@@ -170,21 +182,8 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
     """Notice every session that a ledger of this process opens.
 
     Args:
-        first: called with each ledger before it is asked the first time.
+        first: called with each ledger that is made, before it is asked.
     """
-    found, real = Requests(), Teller._grant
-
-    def grant(self: Any, asked: Request, shown: object) -> GrantedPlan:
-        if not any(known is self for known in found.ledgers):
-            found.ledgers.append(self)
-            if first is not None:
-                first(self)
-        session = real(self, asked, shown)
-        found.sessions.append(session)
-        return session
-
-    Teller._grant = grant  # type: ignore[method-assign]
-    try:
+    found = Requests(first)
+    with _observing(found):
         yield found
-    finally:
-        Teller._grant = real  # type: ignore[method-assign]

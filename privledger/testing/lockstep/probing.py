@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from attrs import define, evolve, field
 
 from privledger.errors import BudgetExceeded, PrivledgerError
-from privledger.guard import Ledger, Session
-from privledger.guard.handle import _granted
+from privledger.guard import Ledger
+from privledger.guard.observer import _observing
 from privledger.guard.session import GrantedPlan
 from privledger.ledger import Budget
 from privledger.mechanisms import (
@@ -32,9 +33,7 @@ from privledger.testing.lockstep.replay import (
     AMPLE,
     Fitting,
     Recorder,
-    Releasing,
     grant_of,
-    tapped,
     unit_of,
 )
 from privledger.testing.lockstep.tap import Tap
@@ -64,34 +63,33 @@ class Prober(Recorder):
     taken: list[str] = field(factory=list)
     pending: tuple[GrantedPlan, object, object] | None = None
 
-    def release(self, real: Releasing, session: Session, mechanism: object, query: object,
-                named: dict[str, object]) -> object:
-        """As `Recorder.release`; and then what nobody reserved."""
-        granted = _granted(session)
+    def released(self, granted: object, release: Callable[..., object], mechanism: object,
+                 query: object, **named: object) -> object:
+        """As `Recorder.released`; and then what nobody reserved."""
+        assert isinstance(granted, GrantedPlan)
         if len(self.releases) == self.before:
             self.pending = granted, mechanism, query
             raise _Stopped(STOPPED)
-        found = Recorder.release(self, real, session, mechanism, query, named)
+        found = Recorder.released(self, granted, release, mechanism, query, **named)
         if len(self.releases) == self.stop:
             raise _Stopped(STOPPED)
         if len(self.releases) == self.last:
             louder = louder_of(mechanism)
             opened = granted.vault.opened
-            if louder is not None and not _refused(real, session, louder, query, named):
+            if louder is not None and not _refused(partial(release, louder, query, **named)):
                 self.taken.append("a release with less noise than reserved was answered")
             elif granted.vault.opened > opened:
                 self.taken.append("rows were read for a release that was refused")
             try:
-                Recorder.release(self, real, session, mechanism, query, named)
+                Recorder.released(self, granted, release, mechanism, query, **named)
             except PrivledgerError:
                 self.releases.pop()
         return found
 
 
-def _refused(real: Releasing, session: Session, mechanism: object, query: object,
-             named: dict[str, object]) -> bool:
+def _refused(ask: Callable[[], object]) -> bool:
     try:
-        real(session, mechanism, query, **named)
+        ask()
     except PrivledgerError:
         return True
     return False
@@ -143,7 +141,7 @@ def _tap(rng: Generator) -> Tap:
 
 def _probe(fitting: Fitting, table: Example, prober: Prober) -> RecordedRun:
     run = RecordedRun(table.n_records)
-    with repeatable(fitting.seed), tapped(prober), recording() as asked:
+    with repeatable(fitting.seed), _observing(prober), recording() as asked:
         try:
             fitting.fitted(table)
         except Exception as error:
@@ -217,7 +215,7 @@ def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
     """How many of so many fits a budget grants, how often rows were read for them, and whether
     the ledger itself says that they are over it."""
     granted = 0
-    with repeatable(fitting.seed), tapped(Prober(_tap(rng))):
+    with repeatable(fitting.seed), _observing(Prober(_tap(rng))):
         ledger = Ledger.create(None, budget=Budget(spent, fitting.delta),
                                relation=fitting.relation, mode="simulation", seed=0,
                                **unit_of(table))

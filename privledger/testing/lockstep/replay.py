@@ -1,16 +1,16 @@
 """One fit of a lock: a learner on a table of the kit, through a tap, with forced answers.
 
 Nothing inside the guard is replaced but its source of noise. What the learner is handed is
-exchanged where it leaves the guard, in `Session.release`.
+exchanged by an observer, where it leaves the guard.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 from attrs import define, field
@@ -18,10 +18,11 @@ from attrs import define, field
 from privledger.accounting import Relation
 from privledger.errors import public_name
 from privledger.graph import Node, Tuning
-from privledger.guard import Ledger, Session
+from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.handle import _granted
+from privledger.guard.observer import Observer, _observing
 from privledger.guard.session import Branch, GrantedPlan
+from privledger.guard.teller import Teller
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.log import Chain, ReleaseLog
@@ -46,12 +47,9 @@ AMPLE = 1.0 + 2.0**-30
 KEY = PeopleKey(b"tables of the kit are nobody's data")
 """Public, and good for made-up tables only."""
 
-Releasing: TypeAlias = Callable[..., object]
-"""`Session.release` as it is without a lock."""
-
 
 @define(eq=False)
-class Recorder:
+class Recorder(Observer):
     """What releases of one run said, and what they were made to say.
 
     Attributes:
@@ -66,13 +64,22 @@ class Recorder:
     grants: list[GrantedPlan] = field(factory=list)
     digester: Digester = field(factory=Digester)
     inside: int = 0
-    protected: list[Dataset] = field(factory=list)
+    tables: list[Dataset] = field(factory=list)
     added: list[Added] = field(factory=list)
 
-    def release(self, real: Releasing, session: Session, mechanism: object, query: object,
-                named: dict[str, object]) -> object:
+    def opened(self, ledger: object) -> None:
+        """Every ledger made meanwhile draws from the tap."""
+        assert isinstance(ledger, Teller)
+        ledger._source = self.tap
+
+    def protected(self, data: object) -> None:
+        assert isinstance(data, Dataset)
+        self.tables.append(data)
+
+    def released(self, granted: object, release: Callable[..., object], mechanism: object,
+                 query: object, **named: object) -> object:
         """One release by the guard, kept; and what the learner is handed."""
-        granted = _granted(session)
+        assert isinstance(granted, GrantedPlan)
         log, place = granted._inside.log, len(self.releases)
         noted, drawn, added = len(log), len(self.tap.draws), len(self.added)
         asked = self.digester.of(mechanism, query, sorted(named.items()))
@@ -80,7 +87,7 @@ class Recorder:
         self.releases.append(one)
         self.inside += 1
         try:
-            one.truth = real(session, mechanism, query, **named)
+            one.truth = release(mechanism, query, **named)
         except BaseException as error:
             one.failed = public_name(type(error))
             raise
@@ -106,34 +113,6 @@ def charged_since(log: ReleaseLog, first: int) -> list[tuple[Chain, Node]]:
     nodes = list(log._nodes)
     columns = log.columns()["node"]
     return [nodes[int(place)] for place in columns[first:]]
-
-
-@contextmanager
-def tapped(recorder: Recorder) -> Iterator[None]:
-    """Every ledger made in this block draws from the tap; every release goes to the recorder."""
-    release, create, guard = Session.release, Ledger.create, Ledger.protect
-
-    def taped(self: Session, mechanism: object, query: object, **named: object) -> object:
-        return recorder.release(release, self, mechanism, query, named)
-
-    def made(path: str | None, **named: Any) -> Ledger:
-        ledger = create(path, **named)
-        ledger._source = recorder.tap
-        return ledger
-
-    def protected(self: Ledger, *given: Any, **named: Any) -> Dataset:
-        recorder.protected.append(guard(self, *given, **named))
-        return recorder.protected[-1]
-
-    Session.release = taped  # type: ignore[method-assign]
-    Ledger.protect = protected  # type: ignore[method-assign]
-    Ledger.create = staticmethod(made)  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        Session.release = release  # type: ignore[method-assign]
-        Ledger.protect = guard  # type: ignore[method-assign]
-        Ledger.create = staticmethod(create)  # type: ignore[method-assign]
 
 
 @define(eq=False)
@@ -173,7 +152,7 @@ class Fitting:
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
-        with (repeatable(self.seed), tapped(recorder), watching, counted(run.samples),
+        with (repeatable(self.seed), _observing(recorder), watching, counted(run.samples),
               recording() as asked):
             try:
                 fitted = self.fitted(table)
@@ -190,7 +169,7 @@ class Fitting:
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
         run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
         run.budgets = [ledger.budget for ledger in asked.ledgers]
-        run.arrived = [rows_in(data) for data in recorder.protected] if self.plain else []
+        run.arrived = [rows_in(data) for data in recorder.tables] if self.plain else []
         run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
         run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
                      ] if again else []
