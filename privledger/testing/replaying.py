@@ -25,8 +25,7 @@ from privledger.questions import CustomScores, feature_scores
 from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
 from privledger.testing.examples import Example, examples_for, same_records
-from privledger.testing.failing import fail
-from privledger.testing.fitting import Way, outputs, relation_of, ways
+from privledger.testing.fitting import Way, fail, outputs, relation_of, ways
 from privledger.testing.structure import table_probes
 from privledger.testing.taint import walk
 
