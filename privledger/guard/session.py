@@ -20,6 +20,7 @@ from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
 from privledger.guard.mirror import forget_dead
+from privledger.guard.observer import observed
 from privledger.guard.release import release
 from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
@@ -122,6 +123,7 @@ class GrantedPlan:
         step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
         return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
+    @observed("released")
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         with self._lock:
             if not self.active:

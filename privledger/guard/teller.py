@@ -26,6 +26,7 @@ from privledger.graph.vouched import check_filtered
 from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.dividing import check_divided
+from privledger.guard.observer import observed
 from privledger.guard.policing import forbids, refuse_forbidden
 from privledger.guard.recalled import (
     Answered,
@@ -222,6 +223,7 @@ class Teller:
             check_divided(own, vault.facts, self._history.state)
         return would_refuse(self._history, event, own)
 
+    @observed("drew")
     def _grant(self, asked: Request, shown: object) -> GrantedPlan:
         """Reserve, durably, or refuse; nothing is read here.
 

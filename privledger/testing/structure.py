@@ -21,9 +21,9 @@ from privledger.testing.examples import (
 from privledger.testing.examples import (
     example as table_for,
 )
-from privledger.testing.failing import fail
 from privledger.testing.fitting import (
     Way,
+    fail,
     fitted_on,
     fresh,
     ledger_for,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from attrs import frozen
 
 from privledger.facts.values import Json, table
-from privledger.testing.lockstep.claims import Claim
 from privledger.testing.lockstep.neighbours import RELATIONS, TablePair
+from tests.certified.claims import Claim
 from tests.certified.learner_certificates import LearnerCertificate
 
 PAGE = "certificates.md"

@@ -6,8 +6,7 @@ they occur. So tables are climbed by rows and multiplicities, small ones first.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -25,9 +24,6 @@ from privledger.testing.lockstep.neighbours import (
     rows_of,
 )
 
-NEAR = 0.9999
-"""Part of the target at which a search stops: nothing is left to find."""
-
 Item = TypeVar("Item")
 
 _TIMES = (1, 8, 160)
@@ -36,19 +32,6 @@ _FIRST = 12  # starts before the first climb
 _BEST = 8  # pairs that a climb may begin at
 _MOST_KINDS = 12  # of rows in one table, if it began with fewer
 _STEPS = 80  # of a ladder of numbers
-
-
-@frozen
-class FoundTable:
-    """What a search ended with.
-
-    Attributes:
-        value: the largest score, of `pair`. tables: how many pairs were looked at.
-    """
-
-    pair: TablePair
-    value: float
-    tables: int
 
 
 @frozen(eq=False)
@@ -77,32 +60,6 @@ class _Dice:
 
     def share(self) -> float:
         return self.source.integer_below(1 << 20) / (1 << 20)
-
-
-def search(score: Callable[[TablePair], float], start: Example | Schema, relation: str, *,
-           seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30, target: float = 1.0,
-           most_rows: int = 4096, first: Sequence[TablePair] = ()) -> FoundTable:
-    """Climb to the pair of neighbours with the largest score.
-
-    Args:
-        score: what is climbed, usually loss over price; whatever it raises goes through.
-        seconds: CPU time of this process, after which no new table is tried. steps: how many
-            pairs are tried at most.
-        target: a search ends at `NEAR` of it.
-        start, relation, seed, most_rows, first: as for `climbing`.
-    """
-    until = time.process_time() + seconds
-    tries = climbing(start, relation, seed=seed, most_rows=most_rows, first=first)
-    pair = best = next(tries)
-    value = most = score(pair)
-    tables = 1
-    while most < NEAR * target and tables < steps and time.process_time() < until:
-        pair = tries.send(value)
-        value = score(pair)
-        tables += 1
-        if value > most:
-            best, most = pair, value
-    return FoundTable(best, most, tables)
 
 
 def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_rows: int = 0,

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privledger.testing.lockstep.flips import log_flips
 from privledger.testing.lockstep.kept import Chosen, ChosenSet, Responses
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
     additive_shift,
+    log_flips,
     ratio,
     response_loss,
     selection_loss,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from privledger.errors import PrivledgerError
 from privledger.mechanisms import Exponential, TopK
 from privledger.testing.examples import example_schema, example_table
-from privledger.testing.lockstep.claims import Claim
 from privledger.testing.lockstep.neighbours import RELATIONS, TablePair, rows_of
-from privledger.testing.lockstep.worst_tables import climbing, search, starting_pairs
+from privledger.testing.lockstep.worst_tables import climbing, starting_pairs
+from tests.certified.claims import Claim
+from tests.certified.searching import search
 
 SCHEMA = example_schema("several classes")
 ROW, OTHER = (0.0, None, "red", "no"), (1.0, 5.0, "blue", "unknown")
