@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
-from privledger.cli.output import Guarded, emit, format_option, without_effect
-from privledger.cli.printing import GREEN, RED, YELLOW, charge, pairs, remainder, text
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    YELLOW,
+    Reply,
+    charge,
+    command,
+    pairs,
+    remainder,
+    text,
+    without_effect,
+)
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.gate import NOTHING, REFUSED
@@ -57,7 +67,7 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
     return configured(kind, name, params, schema, relation)
 
 
-@click.command(cls=Guarded)
+@command
 @click.argument("learner")
 @click.option("--schema", "schema_file", required=True,
               type=click.Path(exists=True, dir_okay=False),
@@ -79,10 +89,9 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
                    "`python -m privledger.testing.lockstep FILE` runs it again.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
-@format_option
 def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, relation: str,
           fits: int, by_lock: bool, seconds: float | None, unit: str, witness: str | None,
-          params: tuple[str, ...], format_: str) -> None:
+          params: tuple[str, ...]) -> Reply:
     """Try to disprove a learner's epsilon by fitting it many times on made-up tables.
 
     Exit code 1 if the fits prove that it costs more than it claims. Exit code 0 means only that
@@ -105,15 +114,12 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
                            unit=unit)
         if witness is not None:
             Path(witness).write_text(verdict.as_json(), encoding="utf-8")
-        emit(format_, described_lock(learner, made, verdict),
-             lambda out: render_lock(out, learner, made, verdict))
-        if not verdict.holds:
-            click.get_current_context().exit(REFUSED if verdict.premise else NOTHING)
-        return
+        return Reply(described_lock(learner, made, verdict),
+                     lambda out: render_lock(out, learner, made, verdict),
+                     0 if verdict.holds else REFUSED if verdict.premise else NOTHING)
     found = guessing_audit(made, blank_example(schema), fits=fits)
-    emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
-    if not found.holds:
-        click.get_current_context().exit(REFUSED)
+    return Reply(described(learner, found), lambda out: render_audit(out, learner, found),
+                 0 if found.holds else REFUSED)
 
 
 def _can_begin(made: Priced, schema: Schema) -> None:

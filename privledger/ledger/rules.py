@@ -64,7 +64,7 @@ from privledger.ledger.roster import Roster, members_of
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import each_piece, read_whole, records_in, unpack
-from privledger.ledger.view_plans import plan_or_none
+from privledger.ledger.view_charges import plan_or_none
 from privledger.rounding import as_written, units_up
 
 Findings: TypeAlias = Iterable[Finding]

@@ -27,7 +27,7 @@ import privledger as pl
 from privledger.cli import main
 from privledger.nodes import Federated, to_json
 from privledger.people.keys import make_people_key
-from privledger.reports import brief
+from privledger.reports import spend
 from tests.doctored import doctor
 
 KEPT = Path(__file__).with_name("surfaces.json")
@@ -213,9 +213,9 @@ def told(folder: Path) -> dict[str, str]:
     """Question -> exit code, then what was said, and what was written."""
     found = {}
     names = itertools.count(0xabcdef000000)  # of grants: of equal ones the first name comes first
-    with mock.patch("secrets.token_hex", lambda size: f"{next(names):012x}"):
+    with mock.patch("secrets.token_hex", side_effect=lambda size: f"{next(names):012x}"):
         places = made(folder)
-    with mock.patch.object(brief, "LONG", 90), contextlib.chdir(folder):
+    with mock.patch.object(spend, "LONG", 90), contextlib.chdir(folder):
         for name in places:
             for words in asked(name, folder):
                 answer, out = CliRunner().invoke(main, list(words)), folder / "out"

@@ -155,7 +155,7 @@ def test_unsupported_relations_are_refused(call, run_file):
 
 
 def test_holdout_is_a_function_of_each_row(run_file):
-    from privledger.cli.holdout import split_off
+    from privledger.cli.run import split_off
 
     schema = pl.Schema.load(run_file.parent / "schema.json")
     X, y = pl.read_table(run_file.parent / "table.csv", schema)

@@ -16,7 +16,7 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import charges_of
-from privledger.reports.deployment import deployment
+from privledger.reports.formats import deployment
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect
 from tests.standalone.histories import SMALL

@@ -1,26 +1,36 @@
-"""`privledger init`: a schema from a public description, never from the data."""
+"""TODO"""
 
 from __future__ import annotations
 
+import keyword
+import re
+import sys
 import tomllib
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from string import Template
+from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import evolve
 
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import GREEN, pairs, text
-from privledger.errors import InvalidValue, SchemaError
+from privledger.cli.output import GREEN, RED, Reply, command, grid, note, pairs, text
+from privledger.errors import InvalidValue, LearnerError, SchemaError
 from privledger.facts.dictionary import MOST_TEXT, schema_of_dictionary, schema_toml
 from privledger.facts.schema import PUBLIC_WORDS, Column, Schema
+from privledger.plugins import learner_names, load_learner
 from privledger.rounding import MOST_COUNT, count
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.command(cls=Guarded)
+
+
+
+# `privledger init`: a schema from a public description, never from the data.
+
+@command
 @click.argument("schema", metavar="SCHEMA.toml", type=click.Path(dir_okay=False))
 @click.option("--from", "source", type=click.Path(exists=True, dir_okay=False),
               help="A data dictionary (.csv: one line for each column) or another schema "
@@ -31,9 +41,8 @@ if TYPE_CHECKING:
               show_default=True, help="Where bounds and categories come from.")
 @click.option("--expected-rows", type=int,
               help="About how many rows there will be: a promise made without looking.")
-@format_option
 def init(schema: str, source: str | None, name: str | None, target: str | None, provenance: str,
-         expected_rows: int | None, format_: str) -> None:
+         expected_rows: int | None) -> Reply:
     """Write a schema from a public description. It never reads a table, and overwrites nothing."""
     place = Path(schema)
     if place.suffix != ".toml":
@@ -70,7 +79,7 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
         out.print(pairs([("next", "read every bound once more: are they public? Then name the "
                                   "file in a run, or give it to pl.Schema.load")]))
 
-    emit(format_, found, render)
+    return Reply(found, render)
 
 
 def _read(path: str) -> str:
@@ -128,3 +137,102 @@ def asked(name: str, target: str | None, provenance: str, expected_rows: int | N
                               show_default=False, err=True) or None
     return schema_of_dictionary("\n".join(lines), name=name, target=target, provenance=provenance,
                                 expected_rows=expected_rows)
+
+
+# `privledger new`: a working plugin package to start from.
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_TAKEN = {"privledger", "privledger_learners", "learner", "tests", "test"}
+_FILES = {
+    "pyproject.toml": "pyproject.toml.txt", "README.md": "README.md.txt",
+    "$package/__init__.py": "init.py.txt", "$package/learner.py": "learner.py.txt",
+    "tests/test_learner.py": "test_learner.py.txt",
+}
+
+
+def names_of(name: str) -> dict[str, str]:
+    """The plugin's name, its package and its class.
+
+    Raises:
+        InvalidValue: not lower-case words joined by hyphens, or a name that is in use.
+
+    >>> names_of("noisy-forest")
+    {'name': 'noisy-forest', 'package': 'noisy_forest', 'class': 'NoisyForest'}
+    """
+    package = name.replace("-", "_")
+    if not _NAME.fullmatch(name):
+        raise InvalidValue("NAME", name, "lower-case words and digits, joined by hyphens")
+    if (keyword.iskeyword(package) or package in sys.stdlib_module_names or package in _TAKEN
+            or package in {"numpy", "sklearn", "pytest"}):
+        raise InvalidValue("NAME", name, "no Python word and no package that exists already")
+    return {"name": name, "package": package,
+            "class": "".join(word.capitalize() for word in name.split("-"))}
+
+
+def written(name: str) -> dict[str, str]:
+    """Every file of the package, by its path in it."""
+    names = names_of(name)
+    folder = files("privledger.cli") / "templates"
+    return {Template(path).substitute(names):
+            Template((folder / source).read_text(encoding="utf-8")).substitute(names)
+            for path, source in _FILES.items()}
+
+
+@command
+@click.argument("kind", type=click.Choice(["learner"]))
+@click.argument("name")
+@click.option("--directory", type=click.Path(file_okay=False),
+              help="Where to write it; must not exist or be empty [default: NAME, here].")
+def new(kind: str, name: str, directory: str | None) -> Reply:
+    """Write a plugin package: a tiny learner that works, its entry point, its tests."""
+    made = written(name)
+    root = Path(directory if directory is not None else name)
+    if root.exists() and any(root.iterdir()):
+        raise InvalidValue("--directory", str(root), "a folder that is new or empty")
+    for path, content in made.items():
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content, encoding="utf-8")
+    result = {"kind": kind, "name": name, "directory": str(root), "files": sorted(made)}
+
+    def render(out: Console) -> None:
+        out.print(text(f"{name}: a learner that works, with its tests", GREEN))
+        out.print(pairs([("written", ", ".join(sorted(made))), ("in", str(root)),
+                         ("next", f"pip install -e '{root}[test]' && pytest {root}")]))
+
+    return Reply(result, render)
+
+
+# `privledger learners`: installed plugins.
+
+def describe(name: str) -> dict[str, Any]:
+    """What one plugin says about itself, or why it cannot be loaded."""
+    try:
+        info = load_learner(name).info
+    except LearnerError as error:
+        return {"name": name, "error": str(error)}
+    return {"name": name, "summary": info.summary, "paper": info.paper,
+            "relations": list(info.relations), "tasks": list(info.tasks)}
+
+
+@command
+def learners() -> Reply:
+    """List the installed learners."""
+    found = [describe(name) for name in learner_names()]
+    if not found:
+        note("no learner is installed: see the entry-point group privledger.learners")
+
+    def render(out: Console) -> None:
+        rows = []
+        for item in found:
+            if "error" in item:
+                rows.append((item["name"], text(item["error"], RED), "", ""))
+            else:
+                rows.append((item["name"], item["summary"], item["paper"],
+                             ", ".join(item["tasks"])))
+        if rows:
+            # Names are typed again elsewhere: one that is cut over two lines cannot be copied.
+            whole = min(40, max(len(item["name"]) for item in found))
+            out.print(grid(("learner", "summary", "paper", "tasks"), rows, whole=whole))
+
+    return Reply({"learners": found}, render)
