@@ -13,6 +13,8 @@ from privledger.ledger.line import (
     Limit,
     QueuePosition,
     Refund,
+    can_come,
+    demand_of,
     follow,
     held_by,
     is_over,
@@ -154,7 +156,52 @@ def test_who_passes_leaves_the_room_under_every_limit():
     whole, own = holding(8, 20, 6), holding(5, 10, team="a")
     assert held_by(line(place("big", 13)), place("x", 5), (whole, own)) == ""
     places = line(place("big", 13), place("a", 5, "a"))
-    assert held_by(places, place("x", 5, "a"), (whole, own)) == "a"
+    for units in (1, 5):
+        assert held_by(places, place("x", units, "a"), (whole, own)) == "a"
+
+
+def test_what_a_window_renews_is_held_whatever_is_handed_back():
+    """Who waits for both comes if the 5 are handed back. Then 1 would fit beside it."""
+    whole, window = holding(8, 10, 5), evolve(holding(5, 10, 5), title="window", renews=True)
+    assert held_by(line(place("big", 6)), place("small", 1), (whole, window)) == "window"
+    assert held_by(line(place("big", 6)), place("small", 1), (whole,)) == ""
+
+
+def test_who_could_come_in_a_new_window_only_is_waited_for():
+    window = evolve(holding(9, 10), title="window", renews=True)
+    assert can_come(demand_of(place("a", 10), (window,)), (window,))
+    assert not can_come(demand_of(place("a", 11), (window,)), (window,))
+    assert not can_come(demand_of(place("a", 2), (window,)), (evolve(window, renews=False),))
+
+
+def test_delta_is_counted_as_units_are():
+    def own(*amounts):
+        return evolve(holding(0, 100), used=(0, 8), cap=(100, 10), refunds=tuple(
+            Refund(f"g{number}", ("h", 1, "s"), (0, amount))
+            for number, amount in enumerate(amounts)))
+
+    big, small = evolve(place("big", 1), delta_units=4), place("small", 1)
+    assert held_by(line(big), small, (own(1, 1, 1),)) == ""  # it takes no delta
+    small = evolve(small, delta_units=1)
+    assert held_by(line(big), small, (own(1, 1, 1),)) == "the ledger"
+    assert held_by(line(big), small, (own(5),)) == ""
+
+
+def test_of_many_each_is_looked_at_alone_and_after_all_before_it():
+    many = [place(f"p{number}", 13) for number in range(30)]
+    for units, title in ((5, ""), (6, "the ledger")):
+        assert held_by(line(*many), place("small", units), (holding(8, 20, 6),)) == title
+    many[3] = place("p3", 15)  # comes alone, and leaves 3
+    assert held_by(line(*many), place("small", 4), (holding(8, 20, 6),)) == "the ledger"
+    two = [place(f"q{number}", 9) for number in range(2)]  # both come, and leave 2
+    assert held_by(line(*two, *many), place("small", 2), (holding(18, 20, 18),)) == ""
+    assert held_by(line(*two, *many), place("small", 3), (holding(17, 20, 17),)) == "the ledger"
+    whole, team = holding(90, 100, 5), holding(9, 10, 5, team="a")
+    waits = [place(f"a{number}", 4, "a") for number in range(8)]
+    fit = [place("f0", 5), place("f1", 5)]  # they will be granted: nothing is left of the ledger
+    own = place("small", 1, "a")
+    assert held_by(line(*waits), own, (whole, team)) == ""
+    assert held_by(line(*waits, *fit), own, (whole, team)) == "the ledger"
 
 
 def test_who_fits_is_counted_beside_who_waits():
