@@ -13,6 +13,7 @@ from privledger.ledger.line import (
     Limit,
     QueuePosition,
     Refund,
+    _sums_of,
     can_come,
     demand_of,
     follow,
@@ -141,13 +142,16 @@ def test_a_request_that_leaves_the_room_of_who_waits_passes():
 def test_a_request_waits_for_refunds_of_which_it_would_take_a_part():
     own = holding(8, 10, 1, 1, 1)  # who waits for 4 comes if any two are handed back
     assert held_by(line(place("big", 4)), place("small", 1), (own,)) == "the ledger"
-    own = holding(8, 10, 5)  # all at once: 3 are left
-    assert held_by(line(place("big", 4)), place("small", 2), (own,)) == ""
+    for amounts, title in (((5,), ""), ((1, 4, 4), ""), ((1, 1, 4), "the ledger")):  # short of 2
+        own = holding(8, 10, *amounts)
+        assert held_by(line(place("big", 4)), place("small", 2), (own,)) == title
+    own = holding(8, 10, 2, 2)  # nobody hands back 3
+    assert held_by(line(place("big", 5)), place("small", 1), (own,)) == ""
 
 
 def test_what_a_cap_keeps_from_who_waits_is_kept_for_nobody():
-    """It holds 19 and 1, and may have 20: for 11 more, the 19 would have to come back."""
-    whole, own = holding(190, 200, 19, 1), holding(20, 20, 19, 1, team="a")
+    """It holds 19 and 1, and may have 24: for 11 more, the 19 would have to come back."""
+    whole, own = holding(190, 200, 19, 1), holding(20, 24, 19, 1, team="a")
     assert held_by(line(place("big", 11)), place("b", 1), (whole,)) == "the ledger"
     assert held_by(line(place("big", 11, "a")), place("b", 1), (whole, own)) == ""
 
@@ -181,6 +185,8 @@ def test_delta_is_counted_as_units_are():
             for number, amount in enumerate(amounts)))
 
     big, small = evolve(place("big", 1), delta_units=4), place("small", 1)
+    many = [2**number for number in range(12)]  # their sums share spans: nothing is known of one
+    assert held_by(line(evolve(big, delta_units=1000)), small, (own(*many),)) == ""
     assert held_by(line(big), small, (own(1, 1, 1),)) == ""  # it takes no delta
     small = evolve(small, delta_units=1)
     assert held_by(line(big), small, (own(1, 1, 1),)) == "the ledger"
@@ -271,3 +277,24 @@ def test_nobody_comes_later_for_what_passed(refunds, rest, team, waits, asks, re
     for gone in some([refund.grant for refund in whole.refunds]):
         for come in some(ahead):
             assert fits(gone, come, [one]) or not fits(gone, come, [])
+
+
+@given(st.lists(st.integers(1, 9), max_size=5), st.integers(0, 20),
+       st.lists(st.integers(1, 20), min_size=1, max_size=4), st.integers(1, 6))
+def test_who_is_held_up_would_have_delayed_somebody(refunds, rest, waits, asks):
+    """In one budget the rule is exact: a request that leaves the room of all passes."""
+    used, places = rest + sum(refunds), [place(f"p{n}", units) for n, units in enumerate(waits)]
+    limits, one = (holding(used, 24, *refunds),), place("own", asks)
+    if used + asks <= 24 and held_by(line(*places), one, limits):
+        assert any(used - sum(gone) + sum(come) <= 24 < used - sum(gone) + sum(come) + asks
+                   for gone in some(refunds) for come in some(waits))
+
+
+@given(st.lists(st.integers(0, 2**40), max_size=12))
+def test_sums_of_refunds_are_all_within_their_spans(amounts):
+    spans = _sums_of(amounts)
+    assert len(spans) <= 64 and spans == sorted(spans)
+    for some_of_them in some(amounts):
+        assert any(low <= sum(some_of_them) <= high for low, high in spans)
+    if len(amounts) < 7:
+        assert all(low == high for low, high in spans)
