@@ -23,7 +23,7 @@ from privledger.guard import Ledger
 from privledger.numerals import many
 from privledger.reports import release_count
 from privledger.rounding import exact
-from privledger.tables.files import read_table
+from privledger.tables.sources import read_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,8 +17,8 @@ from privledger.errors import LearnerError, ModelError, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
-from privledger.tables.files import read_features
 from privledger.tables.listing import members
+from privledger.tables.sources import read_features
 
 
 @click.command(cls=Guarded)

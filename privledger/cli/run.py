@@ -47,8 +47,7 @@ from privledger.reports.remembered import receipt_of
 from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
-from privledger.tables.files import read_table
-from privledger.tables.sources import scan_files
+from privledger.tables.sources import read_table, scan_files
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import SchemaError, UnsupportedNode
 from privledger.facts.schema import Column, Schema
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 
 Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
 

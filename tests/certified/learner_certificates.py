@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
 from privledger.facts.values import Json, items, table, text
-from privledger.plugins.registry import load_learner
+from privledger.plugins import load_learner
 from privledger.reading import parse_json
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.lockstep.lock import Lock

@@ -12,7 +12,7 @@ from privledger.ledger import Entry, State, Store
 from privledger.ledger.roster import everybody
 from privledger.ledger.view_people import Taken, each_taken, people_known
 from privledger.ledger.view_records import ALL, ROUND, dearest, note_of
-from privledger.people.digests import to_bytes
+from privledger.people.keys import to_bytes
 from privledger.reports.page.people import (
     COARSE,
     FINE,

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from privledger.accounting import Relation
 from privledger.noise.seeded import Generator, generator
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.testing.examples import Example, same_records
 from privledger.testing.lockstep.answering import answered
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted

@@ -20,7 +20,7 @@ from privledger.guard import Ledger
 from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import fresh, protect, relation_of, takes_tables

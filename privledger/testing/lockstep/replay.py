@@ -35,7 +35,7 @@ from privledger.ledger.codec import encode
 from privledger.ledger.log import Chain, ReleaseLog
 from privledger.noise.seeded import repeatable
 from privledger.people.keys import PeopleKey
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.questions.score import Score
 from privledger.standalone.build import one_file
 from privledger.tables.chunk import Rows
