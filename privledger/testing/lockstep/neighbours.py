@@ -103,31 +103,26 @@ def _columns(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Examp
 Pair = tuple[Example, Example]
 
 
+def any_value(column: Column, rng: Generator, *, missing: bool = True) -> Cell:
+    """A value of one column: mostly an end or the middle; none, where that may be."""
+    if missing and column.missing and column.role == "feature" and rng.random() < 0.15:
+        return None
+    if column.kind == "categorical":
+        cell: Cell = column.categories[int(rng.integers(0, len(column.categories)))]
+        return cell
+    share = (0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, rng.random())[int(rng.integers(0, 8))]
+    value = column.lower + share * (column.upper - column.lower)
+    return float(round(value)) if column.integer else value
+
+
 def corner(base: Example, rng: Generator, target: Any = None) -> Example:
     """One record, at the corners of the public bounds, sometimes inside them or missing."""
-    X: dict[str, Any] = {}
-    for column in base.schema.features:
-        dtype = base.X[column.name].dtype
-        if column.kind == "numeric":
-            share = rng.choice([0.0, 1.0, 0.5, rng.random()])
-            value: Any = column.lower + share * (column.upper - column.lower)
-            if column.missing and rng.random() < 0.2:
-                value = np.nan
-        else:
-            value = column.categories[int(rng.integers(0, len(column.categories)))]
-        X[column.name] = np.array([value], dtype=dtype)
+    X = {column.name: _array(column, [any_value(column, rng, missing=column.kind == "numeric")]
+                             ).astype(base.X[column.name].dtype)
+         for column in base.schema.features}
     y = np.empty(1, dtype=base.y.dtype)
-    y[0] = any_target(base, rng) if target is None else target
+    y[0] = any_value(base.schema.target, rng) if target is None else target
     return evolve(base, X=X, y=y)
-
-
-def any_target(base: Example, rng: Generator) -> Any:
-    """A target that the schema allows, most often an extreme one."""
-    low, high = extremes(base.schema)
-    target = base.schema.target
-    if target.kind == "numeric":
-        return rng.choice([low, high, low + rng.random() * (high - low)])
-    return target.categories[int(rng.integers(0, len(target.categories)))]
 
 
 def joined(one: Example, other: Example) -> Example:
