@@ -25,8 +25,7 @@ from privledger.cli.output import (
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.gate import NOTHING, REFUSED
-from privledger.plugins import configured, load_learner
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced, configured, load_learner
 from privledger.rounding import exact, positive, probability
 from privledger.testing.fitting import delta_of, fresh, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit

@@ -27,7 +27,7 @@ from privledger.reading import load_json, load_toml, path_in
 from privledger.reports import release_count
 from privledger.rounding import exact, positive
 from privledger.runs import RunFile
-from privledger.tables.files import read_table
+from privledger.tables.sources import read_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,8 +19,8 @@ from privledger.errors import InvalidPlan, LearnerError, ModelError, PrivledgerE
 from privledger.facts.schema import Schema
 from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
-from privledger.tables.files import read_features
 from privledger.tables.listing import members
+from privledger.tables.sources import read_features
 
 
 @partial(command, formats=click.option(

@@ -73,9 +73,8 @@ from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 from privledger.tables.encode import encode_features, encode_target
-from privledger.tables.files import read_table
 from privledger.tables.frames import column_of
-from privledger.tables.sources import scan_files
+from privledger.tables.sources import read_table, scan_files
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,7 @@ from privledger.ledger.events import Enrolled, VectorNote
 from privledger.ledger.limits import MOST_RECORDS
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import WIDTH, Index, made, read_index, read_whole, width_of
-from privledger.people.digests import SIZE, Digests, from_bytes, to_bytes
+from privledger.people.keys import SIZE, Digests, from_bytes, to_bytes
 
 
 def _batch(store: Store, note: VectorNote) -> tuple[Index, Digests]:

@@ -14,7 +14,7 @@ from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.graph import cost_of
 from privledger.guard import Ledger
 from privledger.mechanisms import Laplace
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.fitting import (
     Way,

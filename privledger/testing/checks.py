@@ -10,7 +10,7 @@ from typing import Any
 from unittest import SkipTest
 
 from privledger.errors import public_name
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.testing.charging import (
     check_copies_never_fork_the_budget,
     check_crash_keeps_the_charge,

@@ -19,7 +19,7 @@ from privledger.guard.mirror import own_schema, remember
 from privledger.guard.observer import Found, Observer, _observing
 from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
 from privledger.testing.examples import Example, Table, example_schema, example_table

@@ -20,7 +20,7 @@ from privledger.accounting import Cost, Relation, delta_at
 from privledger.errors import PrivledgerError
 from privledger.graph import Group, Node, Repeat, Sequential, cost_of
 from privledger.mechanisms import Gaussian, Laplace
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.rounding import count, down, multiply_up, non_negative, probability
 from privledger.testing.examples import Example, examples_for, worst_pair
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, relation_of, ways

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from privledger.errors import PrivledgerError
 from privledger.graph import IndividualFilter, Node, OneOf, to_json
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.testing.examples import (
     Example,
     example_schema,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.facts.schema import Schema
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.rounding import downward, exact, upward
 from privledger.testing.examples import Example, examples_for, extremes, same_records
 from privledger.testing.fitting import Way, fail, fresh, outputs, relation_of, ways

@@ -58,17 +58,55 @@ from privledger.testing.lockstep.kept import (
     Ints,
     Responses,
 )
-from privledger.testing.lockstep.laws import (
-    additive_shift,
-    ratio,
-    response_loss,
-    selection_loss,
-    set_loss,
-)
+from privledger.testing.lockstep.laws import TOLERANCE, response_loss, selection_loss, set_loss
 from privledger.testing.lockstep.neighbours import TablePair
+from tests.certified.pairs import check_pair, encoded
 
 Parameters = Mapping[str, object]
 _COINS = 20260101  # of records, for votes: equal in both worlds
+
+
+@frozen
+class Shift:
+    """How far two answers lie apart, in units of their own noise.
+
+    Attributes:
+        l1: sum of |difference| / scale, what Laplace noise pays in nats.
+        l2: root of the sum of squares, what Gaussian noise pays as mu.
+    """
+
+    l1: float
+    l2: float
+
+
+def ratio(loss: float, price: float) -> float:
+    """Loss over price, with the tolerance on the side of the price. Infinite if NaN."""
+    if not (loss >= 0 and price > 0):
+        return 0.0 if loss == 0 else math.inf
+    return loss / (price * (1 + TOLERANCE))
+
+
+def additive_shift(a: object, b: object, scale: object, grid: object = 1.0) -> Shift:
+    """Distance of two un-noised answers.
+
+    Args:
+        a, b: answers before noise, of one shape. scale: sigma or b of each number, in grid
+            steps. grid: length of a step, in units of the answers; a number or one for each.
+
+    Returns:
+        Both norms; infinite if shapes differ, or anything is not a number.
+    """
+    one, other = (np.asarray(side, dtype=np.float64).ravel() for side in (a, b))
+    if one.shape != other.shape:
+        return Shift(math.inf, math.inf)
+    with np.errstate(all="ignore"):
+        unit = np.atleast_1d(np.asarray(scale, dtype=np.float64)
+                             * np.asarray(grid, dtype=np.float64))
+        shift = np.abs(one - other) / unit.ravel()
+    shift[one == other] = 0.0
+    if not np.isfinite(shift).all():
+        return Shift(math.inf, math.inf)
+    return Shift(math.fsum(shift), math.sqrt(math.fsum(shift * shift)))
 
 
 class Notes:
@@ -177,8 +215,8 @@ class Claim:
 
     def ratio(self, pair: TablePair) -> float:
         """Loss over price on one pair of tables; above one is a fault of privacy."""
-        pair.check(self.relation)
-        first, second = (self._world(rows) for rows in pair.encoded())
+        check_pair(pair, self.relation)
+        first, second = (self._world(rows) for rows in encoded(pair))
         return ratio(self._loss(*first, *second), self.price)
 
     def l1_sensitivity(self) -> float:

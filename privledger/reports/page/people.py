@@ -28,7 +28,7 @@ from privledger.ledger.view_records import (
     longer,
     note_of,
 )
-from privledger.people.digests import to_bytes
+from privledger.people.keys import to_bytes
 
 BINS = 40
 MOST_TOP = 20

@@ -223,6 +223,11 @@ class RecordedRun:
     samples: list[str] = Factory(list)
     parted: str = ""
 
+    @property
+    def answers(self) -> tuple[object, ...]:
+        """What the learner was handed, in order."""
+        return tuple(one.answer for one in self.releases)
+
 
 # P1: with equal answers, the runs of a lock are the same run, to everybody outside the guard.
 

@@ -240,26 +240,6 @@ class Loss:
         return float(self.width.sum())
 
 
-@frozen
-class Shift:
-    """How far two answers lie apart, in units of their own noise.
-
-    Attributes:
-        l1: sum of |difference| / scale, what Laplace noise pays in nats.
-        l2: root of the sum of squares, what Gaussian noise pays as mu.
-    """
-
-    l1: float
-    l2: float
-
-
-def ratio(loss: float, price: float) -> float:
-    """Loss over price, with the tolerance on the side of the price. Infinite if NaN."""
-    if not (loss >= 0 and price > 0):
-        return 0.0 if loss == 0 else math.inf
-    return loss / (price * (1 + TOLERANCE))
-
-
 def selection_loss(a: Chosen, b: Chosen) -> Loss:
     """One candidate of every segment, on two tables.
 
@@ -307,29 +287,6 @@ def response_loss(draw: Responses) -> float:
     if p == 0:
         return math.inf
     return max(0.0, math.log1p(m * (1 - p) / p) * (1 - 2.0**-50))
-
-
-def additive_shift(a: object, b: object, scale: object, grid: object = 1.0) -> Shift:
-    """Distance of two un-noised answers.
-
-    Args:
-        a, b: answers before noise, of one shape. scale: sigma or b of each number, in grid
-            steps. grid: length of a step, in units of the answers; a number or one for each.
-
-    Returns:
-        Both norms; infinite if shapes differ, or anything is not a number.
-    """
-    one, other = (np.asarray(side, dtype=np.float64).ravel() for side in (a, b))
-    if one.shape != other.shape:
-        return Shift(math.inf, math.inf)
-    with np.errstate(all="ignore"):
-        unit = np.atleast_1d(np.asarray(scale, dtype=np.float64)
-                             * np.asarray(grid, dtype=np.float64))
-        shift = np.abs(one - other) / unit.ravel()
-    shift[one == other] = 0.0
-    if not np.isfinite(shift).all():
-        return Shift(math.inf, math.inf)
-    return Shift(math.fsum(shift), math.sqrt(math.fsum(shift * shift)))
 
 
 def _apart(why: str, segments: int) -> Loss:

@@ -10,13 +10,14 @@ import numpy as np
 from attrs import evolve, frozen
 
 from privledger.accounting import Relation
-from privledger.noise.seeded import Generator, generator
-from privledger.plugins.learner import Priced
+from privledger.noise.seeded import Generator
+from privledger.plugins import Priced
 from privledger.testing.examples import Example, same_records
+from privledger.testing.fitting import fresh
 from privledger.testing.lockstep.answering import answered
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
-from privledger.testing.lockstep.neighbours import Pair, any_target, corner, joined, rows_of
-from privledger.testing.lockstep.replay import AMPLE, Fitting
+from privledger.testing.lockstep.neighbours import Pair, any_value, corner, joined, rows_of
+from privledger.testing.lockstep.replay import AMPLE, Fitting, fresh_words, replays
 from privledger.testing.lockstep.sampling import CUT_OFF, Samples, samples_of, uncoined, uncovered
 from privledger.testing.lockstep.shown import Path, Shown, beyond, paid, scattered, shown, unpaid
 from privledger.testing.lockstep.tap import Steering, Tap
@@ -61,17 +62,13 @@ def runs_of(
     fitting: Fitting, pair: Pair, rng: Generator
 ) -> tuple[RecordedRun, RecordedRun, RecordedRun]:
     """Run 0 on the first table; 1 there again without noise; 2 on the neighbour."""
-    seeds = rng.integers(0, 1 << 62, size=3)
-    fresh = [generator(int(seed)) for seed in seeds]
-    tap = Tap(fresh[0], steered(rng))
+    words = [fresh_words(rng) for _ in range(3)]
+    tap = Tap(words[0], steered(rng))
     real = fitting.run(pair[0], tap)
-    told = tuple(one.answer for one in real.releases)
-    control = Tap(fresh[1], Steering(uniform=1.0), tuple(tap.draws), quiet=True, repeat=False)
-    quiet = fitting.run(pair[0], control, told)
-    third = Tap(fresh[2], Steering(), tuple(control.draws), quiet=True)
-    twin = fitting.run(pair[1], third, told)
-    for one, used in ((quiet, control), (twin, third)):
-        one.parted = used.parted
+    control = Tap(words[1], Steering(uniform=1.0), tuple(tap.draws), quiet=True, repeat=False)
+    quiet = fitting.run(pair[0], control, real.answers)
+    third = Tap(words[2], Steering(), tuple(control.draws), quiet=True)
+    twin = fitting.run(pair[1], third, real.answers)
     return real, quiet, twin
 
 
@@ -168,8 +165,6 @@ def _worst(broken: tuple[Broken, ...], found: list[Shown], along: float) -> Lock
 def fitting_of(learner: Priced, relation: Relation, *, plain: bool = False,
                seed: int = 0) -> Fitting:
     """What a lock fits: an unfitted learner under a relation, with a seed where it takes one."""
-    from privledger.testing.fitting import fresh
-
     given = fresh(learner, random_state=seed, relation=relation)
     return Fitting(given, relation, plain, seed)
 
@@ -192,13 +187,7 @@ def arriving(fitting: Fitting, base: Example, rng: Generator,
         start: number of the kind to begin with.
     """
     first = base.take(np.arange(min(base.n_records, 60)))
-    tap = Tap(fresh(rng), Steering(uniform=0.5))
-    real = fitting.run(first, tap)
-    told, script = tuple(one.answer for one in real.releases), tuple(tap.draws)
-
-    def again(table: Example) -> RecordedRun:
-        return fitting.run(table, Tap(fresh(rng), script=script), told)
-
+    real, again = replays(fitting, first, rng)
     steady = steady_of(real, again(first))
     if real.failed:
         yield (first, first), (Broken("P1", -1, f"the fit on a plain table fails: {real.failed}"),)
@@ -217,19 +206,12 @@ def arriving(fitting: Fitting, base: Example, rng: Generator,
 
 def apart(fitting: Fitting, pair: Pair, rng: Generator) -> tuple[Broken, ...]:
     """What is wrong with one pair of neighbours, the record that differs at any place."""
-    tap = Tap(fresh(rng), Steering(uniform=0.5))
-    real = fitting.run(pair[0], tap)
-    told, script = tuple(one.answer for one in real.releases), tuple(tap.draws)
-    again, twin = (fitting.run(table, Tap(fresh(rng), script=script), told) for table in pair)
+    real, replayed = replays(fitting, pair[0], rng)
+    again, twin = map(replayed, pair)
     one, other = (Counter(rows_of(table)) for table in pair)
     near = max((one - other).total(), (other - one).total()) <= 1  # else only all answers are equal
     return (*parted(real, twin, "on a neighbouring table", steady_of(real, again)),
             *(arrived(again, twin, fitting.relation) if near else ()), *promised(fitting, real))
-
-
-def fresh(rng: Generator) -> Generator:
-    """Words of a run of its own."""
-    return generator(int(rng.integers(0, 1 << 62)))
 
 
 def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
@@ -243,7 +225,7 @@ def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
     if kind == 1:
         return base.take(rng.integers(0, base.n_records, size=int(rng.integers(1, 9))))
     if kind == 2:  # alike, or with other targets: which of them stays decides who came first
-        alike = same_records(base, rows, any_target(base, rng))
+        alike = same_records(base, rows, any_value(base.schema.target, rng))
         return evolve(alike, y=some.y) if turn % 2 else alike
     if kind == 3:  # a rare category, or one that is not there
         return amid(some, base, 0.2, 0.6, rare=int(rng.integers(0, 12)))
@@ -290,7 +272,7 @@ def record(table: Example, base: Example, rng: Generator) -> Example:
     if kind == 2:
         return like
     if kind == 3:
-        return like.with_target(0, any_target(base, rng))
+        return like.with_target(0, any_value(base.schema.target, rng))
     return base.take([int(rng.integers(0, base.n_records))])
 
 

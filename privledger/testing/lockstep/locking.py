@@ -20,7 +20,7 @@ from privledger.guard import Ledger
 from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import fresh, protect, relation_of, takes_tables
@@ -28,9 +28,8 @@ from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
 from privledger.testing.lockstep.lock import Lock, arriving, fitting_of, steady_of
 from privledger.testing.lockstep.neighbours import Pair, crowded, first_pairs, in_crowds, neighbours
 from privledger.testing.lockstep.probing import probed
-from privledger.testing.lockstep.replay import AMPLE, Fitting, reread, unit_of
+from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, unit_of
 from privledger.testing.lockstep.sampling import samples_of
-from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.lockstep.witnesses import Manner, locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
@@ -50,24 +49,17 @@ def besides(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken
 def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     """With equal answers no table makes another run: what follows from an exact count or from an
     extreme shows here, where one record more would hide it."""
-    taps = [generator(int(seed)) for seed in rng.integers(0, 1 << 62, size=4)]
-    first = Tap(taps[0], Steering(uniform=0.5))
-    real = fitting.run(table, first, again=True)
+    real, again = replays(fitting, table, rng, reread=True)
     yield from real.wrong
     yield from (Broken("P5", -1, why) for why in real.samples)
     if real.failed:
         yield Broken("P1", -1, f"the fit on the example fails: {real.failed}")
-    told = tuple(one.answer for one in real.releases)
-    again = fitting.run(table, Tap(taps[1], script=tuple(first.draws)), told)
-    steady = steady_of(real, again)
+    steady = steady_of(real, again(table))
     if any(one.vectors for one in real.grants) and any(map(samples_of, real.releases)):
-        yield from _before_samples(real, fitting.run(
-            table, Tap(generator(int(taps[3].integers(0, 1 << 62))), script=tuple(first.draws),
-                       shared=False), told))
-    for place, (name, other) in enumerate(others_of(table, fitting.relation).items()):
+        yield from _before_samples(real, again(table, shared=False))
+    for name, other in others_of(table, fitting.relation).items():
         # Draws are fresh: coins and words of other records are others.
-        run = fitting.run(other, Tap(taps[2 + place % 2], script=tuple(first.draws)), told)
-        yield from parted(real, run, f"with {name}", steady)
+        yield from parted(real, again(other), f"with {name}", steady)
 
 
 def _before_samples(real: RecordedRun, again: RecordedRun) -> Iterator[Broken]:

@@ -14,20 +14,13 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import Relation
-from privledger.errors import InvalidValue
-from privledger.facts.columns import Columns
 from privledger.facts.schema import Column, Schema
-from privledger.facts.values import Json, items, table
 from privledger.noise.seeded import Generator
-from privledger.rounding import count
-from privledger.tables.chunk import Rows
-from privledger.tables.encode import encode_features, encode_target
 from privledger.testing.examples import Example, extremes, same_records, worst_pair
 from privledger.testing.structure import table_probes
 
 Cell: TypeAlias = float | int | str | bool | None
 Row: TypeAlias = tuple[Cell, ...]
-RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
 @frozen
@@ -51,17 +44,6 @@ class TablePair:
         shared = sum(often for _, often in self.common)
         return shared + (self.old is not None), shared + (self.new is not None)
 
-    def check(self, relation: str) -> None:
-        """Raise `InvalidValue` unless these are neighbours under `relation`."""
-        old, new = self.old, self.new
-        if relation == "add_remove":
-            fits = (old is None) != (new is None)
-        else:
-            fits = old is not None and new is not None and old != new and (
-                relation == "replace_one" or old[:-1] == new[:-1])
-        if relation not in RELATIONS or not fits:
-            raise InvalidValue("relation", relation, "one under which the tables are neighbours")
-
     def turned(self) -> TablePair:
         """The same two tables in the other order."""
         return TablePair(self.schema, self.common, self.new, self.old)
@@ -71,35 +53,9 @@ class TablePair:
         first, second = (_columns(self.schema, *self._rows(last)) for last in (self.old, self.new))
         return first, second
 
-    def encoded(self) -> tuple[Rows, Rows]:
-        """Both as the guard reads them, without a noise source."""
-        first, second = (_encoded(self.schema, *self._rows(last)) for last in (self.old, self.new))
-        return first, second
-
     def _rows(self, last: Row | None) -> tuple[list[Row], list[int]]:
         rows, often = [row for row, _ in self.common], [times for _, times in self.common]
         return (rows, often) if last is None else ([*rows, last], [*often, 1])
-
-    def to_json(self) -> Json:
-        """Plain values that say everything."""
-        return {"schema": self.schema.to_dict(),
-                "common": [[list(row), often] for row, often in self.common],
-                "old": None if self.old is None else list(self.old),
-                "new": None if self.new is None else list(self.new)}
-
-    @classmethod
-    def from_json(cls, value: Json) -> TablePair:
-        """The inverse of `to_json`. Raises `PrivledgerError` if it says no such thing."""
-        schema = Schema.from_dict(table(value.get("schema")))
-        common = []
-        for one in items(value, "common"):
-            if not isinstance(one, list) or len(one) != 2:
-                raise InvalidValue("common", type(one).__name__, "rows and how often they occur")
-            common.append((_row(one[0], schema), count("how often", one[1])))
-        ends = [None if value.get(key) is None else _row(value[key], schema)
-                for key in ("old", "new")]
-        return cls(schema, tuple(common), *ends)
-
 
 def columns_of(schema: Schema) -> tuple[Column, ...]:
     """Features in their order, and the target last, where there is one."""
@@ -125,13 +81,6 @@ def _cell(value: Cell) -> Cell:
     return None if isinstance(value, float) and value != value else value
 
 
-def _row(value: object, schema: Schema) -> Row:
-    if not isinstance(value, list) or len(value) != len(columns_of(schema)) or not all(
-            cell is None or isinstance(cell, float | int | str) for cell in value):
-        raise InvalidValue("row", type(value).__name__, "one value per feature, and the target")
-    return tuple(value)
-
-
 def _array(column: Column, cells: Sequence[Cell]) -> NDArray[np.float64] | NDArray[np.object_]:
     if column.kind == "numeric":
         return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
@@ -149,46 +98,31 @@ def _columns(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Examp
     return Example(schema, named, arrays[-1], unlabelled)
 
 
-def _encoded(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Rows:
-    """Distinct rows are encoded once."""
-    few = _columns(schema, rows, [1] * len(rows))
-    order = np.repeat(np.arange(len(rows)), often)
-    columns = encode_features(few.X, schema)
-    target = encode_target(few.y, schema, unlabelled=few.unlabelled)
-    arrays = tuple(array[order] for array in columns.arrays)
-    return Rows(Columns(schema, arrays, len(order)), target[order])
-
-
 # Neighbouring tables to begin with: the record that differs always comes last.
 
 Pair = tuple[Example, Example]
 
 
+def any_value(column: Column, rng: Generator, *, missing: bool = True) -> Cell:
+    """A value of one column: mostly an end or the middle; none, where that may be."""
+    if missing and column.missing and column.role == "feature" and rng.random() < 0.15:
+        return None
+    if column.kind == "categorical":
+        cell: Cell = column.categories[int(rng.integers(0, len(column.categories)))]
+        return cell
+    share = (0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, rng.random())[int(rng.integers(0, 8))]
+    value = column.lower + share * (column.upper - column.lower)
+    return float(round(value)) if column.integer else value
+
+
 def corner(base: Example, rng: Generator, target: Any = None) -> Example:
     """One record, at the corners of the public bounds, sometimes inside them or missing."""
-    X: dict[str, Any] = {}
-    for column in base.schema.features:
-        dtype = base.X[column.name].dtype
-        if column.kind == "numeric":
-            share = rng.choice([0.0, 1.0, 0.5, rng.random()])
-            value: Any = column.lower + share * (column.upper - column.lower)
-            if column.missing and rng.random() < 0.2:
-                value = np.nan
-        else:
-            value = column.categories[int(rng.integers(0, len(column.categories)))]
-        X[column.name] = np.array([value], dtype=dtype)
+    X = {column.name: _array(column, [any_value(column, rng, missing=column.kind == "numeric")]
+                             ).astype(base.X[column.name].dtype)
+         for column in base.schema.features}
     y = np.empty(1, dtype=base.y.dtype)
-    y[0] = any_target(base, rng) if target is None else target
+    y[0] = any_value(base.schema.target, rng) if target is None else target
     return evolve(base, X=X, y=y)
-
-
-def any_target(base: Example, rng: Generator) -> Any:
-    """A target that the schema allows, most often an extreme one."""
-    low, high = extremes(base.schema)
-    target = base.schema.target
-    if target.kind == "numeric":
-        return rng.choice([low, high, low + rng.random() * (high - low)])
-    return target.categories[int(rng.integers(0, len(target.categories)))]
 
 
 def joined(one: Example, other: Example) -> Example:

@@ -36,7 +36,7 @@ from privledger.mechanisms import (
     ReportNoisyMax,
     TopK,
 )
-from privledger.noise.seeded import Generator, generator, repeatable
+from privledger.noise.seeded import Generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect, recording
 from privledger.testing.lockstep.kept import Broken, RecordedRun
@@ -44,6 +44,7 @@ from privledger.testing.lockstep.replay import (
     AMPLE,
     Fitting,
     Recorder,
+    fresh_words,
     grant_of,
     unit_of,
 )
@@ -220,21 +221,20 @@ def _refused(ask: Callable[[], object]) -> bool:
     return False
 
 
+_LOUDER: dict[type, tuple[str, float]] = {
+    Gaussian: ("noise_multiplier", 0.75), Laplace: ("scale", 0.75),
+    DiscreteLaplace: ("parameter", 1.25), DiscreteGaussian: ("sigma", 0.75),
+    RandomizedResponse: ("noise_parameter", 0.75),
+    **dict.fromkeys((Exponential, PermuteAndFlip, ReportNoisyMax, TopK), ("epsilon", 1.25))}
+"""The field of a mechanism that says how much noise there is, and a factor that makes it less."""
+
+
 def louder_of(mechanism: object) -> object:
     """The same mechanism with less noise than was reserved; None where there is none."""
-    if isinstance(mechanism, Gaussian):
-        return evolve(mechanism, noise_multiplier=mechanism.noise_multiplier * 0.75)
-    if isinstance(mechanism, Laplace):
-        return evolve(mechanism, scale=mechanism.scale * 0.75)
-    if isinstance(mechanism, DiscreteLaplace):
-        return evolve(mechanism, parameter=mechanism.parameter * 1.25)
-    if isinstance(mechanism, DiscreteGaussian):
-        return evolve(mechanism, sigma=mechanism.sigma * 0.75)
-    if isinstance(mechanism, Exponential | PermuteAndFlip | ReportNoisyMax | TopK):
-        return evolve(mechanism, epsilon=mechanism.epsilon * 1.25)
-    if isinstance(mechanism, RandomizedResponse):
-        return evolve(mechanism, noise_parameter=mechanism.noise_parameter * 0.75)
-    return None
+    name, factor = _LOUDER.get(type(mechanism), ("", 0.0))
+    if not name:
+        return None
+    return evolve(mechanism, **{name: getattr(mechanism, name) * factor})  # type: ignore[misc]
 
 
 def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
@@ -261,7 +261,7 @@ def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]
 
 
 def _tap(rng: Generator) -> Tap:
-    return Tap(generator(int(rng.integers(0, 1 << 62))))
+    return Tap(fresh_words(rng))
 
 
 def _probe(fitting: Fitting, table: Example, prober: Prober) -> RecordedRun:

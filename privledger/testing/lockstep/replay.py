@@ -33,9 +33,9 @@ from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.codec import encode
 from privledger.ledger.entries import Chain, ReleaseLog
-from privledger.noise.seeded import repeatable
+from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.people.keys import PeopleKey
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.questions.score import Score
 from privledger.standalone.build import one_file
 from privledger.tables.chunk import Rows
@@ -44,7 +44,7 @@ from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, r
 from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, Release
 from privledger.testing.lockstep.sampling import counted
 from privledger.testing.lockstep.shown import watched
-from privledger.testing.lockstep.tap import Tap
+from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.replaying import facts_of
 from privledger.testing.structure import table_probes
 
@@ -312,6 +312,7 @@ class Fitting:
                 run.model = model_of(fitted, table)
         run.releases = recorder.releases
         within = {id(draw) for one in run.releases for draw in one.draws}
+        run.parted = tap.parted
         run.outside = [draw for draw in tap.draws if id(draw) not in within]
         run.grants = [grant_of(one) for one in recorder.grants]
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
@@ -336,6 +337,28 @@ class Fitting:
                                **unit_of(table))
         found = learner.fit(protect(ledger, table))
         return learner if found is None else found
+
+
+def fresh_words(rng: Generator) -> Generator:
+    """Words of a run of its own."""
+    return generator(int(rng.integers(0, 1 << 62)))
+
+
+def replays(fitting: Fitting, table: Example, rng: Generator, *, reread: bool = False
+            ) -> tuple[RecordedRun, Callable[..., RecordedRun]]:
+    """A recorded fit, and what makes fits on any table that are handed its answers.
+
+    Args:
+        reread: whether both verifiers read its histories.
+    """
+    tap = Tap(fresh_words(rng), Steering(uniform=0.5))
+    real = fitting.run(table, tap, again=reread)
+
+    def again(other: Example, *, shared: bool = True) -> RecordedRun:
+        return fitting.run(other, Tap(fresh_words(rng), script=tuple(tap.draws), shared=shared),
+                           real.answers)
+
+    return real, again
 
 
 def unit_of(table: Example) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from privledger.noise.seeded import Generator
 from privledger.noise.source import SystemSource
 from privledger.testing.lockstep.kept import (
     Additive,
+    AdditiveLaw,
     Below,
     Chosen,
     ChosenSet,
@@ -173,36 +174,26 @@ class Tap:
     def laplace(self, scale: object, size: int) -> Ints:
         return self._additive("laplace", scale, size)
 
-    def _additive(self, law: Literal["gaussian", "laplace"], scale: object, size: int) -> Ints:
-        scales: Floats = np.broadcast_to(np.array(scale, dtype=np.float64), (size,)).copy()
-        self._told(Additive)
-        if self.quiet:
-            none = np.zeros(size, dtype=np.int64)
-            return self._keep(Additive(law, scales, none), none)
-        wide = np.minimum(scales * self.steering.wide, 2.0**52)
-        found = getattr(self._source, law)(wide, size)
-        if self.steering.sign:
-            found = self.steering.sign * np.abs(found)
-        return self._keep(Additive(law, scales, found), found)
-
     def discrete_laplace(self, parameter: float, size: int) -> Ints:
-        return self._whole("discrete_laplace", 1 / parameter, size)
+        return self._additive("discrete_laplace", 1 / parameter, size)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Ints:
-        return self._whole("discrete_gaussian", sigma, size)
+        return self._additive("discrete_gaussian", sigma, size)
 
-    def _whole(self, law: Literal["discrete_gaussian", "discrete_laplace"], scale: float,
-               size: int) -> Ints:
-        """Noise that is never zero: a step is seen by what was added."""
-        scales: Floats = np.full(size, float(scale))
+    def _additive(self, law: AdditiveLaw, scale: object, size: int) -> Ints:
+        """Whole steps are never zero: a step is seen by what was added."""
+        width = np.array(scale, dtype=np.float64)
+        scales: Floats = np.broadcast_to(width, (size,)).copy()
         self._told(Additive)
-        if self.quiet:
-            none = np.zeros(size, dtype=np.int64)
-            return self._keep(Additive(law, scales, none), none)
-        wide = min(float(scale) * self.steering.wide, 2.0**50)
-        found = (self._source.discrete_laplace(1 / wide, size) if law == "discrete_laplace"
-                 else self._source.discrete_gaussian(wide, size))
-        found[found == 0] = 1
+        found = np.zeros(size, dtype=np.int64)
+        if not self.quiet and law in ("gaussian", "laplace"):
+            found = getattr(self._source, law)(np.minimum(scales * self.steering.wide, 2.0**52),
+                                               size)
+        elif not self.quiet:
+            wide = min(float(width) * self.steering.wide, 2.0**50)
+            found = getattr(self._source, law)(1 / wide if law == "discrete_laplace" else wide,
+                                               size)
+            found[found == 0] = 1
         if self.steering.sign:
             found = self.steering.sign * np.abs(found)
         return self._keep(Additive(law, scales, found), found)

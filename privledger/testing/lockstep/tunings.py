@@ -95,9 +95,9 @@ def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Br
         return
     again = _judged(fitting, table, Judge(so_far),
                     Tap(seeds[1], script=tuple(tap.draws)),
-                    tuple(one.answer for one in first.releases))
+                    first.answers)
     until = judge.releases[0]
-    told = tuple(one.answer for one in first.releases[:until])
+    told = first.answers[:until]
     other = _judged(fitting, table, Judge(so_far),
                     Tap(seeds[2], script=_with_other_words(first, tap.draws, until, rng)), told)
     for path, value in first.model.items():

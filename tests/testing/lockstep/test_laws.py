@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from privledger.testing.lockstep.kept import Chosen, ChosenSet, Responses
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
-    additive_shift,
     log_flips,
-    ratio,
     response_loss,
     selection_loss,
     set_loss,
 )
+from tests.certified.claims import additive_shift, ratio
 
 NOTHING = np.zeros(0, dtype=np.int64)
 scores_of = st.lists(st.floats(-20, 20), min_size=1, max_size=6)
