@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 from privledger.graph import Node
 from privledger.graph.nodes import check_node
-from privledger.reports.outline import Outline, outline
-from privledger.reports.pages import plan_list
+from privledger.reports.outline import Outline, outline, plan_list
 from privledger.reports.safe_text import clean
 
 

@@ -1,4 +1,5 @@
-"""TOML and JSON files that people write: read strictly, and told where they are wrong.
+"""Files that people write, TOML and JSON: read strictly, and told where they are wrong. And small
+files of our own, which anybody may have replaced.
 
 UTF-8 only (a byte order mark at the beginning is none of the text), no key twice (two readers could
 see two values), no NaN, no endless nesting. Whatever is wrong is an error of usage, and names line
@@ -12,7 +13,9 @@ import os
 import stat
 import tomllib
 from codecs import BOM_UTF8
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from privledger.errors import InvalidPlan
@@ -130,6 +133,44 @@ def read_small(path: str | Path) -> tuple[str, bytes]:
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         kind = kind_of(os.fstat(file.fileno()).st_mode)
         return kind, b"" if kind else file.read(MOST_TEXT + 1)
+
+
+def read_plain(path: str | Path, most: int) -> tuple[os.stat_result, bytes]:
+    """What stands at a path that is no link, and of a plain file its bytes: one more than `most`
+    at most. Nothing is waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is a link.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
+                         | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            return facts, b""
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return facts, file.read(most + 1)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put a file in place, whole or not at all, readable by its owner only.
+
+    Raises:
+        OSError: nothing was put there.
+    """
+    beside = path.with_name(f"{path.name}.{token_hex(4)}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(beside, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(beside)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

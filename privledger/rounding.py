@@ -27,7 +27,7 @@ from privledger.numerals import (
 # How figures are printed is part of rounding; errors print some, too, and come before this layer.
 __all__ = [
     "MOST_COUNT", "UNIT", "add_up", "as_written", "count", "down", "downward", "downward_percent",
-    "exact", "finite_array", "from_units", "from_units_down", "moderate", "multiply_up",
+    "exact", "finite_array", "from_units", "from_units_down", "meant", "moderate", "multiply_up",
     "named_up", "non_negative", "number", "part_up", "plain_float", "plain_int", "positive",
     "probability", "room_down", "sum_fractions", "sum_up", "units_down", "units_of_budget",
     "units_of_fraction", "units_up", "up", "upward", "upward_percent", "whole_numbers",
@@ -217,6 +217,14 @@ def as_written(value: float) -> Fraction:
     return max(Fraction(repr(float(value))), Fraction(value))
 
 
+def meant(value: float) -> Fraction:
+    """The number that its shortest decimal says, or that it is, whichever is smaller.
+
+    What a parameter of a node promises: ten of .1 are 1. Noise is drawn for the float below.
+    """
+    return min(Fraction(repr(float(value))), Fraction(value))
+
+
 def part_up(value: Fraction) -> float:
     """The smallest float no less than a fraction."""
     try:
@@ -268,9 +276,10 @@ def room_down(units: int) -> float:
     return from_units_down(units) if units > _SURPLUS else 0.0
 
 
-def units_up(value: float) -> int:
+def units_up(value: float | Fraction) -> int:
     """Scaled integer no smaller than `value`: what a cost is recorded as."""
-    above, below = non_negative("cost", value).as_integer_ratio()
+    checked = value if isinstance(value, Fraction) else non_negative("cost", value)
+    above, below = checked.as_integer_ratio()
     return -(-above * UNIT // below)
 
 

@@ -122,6 +122,9 @@ class RunFile:
         chosen = ledger.get("filter", "auto")
         if chosen not in FILTERS:
             raise InvalidPlan("ledger filter", chosen, f"one of {', '.join(FILTERS)}")
+        if chosen == "basic" and budget.failure:
+            raise InvalidPlan("[budget] failure", budget.failure, "left out with filter = "
+                              '"basic", under which all of delta adds up')
         return RunFile(
             path=path, learner=_text(tables["run"], "run", "learner"),
             params=_params(tables["params"], budget), schema=_path(data, "data", "schema"),

@@ -141,8 +141,7 @@ def test_a_mechanism_of_a_strangers_make_has_no_price_but_what_somebody_vouches_
         pl.epsilon(Staircase(1.0))
     vouched = pl.Asserted(0.5, "staircase mechanism, arXiv:1212.1186, Theorem 1")
     assert pl.epsilon(vouched) == 0.5
-    with ledger.request(vouched, guarded(ledger)):
-        pass
+    ledger.request(vouched, guarded(ledger)).close()
 
 
 def test_a_panel_is_a_function_of_the_view(ledger):

@@ -103,7 +103,7 @@ def test_a_refusal_rounds_against_itself_in_text_and_in_a_notebook():
 
 # Neither charges nor remainders, and why.
 BY_HAND = {
-    "cli/printing.py": {"value"},                      # quality(): how well a model does
+    "cli/output.py": {"value"},                      # quality(): how well a model does
     "cli/demo.py": {"100 * scores['model']['accuracy']", "100 * scores['baseline']['accuracy']",
                     "100 * found['open_score']"},    # accuracies
     "cli/report.py": {"value['bytes'] / 1000"},   # size of a file
@@ -123,9 +123,8 @@ BY_HAND = {
     "questions/rates.py": {"least", "most", "low", "high"},  # sensitivities
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "100 * part", "tick", "100 * place / len(counts)",
-        "100 * (place + 1) / len(counts)", "count / size", "count"},
-    "reports/page/dated.py": {"across(x)", "up(1.0)", "up(move.left)", "100 * part"},  # likewise
-    "reports/page/ticks.py": {"place * step"},       # a round number on an axis
+        "100 * (place + 1) / len(counts)", "count / size", "count", "place * step"},
+    "reports/page/past.py": {"across(x)", "up(1.0)", "up(move.left)", "100 * part"},  # likewise
 }
 
 

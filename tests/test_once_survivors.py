@@ -17,7 +17,7 @@ import privledger as pl
 from privledger.accounting import DEFAULT_ORDERS, delta_from_zcdp, epsilon_from_zcdp
 from privledger.accounting.pld import losses
 from privledger.accounting.pld.pairs import LaplacePair
-from privledger.cli.holdout import score
+from privledger.cli.run import score
 from privledger.cli.show import render_ledger
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
@@ -30,10 +30,9 @@ from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.filters import fixed_filter
 from privledger.ledger.rules import RULES, SCOPES, Rule, origins_of
-from privledger.ledger.view import view_of
-from privledger.ledger.view_releases import lines_of
+from privledger.ledger.view import lines_of, view_of
 from privledger.reports import ledger_report
-from privledger.reports.page import whatif
+from privledger.reports.page import facts
 from privledger.storage import MemoryStore
 
 X = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -103,8 +102,8 @@ def test_a_history_that_nobody_prices_as_a_whole_says_so(monkeypatch, error):
     def fails(*arguments):
         raise error
 
-    monkeypatch.setattr(whatif, "explain", fails)
-    found = whatif.what_if(view_of(ledger.state), pl.Gaussian(9.0), 1)
+    monkeypatch.setattr(facts, "explain", fails)
+    found = facts.what_if(view_of(ledger.state), pl.Gaussian(9.0), 1)
     assert "No accountant prices the history as a whole" in found.note
     # The table is there for every ledger (issue 19): its own row, and no accountant's number.
     assert [one.accountant for one in found.compared if one.epsilon is not None] == ["this ledger"]

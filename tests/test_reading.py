@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.cli.answers import find_policy
+from privledger.cli.ledger_gate import find_policy
 from privledger.ledger import Policy
 from privledger.reading import load_json, load_toml, parse_json, parse_toml
 from privledger.runs import RunFile
@@ -186,7 +186,7 @@ def test_a_policy_nearby_that_cannot_be_read_stops_the_search(place, monkeypatch
 
 def test_no_noise_is_advised_where_none_helps(place):
     """As filed: `would fit: 1 times the noise`."""
-    from privledger.reports.advice import what_fits
+    from privledger.reports.pricing import what_fits
 
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
     data = ledger.protect({"x": [0.5]}, pl.Schema("s", (

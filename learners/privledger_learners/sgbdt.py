@@ -136,15 +136,18 @@ class _SGBDT(Boosted):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Train on a stream: later calls bring new records, each with an untouched budget.
 
-        The first call opens an individual Gaussian-DP filter of (epsilon, delta) and spends
-        `stream_share` of it; every later call may spend what is left of each record. Contents
+        The first call opens an individual filter of (epsilon, delta) and spends `stream_share`
+        of it; every later call may spend what is left of each record. The filter adds up
+        Gaussian-DP parameters, or Renyi bounds where `individual_filter` is "renyi". Contents
         of the calls must be different people.
         """
+        if self.scope is not None:
+            raise pl.InvalidValue("scope", "given", "None in partial_fit, which opens its own")
         if not hasattr(self, "stream_scope_"):
+            self._check(filtered=True)
             data, schema = guard(self, X, y)
-            mu_squared = 1 / pl.calibrate(pl.Gaussian, self.epsilon, self.delta,
-                                          self.relation) ** 2
-            self.stream_scope_ = data.ledger.open_scope(pl.IndividualFilter("gdp", mu_squared))
+            self._known(schema)
+            self.stream_scope_ = data.ledger.open_scope(self._stream_filter(schema))
             share, model = self.stream_share, None
         else:
             data, schema = self._appended(X, y)
@@ -152,18 +155,26 @@ class _SGBDT(Boosted):
             share = self.stream_share if model is None else 1.0
         self.data_ = data  # before training: if it fails, these records are known already
         self._unfinished = True
-        cap = self.stream_scope_.node.cap
         self._known(schema)
         rule = self._rule(schema, individual_filter=None,
                           start_share=None if model is None else 0.0)
-        noise = 1 / np.sqrt(share * cap)
-        inside = rule.unfiltered(noise)
-        plan = pl.IndividualFilter("gdp", cap, node=inside)
-        self._train(data, Priced(rule, noise, plan), model, covers_start=True,
-                    scope=self.stream_scope_)
+        node = self.stream_scope_.node
+        noise = rule.noise_under(node, share)
+        self._train(data, Priced(rule, noise, rule.in_scope(noise, node)), model,
+                    covers_start=True, scope=self.stream_scope_)
         self._unfinished = False
         self._note_classes(schema)
         return self
+
+    def _stream_filter(self, schema: pl.Schema) -> pl.IndividualFilter:
+        """What a stream opens: the largest cap on each record that (epsilon, delta) pays for."""
+        if self.individual_filter != "renyi":
+            noise = pl.calibrate(pl.Gaussian, self.epsilon, self.delta, self.relation)
+            return pl.IndividualFilter("gdp", 1 / noise ** 2)
+        order = price(self._rule(schema), self.epsilon, self.delta, self.relation).order
+        noise = pl.calibrate(lambda z: pl.IndividualFilter("renyi", 1 / z, order), self.epsilon,
+                             self.delta, self.relation)
+        return pl.IndividualFilter("renyi", 1 / noise, order)
 
     def _appended(self, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         if isinstance(X, pl.Dataset):
@@ -184,9 +195,7 @@ class _SGBDT(Boosted):
             return price(rule, self.epsilon, self.delta, self.relation)
         plain = price(evolve(rule, individual_filter=None), self.epsilon, self.delta,
                       self.relation)
-        node = self.scope.node
-        plan = pl.IndividualFilter(node.kind, node.cap, node.order, plain.plan)
-        return Priced(plain.rule, plain.noise, plan)
+        return Priced(plain.rule, plain.noise, plain.rule.in_scope(plain.noise, self.scope.node))
 
     def _rule(self, schema: pl.Schema, **changes: Any) -> SgbdtRule:
         """The priced part of the parameters."""
@@ -287,7 +296,12 @@ class _SGBDT(Boosted):
             return memory.schedule(rounds, depth)
         return (memory.random_tree(depth, self.numeric_weight) for _ in range(rounds))
 
-    def _check(self) -> None:
+    def _check(self, *, filtered: bool = False) -> None:
+        """Every parameter.
+
+        Args:
+            filtered: whether a stream's own filter pays.
+        """
         check_choice("individual_filter", self.individual_filter, (None, "gdp", "renyi"))
         check_choice("splits", self.splits, ("adaptive", "random"))
         check_choice("ranges", self.ranges, ("public", "bought"))
@@ -305,12 +319,19 @@ class _SGBDT(Boosted):
             raise pl.InvalidValue("falling_clip", self.falling_clip, "True, False or None")
         if self.falling_clip and self.leaf == "ratio":
             raise pl.InvalidValue("falling_clip", True, "False or None with leaf='ratio'")
-        filtered = self.individual_filter is not None or self.scope is not None
+        kind = self.individual_filter if self.scope is None else self.scope.node.kind
+        if self.individual_filter not in (None, kind):
+            raise pl.InvalidValue("individual_filter", self.individual_filter,
+                                  f"None or {kind}, which is the filter of the scope")
+        if filtered and kind is None:
+            kind = "gdp"
+        filtered = kind is not None
         if (self.extra_rounds or self.rollover) and not filtered:
             raise pl.InvalidValue("individual_filter", None,
                                   "gdp or renyi when extra_rounds or rollover is set")
-        if self.individual_filter == "gdp" and self.sampling_rate != 1:
-            raise pl.InvalidValue("individual_filter", "gdp", "renyi when sampling_rate is below 1")
+        if kind == "gdp" and self.sampling_rate != 1:
+            name = "individual_filter" if self.scope is None else "scope"
+            raise pl.InvalidValue(name, kind, "renyi when sampling_rate is below 1")
         if filtered and self.relation != "add_remove":
             raise pl.errors.RelationMismatch("individual filters are proved for add_remove only")
         if self.leaf == "ratio" and self.static_noise:

@@ -70,7 +70,8 @@ class Cost:
         no_losses: why there are none, for a reader.
         failure: probability with which nothing is promised; `pure`, `gdp_squared` and `curve`
             hold outside of it, `losses` include it.
-        zcdp: zero-concentrated-DP parameter rho that is proved, infinity if none; adds up.
+        rho: zero-concentrated-DP parameter that is proved, as a fraction; infinity if none. Adds
+            up. Given as `zcdp`, which reads back rounded up.
         part: pure epsilon before it was rounded up to `pure`, where that is known.
         pure_part: pure epsilon as a fraction, never below what is proved; None if there is none.
 
@@ -86,7 +87,7 @@ class Cost:
     losses: Losses | None = field(default=None, eq=False, repr=False)
     no_losses: str = field(default="no dominating pair was given", eq=False, repr=False)
     failure: float = 0.0
-    zcdp: float = field(default=Factory(_zcdp_of, takes_self=True))
+    rho: Fraction | float = field(default=Factory(_zcdp_of, takes_self=True), alias="zcdp")
     part: Fraction | None = None
     pure_part: Fraction | None = field(init=False, eq=False, repr=False)
 
@@ -97,7 +98,10 @@ class Cost:
             non_negative("mu_squared", self.mu_squared)
         _or_infinite("gdp_squared", self.gdp_squared)
         non_negative("failure", self.failure)
-        _or_infinite("zcdp", self.zcdp)
+        if not isinstance(self.rho, Fraction) and _or_infinite("zcdp", self.rho) < math.inf:
+            object.__setattr__(self, "rho", Fraction(self.rho))
+        if not self.rho >= 0:
+            raise InvalidValue("zcdp", "given", "zero or a number above it")
         if self.part is not None and not (self.part >= 0 and part_up(self.part) == self.pure):
             raise InvalidValue("part", "given", "what pure is rounded up from")
         if not isinstance(self._curve, RdpCurve) and not callable(self._curve):
@@ -109,6 +113,11 @@ class Cost:
     def zero(cls, relation: Relation, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Cost:
         """The cost of a release that depends on no record."""
         return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0, NOTHING)
+
+    @property
+    def zcdp(self) -> float:
+        """Rho, rounded up to a float; infinity if none is proved."""
+        return part_up(self.rho) if isinstance(self.rho, Fraction) else self.rho
 
     @property
     def curve(self) -> RdpCurve:
@@ -167,7 +176,7 @@ def sequential(costs: Sequence[Cost]) -> Cost:
     relation = _same_relation(costs)
     if len(costs) == 1:
         return costs[0]
-    part = _parts(costs, sum_fractions)
+    part, rho = _parts(costs, sum_fractions), _rho_of(costs, sum_fractions)
     return Cost(
         relation,
         math.inf if part is None else part_up(part),
@@ -176,7 +185,7 @@ def sequential(costs: Sequence[Cost]) -> Cost:
         add_up(cost.gdp_squared for cost in costs),
         *_losses(costs, lambda known: together([(part, 1) for part in known])),
         add_up(cost.failure for cost in costs),
-        add_up(cost.zcdp for cost in costs),
+        rho,
         part,
     )
 
@@ -187,6 +196,14 @@ def _parts(
     """Pure only if every part is."""
     parts = [part for cost in costs if (part := cost.pure_part) is not None]
     return combine(parts) if len(parts) == len(costs) else None
+
+
+def _rho_of(
+    costs: Sequence[Cost], combine: Callable[[list[Fraction]], Fraction],
+) -> Fraction | float:
+    """Concentrated only if every part is."""
+    parts = [cost.rho for cost in costs if isinstance(cost.rho, Fraction)]
+    return combine(parts) if len(parts) == len(costs) else math.inf
 
 
 def _later(costs: Sequence[Cost], curve: LazyCurve) -> RdpCurve | LazyCurve:
@@ -226,7 +243,7 @@ def repeat(cost: Cost, count: int) -> Cost:
         gdp_squared=multiply_up(cost.gdp_squared, times),
         losses=None if cost.losses is None else together([(cost.losses, repeats)]),
         failure=multiply_up(cost.failure, times),
-        zcdp=multiply_up(cost.zcdp, times),
+        zcdp=_rho_of([cost], lambda parts: parts[0] * repeats),
     )
 
 
@@ -259,7 +276,7 @@ def maximum(costs: Sequence[Cost]) -> Cost:
         max(cost.gdp_squared for cost in costs),
         *_losses(distinct, dearest),
         max(cost.failure for cost in costs),
-        max(cost.zcdp for cost in costs),
+        _rho_of(costs, max),
         _parts(costs, max),
     )
 
@@ -298,7 +315,7 @@ def pairwise_parallel(
     first, second = (RdpCurve.from_array(orders, row) for row in dearest)
     exact = _exact(move, _two_largest)
     squared, stays = staying.mu_squared, staying.pure_part
-    moves = _parts(move, lambda parts: sum_fractions(sorted(parts)[-2:]))
+    moves = _parts(move, _two_largest_of)
     part = None if stays is None or moves is None else max(stays, moves)
     return Cost(
         "replace_one",
@@ -308,9 +325,13 @@ def pairwise_parallel(
         max(staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move])),
         *_losses([*stay, *move], lambda known: moved(known[: len(stay)], known[len(stay):])),
         max(staying.failure, _two_largest([cost.failure for cost in move])),
-        max(staying.zcdp, _two_largest([cost.zcdp for cost in move])),
+        max(_rho_of(stay, max), _rho_of(move, _two_largest_of)),
         part,
     )
+
+
+def _two_largest_of(parts: list[Fraction]) -> Fraction:
+    return sum_fractions(sorted(parts)[-2:])
 
 
 def _two_largest(values: list[float]) -> float:

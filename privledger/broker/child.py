@@ -38,12 +38,11 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
-from privledger.plugins import configured
-from privledger.plugins.registry import checked
+from privledger.plugins import checked, configured
 from privledger.questions.derivation import Step
 from privledger.questions.options import Picked
 from privledger.tables.chunk import Rows
-from privledger.tables.files import as_frame
+from privledger.tables.sources import as_frame
 
 _NO_LIMIT = 4096
 
@@ -188,7 +187,8 @@ class BrokeredSession:
 
 def _receipt(value: Json) -> Receipt:
     return Receipt(value["uuid"], value["entries"], value["head"], number_in(value, "epsilon"),
-                   number_in(value, "delta"), value["mode"])
+                   number_in(value, "delta"), value["mode"], value["counter"],
+                   value.get("unit", "row"), value.get("time", ""))
 
 
 @define(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privledger.broker.channel import MIB
 from privledger.errors import IsolationLimit
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import TableFacts
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query

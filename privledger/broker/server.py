@@ -35,7 +35,7 @@ MOST_SESSIONS = 10_000
 
 def receipt_out(receipt: Receipt) -> Json:
     """A receipt as JSON values, infinity included."""
-    return receipt.as_dict() | {"epsilon": number_out(receipt.epsilon),
+    return receipt.as_dict(dated=True) | {"epsilon": number_out(receipt.epsilon),
                                 "delta": number_out(receipt.delta)}
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TextIO
 
 import click
@@ -23,17 +24,17 @@ FORMATS = ("json", "sarif", "junit", "github")
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "demo": ("demo:demo", "The whole story on real data in half a minute."),
-        "init": ("init:init", "Write a schema from a public description."),
+        "init": ("make:init", "Write a schema from a public description."),
         "plan": ("plan:plan", "Price a run; no data is opened."),
         "run": ("run:run", "Price a run, reserve its budget, train and score."),
         "predict": ("predict:predict", "Predict a table with a model that was kept."),
     },
     "Look": {
         "show": ("show:show", "Totals, what is left, what was granted and released."),
-        "top": ("top:top", "Who spent most: learners, mechanisms, tables, grants."),
-        "log": ("log:log", "The entries in order, one line each."),
+        "top": ("record:top", "Who spent most: learners, mechanisms, tables, grants."),
+        "log": ("show:log", "The entries in order, one line each."),
         "record": ("record:record", "What one record, or one person, spent, and on what."),
-        "risk": ("risk:risk", "What somebody could find out, at most, in words."),
+        "risk": ("explain:risk", "What somebody could find out, at most, in words."),
         "report": ("report:report", "Write one HTML page that needs nothing else."),
         "serve": ("serve:serve", "A read-only page about a ledger, on 127.0.0.1."),
         "explain": ("explain:explain_command", "Which theorem proves a price, why not others."),
@@ -44,24 +45,24 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Prove": {
         "verify": ("verify:verify", "Read and price everything again, trust no total."),
-        "receipt": ("receipt:receipt", "Print the head of a ledger, to keep elsewhere."),
-        "prove": ("prove:prove", "A short proof of what was spent, or that an entry is there."),
-        "witness": ("witness:witness", "Countersign receipts of other people's ledgers."),
-        "overlap": ("overlap:overlap", "Find tables that several ledgers protected."),
+        "receipt": ("verify:receipt", "Print the head of a ledger, to keep elsewhere."),
+        "prove": ("verify:prove", "A short proof of what was spent, or that an entry is there."),
+        "witness": ("verify:witness", "Countersign receipts of other people's ledgers."),
+        "overlap": ("diff:overlap", "Find tables that several ledgers protected."),
         "export": ("export:export", "Write the whole history as JSON lines."),
         "diff": ("diff:diff", "What is different between two ledgers or two plans."),
     },
     "Keep": {
-        "correct": ("correct:correct", "Append a correction; it never gives budget back."),
-        "window": ("window:window", "Open a window: caps per window start afresh."),
-        "people-key": ("people_key:people_key", "Make the key of a ledger's people."),
-        "backup": ("backup:backup", "Copy a ledger, also one in use, to a new file."),
-        "restore": ("backup:restore", "Put a backup in place, and say what it lacks."),
+        "correct": ("keep:correct", "Append a correction; it never gives budget back."),
+        "window": ("keep:window", "Open a window: caps per window start afresh."),
+        "people-key": ("keep:people_key", "Make the key of a ledger's people."),
+        "backup": ("keep:backup", "Copy a ledger, also one in use, to a new file."),
+        "restore": ("keep:restore", "Put a backup in place, and say what it lacks."),
     },
     "Make": {
-        "new": ("new:new", "Write a plugin package that works."),
+        "new": ("make:new", "Write a plugin package that works."),
         "audit": ("audit:audit", "Try to disprove a learner's epsilon by fitting it."),
-        "learners": ("learners:learners", "List the installed learners."),
+        "learners": ("make:learners", "List the installed learners."),
     },
     "Together": {
         "federate": ("federate:federate", "One model of several owners, a ledger with each."),
@@ -76,15 +77,11 @@ Loaded when called; the help stands here so that a list of commands loads none o
 
 def _elsewhere() -> dict[str, list[EntryPoint]]:
     """Commands that installed packages bring; none is imported."""
-    from privledger.cli.brought import brought
-
     return brought(frozenset(COMMANDS))
 
 
 def _listed() -> list[tuple[str, str]]:
     """Every command with its line of help; none is imported."""
-    from privledger.cli.brought import described
-
     lines = {name: short for name, (_, short) in COMMANDS.items()}
     return sorted((lines | {name: described(points)
                             for name, points in _elsewhere().items()}).items())
@@ -95,8 +92,6 @@ class _Loaded(Mapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in COMMANDS:
-            from privledger.cli.brought import load
-
             return load(name, _elsewhere()[name])
         module, _, attribute = COMMANDS[name][0].partition(":")
         found: click.Command = getattr(import_module(f"privledger.cli.{module}"), attribute)
@@ -204,3 +199,45 @@ def main() -> None:
             with contextlib.suppress(ValueError, OSError):
                 stream.reconfigure(errors="replace")
 
+
+# Commands that installed packages bring: the entry-point group `privledger.commands`.
+#
+# Nothing of them is imported before one is called, and what is broken in one stays there. A name of
+# ours is never theirs.
+
+GROUP = "privledger.commands"
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def brought(ours: frozenset[str]) -> dict[str, list[EntryPoint]]:
+    """Name -> the different places that bring it; nothing is imported."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        if _NAME.fullmatch(point.name) and point.name not in ours:
+            found.setdefault(point.name, {})[point.value] = point
+    return {name: list(points.values()) for name, points in found.items()}
+
+
+def described(points: list[EntryPoint]) -> str:
+    """A line for the list of commands."""
+    return "Of " + " and ".join(sorted(point.module.partition(".")[0] for point in points)) + "."
+
+
+def load(name: str, points: list[EntryPoint]) -> click.Command:
+    """The command.
+
+    Raises:
+        click.ClickException: two packages bring it, it cannot be imported, or is no command.
+    """
+    if len(points) > 1:
+        # Whichever came first on the path would win, and nobody would be told which.
+        raise click.ClickException(f"command {name} is brought by more than one package, so none "
+                                   f"is used: {', '.join(sorted(one.value for one in points))}")
+    try:
+        command = points[0].load()
+    except Exception as error:
+        raise click.ClickException(f"command {name} of {points[0].value} cannot be imported: "
+                                   f"{type(error).__name__}: {error}") from error
+    if not isinstance(command, click.Command):
+        raise click.ClickException(f"{points[0].value} is no command")
+    return command

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import GREEN, RED, YELLOW, charge, pairs, remainder, text
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    YELLOW,
+    Reply,
+    charge,
+    command,
+    pairs,
+    remainder,
+    text,
+    without_effect,
+)
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.gate import NOTHING, REFUSED
-from privledger.plugins import configured, load_learner
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced, configured, load_learner
 from privledger.rounding import exact, positive, probability
 from privledger.testing.fitting import delta_of, fresh, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit
@@ -57,7 +66,7 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
     return configured(kind, name, params, schema, relation)
 
 
-@click.command(cls=Guarded)
+@command
 @click.argument("learner")
 @click.option("--schema", "schema_file", required=True,
               type=click.Path(exists=True, dir_okay=False),
@@ -79,10 +88,9 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
                    "`python -m privledger.testing.lockstep FILE` runs it again.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
-@format_option
 def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, relation: str,
           fits: int, by_lock: bool, seconds: float | None, unit: str, witness: str | None,
-          params: tuple[str, ...], format_: str) -> None:
+          params: tuple[str, ...]) -> Reply:
     """Try to disprove a learner's epsilon by fitting it many times on made-up tables.
 
     Exit code 1 if the fits prove that it costs more than it claims. Exit code 0 means only that
@@ -92,6 +100,8 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
                         ("--unit", None if unit == "row" else unit)):
         if value is not None and not by_lock:
             raise InvalidPlan(name, value, "given with --lockstep")
+    if by_lock:
+        without_effect("with --lockstep, which replays a fit pair by pair", "fits")
     schema = Schema.load(schema_file)
     made = build(learner, schema, epsilon, delta, relation, parameters(params))
     tasks = made.info.tasks
@@ -103,15 +113,12 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
                            unit=unit)
         if witness is not None:
             Path(witness).write_text(verdict.as_json(), encoding="utf-8")
-        emit(format_, described_lock(learner, made, verdict),
-             lambda out: render_lock(out, learner, made, verdict))
-        if not verdict.holds:
-            click.get_current_context().exit(REFUSED if verdict.premise else NOTHING)
-        return
+        return Reply(described_lock(learner, made, verdict),
+                     lambda out: render_lock(out, learner, made, verdict),
+                     0 if verdict.holds else REFUSED if verdict.premise else NOTHING)
     found = guessing_audit(made, blank_example(schema), fits=fits)
-    emit(format_, described(learner, found), lambda out: render_audit(out, learner, found))
-    if not found.holds:
-        click.get_current_context().exit(REFUSED)
+    return Reply(described(learner, found), lambda out: render_audit(out, learner, found),
+                 0 if found.holds else REFUSED)
 
 
 def _can_begin(made: Priced, schema: Schema) -> None:

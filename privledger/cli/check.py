@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 from attrs import evolve
 
-from privledger.cli.answers import check_format_option, find_policy, show_answer
-from privledger.cli.compared_with import key_option, public_option, witness
-from privledger.cli.ledger_gate import check_ledger
-from privledger.cli.opening import LedgerPlace, data_option
-from privledger.cli.output import Guarded
+from privledger.cli.ledger_gate import answer_told, check_format_option, check_ledger, find_policy
+from privledger.cli.opening import (
+    LedgerPlace,
+    data_option,
+    kept_elsewhere,
+    key_option,
+    public_option,
+)
+from privledger.cli.output import Reply, command, without_effect
 from privledger.storage import is_url, shown
 
 
-@click.command(cls=Guarded)
+@partial(command, formats=check_format_option)
 @click.argument("subject", metavar="[LEDGER|RUN.toml]", type=LedgerPlace(), required=False)
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False),
               help="TOML file with a table [policy] [default: privledger.toml, or "
@@ -44,25 +49,31 @@ from privledger.storage import is_url, shown
               help="For a plan: how the learner will be kept from the rows [default: as run does].")
 @click.option("--warn-at", type=float, metavar="SHARE",
               help="For a ledger: warn, and pass, from this share of its budget or a cap on.")
-@check_format_option
 def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
           receipt: str | None, expect_head: str | None, new_ledger: bool, key_file: str | None,
-          public_key: str | None, warn_at: float | None, format_: str, **sketch: Any) -> None:
+          public_key: str | None, warn_at: float | None, **sketch: Any) -> Reply:
     """The gate for CI: does a ledger, or a run that has not happened yet, keep to a policy?
 
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
     5 nothing to check. Anything that cannot be read fails.
     """
+    from privledger.broker import ISOLATION
+    from privledger.cli.plan import built_here, prepare
     from privledger.cli.plan_gate import Sketch, check_plan, sketched
-    from privledger.cli.prepared import prepare
 
     plan = Sketch(**sketch)
     if (subject is None) == (plan.learner is None):
         raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
     if warn_at is not None and (subject is None or is_run_file(subject)):
         raise click.UsageError("--warn-at is for a ledger")
+    if subject is None:
+        without_effect("without a run file", "data_dir", "ledger", "new_ledger")
+    else:
+        without_effect("without --learner", "schema", "epsilon", "delta", "relation", "params")
+        if not is_run_file(subject):
+            without_effect("on a ledger: name a run file", "data_dir", "ledger", "isolation")
     rules = find_policy(policy)
-    known = witness(receipt, expect_head, key_file, public_key)
+    known = kept_elsewhere(receipt, expect_head, key_file, public_key)
     if subject is None:
         if known.present:
             raise click.UsageError("a learner has no ledger: no receipt and no head to compare")
@@ -70,13 +81,15 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
         result = check_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
     elif is_run_file(subject):
         name = shown(subject)
-        result = check_plan(lambda: prepare(subject, data_dir, ledger), rules, known,
-                            plan.isolation, new=new_ledger or rules.new_ledger)
+        isolate = None if plan.isolation is None else plan.isolation == ISOLATION
+        result = check_plan(
+            lambda: prepare(subject, data_dir, ledger,
+                            lambda run, schema: built_here(run, schema, isolate)),
+            rules, known, plan.isolation, new=new_ledger or rules.new_ledger)
     else:
         name = shown(subject)
         result = evolve(check_ledger(subject, rules, known, warn_at), compared=known.comparison)
-    show_answer(format_, name, rules, result)
-    click.get_current_context().exit(result.code)
+    return answer_told(name, rules, result)
 
 
 def is_run_file(path: str) -> bool:

@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from privledger.cli import demo_data
-from privledger.cli.holdout import score
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.plan import render_claims, render_price
-from privledger.cli.prepared import claim_dict
-from privledger.cli.printing import GREEN, RED, YELLOW, grid, pairs, text, tree, verdict_text
-from privledger.cli.progress import watching
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    YELLOW,
+    Reply,
+    asks_json,
+    command,
+    grid,
+    pairs,
+    text,
+    tree,
+    verdict_text,
+    watching,
+)
+from privledger.cli.plan import claim_dict, render_claims, render_price
 from privledger.cli.record import CONFIDENTIAL
+from privledger.cli.run import score
 from privledger.cli.show import grants_tree
 from privledger.errors import BudgetExceeded, LearnerError
+from privledger.facts.schema import Column, Schema
 from privledger.guard import Ledger, data_spend
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
@@ -30,27 +40,27 @@ from privledger.rounding import exact, upward_percent
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 LEARNER, BUDGET = "sgbdt-classifier", Budget(1.0, 1e-6)
 MOST_SPENT = 5
 
 
-@click.command(cls=Guarded)
+@command
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Where to keep the ledger [default: a new temporary folder].")
-@format_option
-def demo(ledger: str | None, format_: str) -> None:
+def demo(ledger: str | None) -> Reply:
     """The whole story on real data in half a minute; needs no files."""
     place = Path(ledger) if ledger else Path(tempfile.mkdtemp(prefix="privledger-")) / "demo.ledger"
-    schema = demo_data.schema()
+    schema = demo_schema()
     model = load_learner(LEARNER)(epsilon=BUDGET.epsilon, delta=BUDGET.delta, schema=schema,
                                   individual_filter="gdp")
     node = model.plan(schema)
     price = price_plan(node, BUDGET.delta, budget=BUDGET)
     found: dict[str, Any] = {"price": price, "claims": model.claimed(schema), "node": node}
     with Ledger.create(place, budget=BUDGET, filter=price.filter) as book:
-        X, y, X_public, y_public = demo_data.tables()
+        X, y, X_public, y_public = demo_tables()
         data = book.protect(X, y, schema)
-        with watching(book, release_count(node), shown=format_ == "text"):
+        with watching(book, release_count(node), shown=not asks_json()):
             model.fit(data)
         found["scores"] = score(model, X_public, y_public, schema)
         found["open_score"] = without_privacy(X, y, X_public, y_public)
@@ -58,7 +68,7 @@ def demo(ledger: str | None, format_: str) -> None:
         found["refusal"] = ask_again(data, schema)
     with Ledger.open(place, read_only=True) as book:
         found["report"] = ledger_report(book._history.store, book.state)
-    emit(format_, as_dict(found), lambda out: render_demo(out, found))
+    return Reply(as_dict(found), lambda out: render_demo(out, found))
 
 
 def without_privacy(X: Any, y: Any, X_public: Any, y_public: Any) -> float:
@@ -180,3 +190,50 @@ def render_refusal(out: Console, refusal: dict[str, Any]) -> None:
 
 def _first(spend: dict[str, Any]) -> int:
     return int(spend["records"][0]["row"]) if spend["records"] else 0
+
+
+# The demo's table: scikit-learn's breast cancer data, under bounds written by hand.
+#
+# No bound below was computed from the table. A nucleus in these images is a few tens of
+# micrometres wide, so lengths end at 40 or 50 and areas at a few thousand; ratios and depths
+# (smoothness, concavity, symmetry, fractal dimension) end at a round number that their definition
+# suggests; standard errors are a fraction of the range of what they belong to. A value outside is
+# clipped. Too wide or too narrow a bound costs accuracy, never privacy.
+
+_UPPER = {
+    # measure: (mean, standard error, worst)
+    "radius": (40.0, 4.0, 50.0),
+    "texture": (50.0, 5.0, 60.0),
+    "perimeter": (250.0, 25.0, 320.0),
+    "area": (3000.0, 300.0, 5000.0),
+    "smoothness": (0.25, 0.05, 0.3),
+    "compactness": (0.5, 0.2, 1.5),
+    "concavity": (0.5, 0.4, 1.5),
+    "concave points": (0.25, 0.1, 0.4),
+    "symmetry": (0.5, 0.1, 0.8),
+    "fractal dimension": (0.15, 0.05, 0.3),
+}
+TEST_EVERY = 4
+
+
+def demo_schema() -> Schema:
+    """Thirty numeric features from zero to a round upper limit, and the diagnosis."""
+    upper = {f"mean {name}": limits[0] for name, limits in _UPPER.items()}
+    upper |= {f"{name} error": limits[1] for name, limits in _UPPER.items()}
+    upper |= {f"worst {name}": limits[2] for name, limits in _UPPER.items()}
+    columns = [Column(name, "numeric", "feature", 0.0, limit, provenance="physical")
+               for name, limit in upper.items()]
+    target = Column("diagnosis", "categorical", "target", categories=("malignant", "benign"))
+    return Schema("breast cancer (Wisconsin, diagnostic)", (*columns, target))
+
+
+def demo_tables() -> tuple[Any, Any, Any, Any]:
+    """X and y of the private part, X and y of the part treated as public: every fourth row."""
+    from sklearn.datasets import load_breast_cancer
+
+    bundle = load_breast_cancer()
+    place = [list(bundle.feature_names).index(column.name) for column in demo_schema().features]
+    X = bundle.data[:, place]
+    y = np.array(["malignant", "benign"])[bundle.target]
+    public = np.arange(len(y)) % TEST_EVERY == 0
+    return X[~public], y[~public], X[public], y[public]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.accounting import RELATIONS, check_relation, promise
-from privledger.cli.opening import LedgerPlace, data_option, reading
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import charge, text
+from privledger.cli.opening import LedgerPlace, data_option, reading, reading_state
+from privledger.cli.output import Reply, charge, command, text, verdict_text, without_effect
 from privledger.errors import InvalidPlan
+from privledger.gate import NOT_TRUSTED
 from privledger.graph import (
     Explanation,
     Node,
@@ -27,9 +27,9 @@ from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
-from privledger.reports import leaves
-from privledger.reports.by_hand import by_hand
-from privledger.reports.risk import WRONG, ledger_risk, plan_risk
+from privledger.reports import audited, leaves, ledger_report
+from privledger.reports.pricing import by_hand
+from privledger.reports.risk import WRONG, Risk, ledger_risk, plan_risk
 from privledger.rounding import exact
 from privledger.storage import is_url
 
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 def read_node(path: str) -> Node:
     """The node tree in a JSON file, as `privledger.nodes.to_json` writes it."""
     return from_json(load_json(path, "node tree"))
+
+
+def check_options(subject: str) -> None:
+    """Refuse options of a node tree, or of a run file, for anything else."""
+    if not subject.endswith(".json") or is_url(subject):
+        without_effect("unless it is a node tree", "relation")
+    if not subject.endswith(".toml") or is_url(subject):
+        without_effect("unless it is a run file", "data_dir")
 
 
 def find_grant(state: State, name: str) -> GrantState:
@@ -69,7 +77,7 @@ def node_at(node: Node, path: str) -> Node:
     return node
 
 
-@click.command("explain", cls=Guarded)
+@command
 @click.argument("subject", metavar="RUN.toml|NODE.json|LEDGER", type=LedgerPlace())
 @click.argument("grant", metavar="[GRANT]", required=False)
 @click.option("--node", "path", metavar="PATH",
@@ -78,9 +86,8 @@ def node_at(node: Node, path: str) -> Node:
 @click.option("--relation", type=click.Choice(RELATIONS),
               help="For NODE.json [default: add_remove].")
 @data_option
-@format_option
 def explain_command(subject: str, grant: str | None, path: str | None, delta: float | None,
-                    relation: str | None, data_dir: str | None, format_: str) -> None:
+                    relation: str | None, data_dir: str | None) -> Reply:
     """Say which theorem proves a price, what is proved from below, and why others differ.
 
     Of a ledger, name a grant or a filter scope (its first letters do); without one, its total is
@@ -88,12 +95,12 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
     """
     words: list[str] = []
     about, receipt, risk = "row", None, None
+    check_options(subject)
     if is_url(subject) or not subject.endswith((".json", ".toml")):
         if grant is None:
             if path is not None or delta is not None:
                 raise click.UsageError("--node and --delta are for one grant: name it")
-            _explain_total(subject, format_)
-            return
+            return _explain_total(subject)
         with reading(subject) as opened:
             state, receipt = opened.state, opened.receipt.as_dict()
             risk = ledger_risk(view_of(state))
@@ -106,7 +113,7 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
             raise click.UsageError("--delta is needed for a node tree")
         node, at, stated = read_node(subject), delta, relation or "add_remove"
     else:
-        from privledger.cli.prepared import prepare
+        from privledger.cli.plan import prepare
 
         prepared = prepare(subject, data_dir)
         node, stated, at = prepared.node, prepared.run.relation, prepared.run.params["delta"]
@@ -117,21 +124,20 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
     told = risk or plan_risk(node, stated, about, wrong=WRONG[:1], several=False)
     value = found.as_dict() | {"node": label(node), "words": words, "vouched": _vouched(node),
                                "risk": told.as_dict()}
-    emit(format_, value if receipt is None else value | {"receipt": receipt},
-         lambda out: render(out, found, [told.sentences[0], *words, *_vouched(node)]))
+    lines = [told.sentences[0], *words, *_vouched(node), *str(found).splitlines()]
+    return Reply(value if receipt is None else value | {"receipt": receipt},
+                 lambda out: out.print(*map(text, lines), sep="\n"))
 
 
-def _explain_total(ledger: str, format_: str) -> None:
+def _explain_total(ledger: str) -> Reply:
     """The whole ledger: what its total rests on, to be redone with a calculator."""
     with reading(ledger) as opened:
         view, receipt = view_of(opened.state), opened.receipt.as_dict()
     risk, found = ledger_risk(view), by_hand(view)
 
-    def show(out: Console) -> None:
-        for line in (risk.sentences[0], *found.lines):
-            out.print(text(line), soft_wrap=True)
-
-    emit(format_, found.as_dict() | {"risk": risk.as_dict(), "receipt": receipt}, show)
+    lines = [text(line) for line in (risk.sentences[0], *found.lines)]
+    return Reply(found.as_dict() | {"risk": risk.as_dict(), "receipt": receipt},
+                 lambda out: out.print(*lines, sep="\n", soft_wrap=True))
 
 
 def _granted(state: State, name: str) -> tuple[Node, list[str]]:
@@ -183,7 +189,61 @@ def _believed(node: Node, found: Explanation) -> list[str]:
             "other party gives its noise away)"]
 
 
-def render(out: Console, found: Explanation, words: list[str]) -> None:
-    """Print the words of the question, then the explanation, line by line."""
-    for line in [*words, *str(found).splitlines()]:
-        out.print(text(line))
+# `privledger risk`: what somebody who knows everything else can find out, at most.
+
+@command
+@click.argument("subject", metavar="LEDGER|RUN.toml|NODE.json", type=LedgerPlace())
+@click.option("--fpr", type=float, multiple=True,
+              help="Share of the innocent that is accused; may be given several times "
+                   "[default: 0.01 and 0.001].")
+@click.option("--prior", type=float, multiple=True,
+              help="Share for which the case holds, such as .001 of a town; several times.")
+@click.option("--relation", type=click.Choice(RELATIONS),
+              help="For NODE.json [default: add_remove].")
+@data_option
+def risk(subject: str, fpr: tuple[float, ...], prior: tuple[float, ...], relation: str | None,
+         data_dir: str | None) -> Reply:
+    """Risk in words, from a trade-off curve: upper bounds, rounded up. Opens no data.
+
+    Of a ledger everything that was spent or reserved counts, by its own filter. A run, or a node
+    tree, is priced by its privacy losses, as a plan that is fixed beforehand. Exit code 3 if the
+    history cannot be trusted.
+    """
+    wrong = fpr or WRONG
+    check_options(subject)
+    if is_url(subject) or not subject.endswith((".json", ".toml")):
+        return _of_ledger(subject, wrong, prior)
+    if subject.endswith(".json"):
+        found = plan_risk(read_node(subject), relation or "add_remove", wrong=wrong, priors=prior)
+    else:
+        from privledger.cli.plan import prepare
+
+        prepared = prepare(subject, data_dir)
+        found = plan_risk(prepared.node, prepared.run.relation,
+                          prepared.run.unit_for(prepared.schema), wrong=wrong, priors=prior)
+    return Reply(found.as_dict(), lambda out: render_risk(out, found))
+
+
+def _of_ledger(ledger: str, wrong: tuple[float, ...], priors: tuple[float, ...]) -> Reply:
+    with reading_state(ledger) as (store, state):
+        report = ledger_report(store, state, audited(store))
+    if not report.trusted:
+        return Reply({"verdict": report.verdict.word, "findings": report.findings},
+                     lambda out: out.print(verdict_text(report.verdict), soft_wrap=True),
+                     NOT_TRUSTED)
+    found = ledger_risk(report.view, wrong=wrong, priors=priors)
+
+    def render(out: Console) -> None:
+        out.print(verdict_text(report.verdict), soft_wrap=True)
+        render_risk(out, found)
+
+    return Reply(found.as_dict() | {"receipt": report.receipt}, render)
+
+
+def render_risk(out: Console, found: Risk) -> None:
+    """A sentence a line, and which curve they were read from."""
+    for sentence in found.sentences:
+        out.print(text(sentence))
+    if not found.why:
+        kind = "a plan fixed beforehand" if found.fixed else "the ledger's own filter"
+        out.print(text(f"Read from the trade-off curve of {kind}: {found.source}.", "dim"))

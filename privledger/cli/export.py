@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.cli.opening import LedgerPlace, reading_store, receipt_or_none
-from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.printing import text
+from privledger.cli.output import Reply, asks_json, check_free, command, note, text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
@@ -23,8 +22,7 @@ from privledger.ledger.view import view_of
 from privledger.numerals import many
 from privledger.reading import load_toml
 from privledger.reports import audited
-from privledger.reports.deployment import deployment
-from privledger.reports.formats import FORMATS, written
+from privledger.reports.formats import FORMATS, deployment, written
 from privledger.standalone.build import one_file
 from privledger.storage import shown
 
@@ -37,14 +35,14 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
                 "private data")
 
 
-@click.command(cls=Guarded)
+@command
 @click.argument("ledger", metavar="LEDGER", type=LedgerPlace(), required=False)
 @click.option("-o", "--output", metavar="FILE", help="Where to write the history; - for stdout.")
 @click.option("--as", "kind", type=click.Choice((*FORMATS, DEPLOYMENT)), default="jsonl",
               show_default=True,
               help="Lines of the history; or for other tools: entries as one JSON list or as CSV, "
-                   "the plans as GraphML, Graphviz or events of dp_accounting; or an entry of "
-                   "OpenDP's registry of deployments.")
+                   "the plans as events of dp_accounting; or an entry of OpenDP's registry of "
+                   "deployments.")
 @click.option("--human", type=click.Path(exists=True, dir_okay=False),
               help="For --as deployment: TOML with what only a person knows.")
 @click.option("--include-records", is_flag=True,
@@ -54,10 +52,8 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
 @click.option("--verifier", metavar="FILE",
               help="Write the stand-alone verifier, with or without a LEDGER.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
-@format_option
 def export(ledger: str | None, output: str | None, kind: str, human: str | None,
-           include_records: bool, exact: bool, verifier: str | None, force: bool,
-           format_: str) -> None:
+           include_records: bool, exact: bool, verifier: str | None, force: bool) -> Reply | None:
     """Write the whole history as JSON lines, one entry per line exactly as it was hashed.
 
     Or, with --as, for other tools; only the lines can be verified afterwards.
@@ -65,7 +61,7 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
     The stand-alone verifier checks such a file with Python's standard library alone. Nothing is
     verified here. Per-record vectors stay out unless they are asked for.
     """
-    _check_usage(ledger, output, include_records, verifier, force, format_)
+    _check_usage(ledger, output, include_records, verifier, force)
     if kind != "jsonl" and include_records:
         raise click.UsageError("--include-records goes with the lines only")
     if exact and kind != "dp-event":
@@ -93,8 +89,7 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
         _write(output, "".join(lines).encode("utf-8"), force, confidential=include_records)
     if verifier is not None:
         _write(verifier, one_file().encode("utf-8"), force)
-    if STDOUT not in (output, verifier):
-        emit(format_, value, lambda out: _render(out, value))
+    return None if STDOUT in (output, verifier) else Reply(value, lambda out: _render(out, value))
 
 
 def _written(kind: str, entries: list[Entry], exact: bool) -> str:
@@ -147,29 +142,20 @@ def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
 
 
 def _check_usage(ledger: str | None, output: str | None, records: bool, verifier: str | None,
-                 force: bool, format_: str) -> None:
+                 force: bool) -> None:
     if (ledger is None) != (output is None) or (ledger is None and verifier is None):
         raise click.UsageError("give LEDGER and -o FILE, or --verifier FILE, or all of them")
     if records and ledger is None:
         raise click.UsageError("--include-records needs a LEDGER")
     places = [place for place in (output, verifier) if place is not None]
-    if STDOUT in places and (len(places) > 1 or format_ == "json"):
+    if STDOUT in places and (len(places) > 1 or asks_json()):
         raise click.UsageError("stdout holds one thing: give -o - or --verifier - alone, "
                                "without --format json")
     if len(places) == 2 and Path(places[0]).absolute() == Path(places[1]).absolute():
         raise click.UsageError("the history and the verifier need two files")
     for place in places:
-        if place == STDOUT or not Path(place).exists():
-            continue
-        if ledger is not None and _is_part_of(place, ledger):
-            raise click.UsageError(f"{place} belongs to the ledger itself")
-        if not force:
-            raise click.UsageError(f"{place} exists already; --force overwrites it")
-
-
-def _is_part_of(place: str, ledger: str) -> bool:
-    return any(Path(own).exists() and os.path.samefile(place, own)
-               for own in (ledger, f"{ledger}-wal", f"{ledger}-shm"))
+        if place != STDOUT:
+            check_free(place, ledger, force=force)
 
 
 def _write(place: str, data: bytes, force: bool, *, confidential: bool = False) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 from privledger.cli.opening import data_option
-from privledger.cli.output import Guarded, emit, format_option
+from privledger.cli.output import GREEN, RED, Reply, asks_json, charge, command, pairs, text
 from privledger.cli.plan import run_argument
-from privledger.cli.printing import GREEN, RED, charge, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json
 from privledger.gate import NOT_TRUSTED, REFUSED
@@ -20,7 +20,7 @@ from privledger.numerals import many
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from privledger.cli.federated_file import FederatedFile
+    from privledger.cli.owners import FederatedFile
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log speaks of addresses
 EXTRA = "one with the extra that a federation needs: pip install 'privledger[federated]'"
@@ -48,12 +48,14 @@ def federate() -> None:
     """
 
 
-@federate.command(cls=Guarded)
+part = partial(command, group=federate)
+
+
+@part
 @click.argument("name")
 @click.option("-o", "--output-dir", default=".", show_default=True,
               type=click.Path(exists=True, file_okay=False), help="Where to write both files.")
-@format_option
-def keygen(name: str, output_dir: str, format_: str) -> None:
+def keygen(name: str, output_dir: str) -> Reply:
     """Make NAME.card, to give to the others, and NAME.secret, which stays with you."""
     needed()
     from privledger.federation.cards import new_identity, write_identity
@@ -62,27 +64,24 @@ def keygen(name: str, output_dir: str, format_: str) -> None:
     card, secret = write_identity(identity, output_dir)
     fingerprint = identity.card.owner.key.hex()
 
-    def render(out: Console) -> None:
-        out.print(pairs([("card", f"{card}: give it to the others"),
-                         ("secret", f"{secret}: for you alone"),
-                         ("key", f"{fingerprint}: compare it by telephone")]))
-
-    emit(format_, {"name": name, "card": str(card), "secret": str(secret), "key": fingerprint},
-         render)
+    return Reply({"name": name, "card": str(card), "secret": str(secret), "key": fingerprint},
+                 lambda out: out.print(pairs([
+                     ("card", f"{card}: give it to the others"),
+                     ("secret", f"{secret}: for you alone"),
+                     ("key", f"{fingerprint}: compare it by telephone")])))
 
 
-@federate.command("plan", cls=Guarded)
+@part
 @run_argument
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False), help="Your own, to price against.")
-@format_option
-def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) -> None:
+def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
     """Price a run of several owners, and say who they are. Opens no data and writes nothing.
 
     Exit code 1 if it would be refused.
     """
     needed()
-    from privledger.cli.federated_file import load
+    from privledger.cli.owners import load
     from privledger.cli.plan import render_plan
 
     found = load(run_file, data_dir, ledger)
@@ -100,9 +99,8 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, format_: str) 
         out.print()
         render_plan(out, found.prepared)
 
-    emit(format_, found.prepared.as_dict() | described(found), render)
-    if not found.prepared.price.fits:
-        click.get_current_context().exit(REFUSED)
+    return Reply(found.prepared.as_dict() | described(found), render,
+                 0 if found.prepared.price.fits else REFUSED)
 
 
 def trusted(found: FederatedFile) -> list[tuple[str, str]]:
@@ -140,7 +138,7 @@ def described(found: FederatedFile) -> Json:
             "of_person": found.of_person}
 
 
-@federate.command(cls=Guarded)
+@part
 @run_argument
 @secret_option
 @data_option
@@ -151,24 +149,22 @@ def described(found: FederatedFile) -> Json:
               help="Write what all owners signed here; for privledger federate verify.")
 @click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
               show_default=True, help="Seconds until all owners have to have called.")
-@format_option
 def serve(run_file: str, secret: str, data_dir: str | None, table: str | None,
-          ledger: str | None, model: str | None, receipts: str | None, wait: float,
-          format_: str) -> None:
+          ledger: str | None, model: str | None, receipts: str | None, wait: float) -> Reply:
     """Wait for the owners of a run, train with them, and end.
 
     Listens at the run file's address, and only to the certificates on the cards. Exit code 1 if an
     owner's ledger refuses: then none is charged. 4 if an owner is gone.
     """
     needed()
-    from privledger.cli.federated_runs import render_served, served
+    from privledger.cli.owners import render_served, served
 
     result = served(run_file, secret, data_dir, table, ledger, model, receipts, wait,
-                    talks=format_ == "text")
-    emit(format_, result, lambda out: render_served(out, result))
+                    talks=not asks_json())
+    return Reply(result, lambda out: render_served(out, result))
 
 
-@federate.command(cls=Guarded)
+@part
 @run_argument
 @secret_option
 @data_option
@@ -180,33 +176,31 @@ def serve(run_file: str, secret: str, data_dir: str | None, table: str | None,
               help="Write what you signed here; for privledger federate verify.")
 @click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
               show_default=True, help="Seconds until whoever trains has to be there.")
-@format_option
 def join(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,
-         receipt: str | None, wait: float, format_: str) -> None:
+         receipt: str | None, wait: float) -> Reply:
     """Take part in a run with your own table and ledger.
 
     What the run may cost is in the run file; whoever trains cannot raise it. Exit code 1 if your
     ledger refuses: then no row is read. 4 if the run ended early: what was charged stands.
     """
     needed()
-    from privledger.cli.federated_runs import joined, render_joined
+    from privledger.cli.owners import joined, render_joined
 
     result = joined(run_file, secret, data_dir, table, ledger, receipt, wait)
-    emit(format_, result, lambda out: render_joined(out, result))
+    return Reply(result, lambda out: render_joined(out, result))
 
 
-@federate.command("verify", cls=Guarded)
+@part
 @click.argument("receipts", nargs=-1, required=True, metavar="RECEIPT...",
                 type=click.Path(exists=True, dir_okay=False))
-@format_option
-def verify(receipts: tuple[str, ...], format_: str) -> None:
+def verify(receipts: tuple[str, ...]) -> Reply:
     """Check that what all owners of one run signed is of one transcript.
 
     RECEIPTs are those of `serve` and `join`; together they must be of every owner. Exit code 3 if
     one is missing, edited, of another run, or of a run in which owners were asked different things.
     """
     needed()
-    from privledger.cli.federated_receipts import read_all
+    from privledger.cli.owners import read_all
     from privledger.federation import verify_statements
 
     run, statements = read_all(receipts)
@@ -221,7 +215,5 @@ def verify(receipts: tuple[str, ...], format_: str) -> None:
             out.print(text(f"accepted: {many(len(statements), 'receipt')} of one transcript",
                            GREEN))
 
-    emit(format_, {"run": run.name, "digest": run.digest.hex(), "owners": run.names,
-                   "accepted": not wrong, "wrong": wrong}, render)
-    if wrong:
-        click.get_current_context().exit(NOT_TRUSTED)
+    return Reply({"run": run.name, "digest": run.digest.hex(), "owners": run.names,
+                  "accepted": not wrong, "wrong": wrong}, render, NOT_TRUSTED if wrong else 0)

@@ -7,10 +7,15 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from attrs import frozen
+from click.core import ParameterSource
 
 import privledger
 from privledger.errors import (
@@ -31,12 +36,23 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
+from privledger.numerals import many
 from privledger.reading import kind_of
-from privledger.reports import clean, plain
+from privledger.reports import Outline, clean, plain
 from privledger.reports.ci import FORMATS, Outcome, ci_text
+from privledger.reports.spend import PlanSteps, silent
+from privledger.reports.survey import BAD, GOOD, OPEN, LedgerVerdict
+from privledger.rounding import downward, upward
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from privledger.guard import Ledger
+
+
 
 VERSION = privledger.__version__
 WIDTH = 100
@@ -59,6 +75,21 @@ _EXITS: tuple[tuple[type[BaseException], int], ...] = (
     (ModelError, USAGE),
     (IsolationUnavailable, USAGE),
 )
+
+
+def without_effect(why: str, *names: str) -> None:
+    """Refuse options that were given on the command line and that nothing would look at.
+
+    Args:
+        why: completes "--option has no effect".
+        names: of parameters of the command that runs.
+    """
+    context = click.get_current_context()
+    given = [one.opts[-1] for one in context.command.params if one.name in names
+             and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise click.UsageError(f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no "
+                               f"effect {why}")
 
 
 _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
@@ -85,18 +116,66 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
 
 
-def emit(format_: str, value: Any, render: Callable[[Console], None]) -> None:
-    """Print `value` as JSON, or whatever `render` prints for people."""
-    if format_ == "json":
-        click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
-    else:
-        render(console())
+@frozen
+class Reply:
+    """What a command has to say: as JSON values, and printed for people; and its exit code."""
+
+    value: Any
+    render: Callable[[Console], Any]
+    code: int = 0
+    other: Callable[[str], str] = str  # in a format beside text and JSON
+
+
+def command(function: Callable[..., Reply | None], group: click.Group | None = None,
+            formats: Callable[[Any], Any] = format_option) -> click.Command:
+    """A command that tells what `function` returns, in the format that is asked for, and ends with
+    its code. None where it said everything itself."""
+    def call(format_: str, **given: Any) -> None:
+        told = function(**given)
+        if told is None:
+            return
+        if format_ == "json":
+            click.echo(as_json(told.value))
+        elif format_ == "text":
+            told.render(console())
+        else:
+            click.echo(told.other(format_))
+        if told.code:
+            click.get_current_context().exit(told.code)
+
+    options = function.__dict__.pop("__click_params__", [])
+    whole: Any = formats(update_wrapper(call, function))
+    whole.__click_params__ += options
+    name = function.__name__.removesuffix("_command").replace("_", "-")
+    made = (click if group is None else group).command(name, cls=Guarded)(whole)
+    assert isinstance(made, click.Command)
+    return made
+
+
+def asks_json() -> bool:
+    """Whether the command that runs was asked for JSON."""
+    return click.get_current_context().params.get("format_") == "json"
+
+
+def as_json(value: Any) -> str:
+    """Records as objects, in a text without NaN."""
+    return json.dumps(plain(value), indent=2, allow_nan=False)
+
+
+def check_free(place: str, ledger: str | None, *, force: bool) -> None:
+    """Nothing is overwritten unless that was said, and no file of the ledger itself ever is."""
+    if not Path(place).exists():
+        return
+    if ledger is not None and any(Path(own).exists() and os.path.samefile(place, own)
+                                  for own in (ledger, f"{ledger}-wal", f"{ledger}-shm")):
+        raise click.UsageError(f"{place} belongs to the ledger itself")
+    if not force:
+        raise click.UsageError(f"{place} exists already; --force overwrites it")
 
 
 def say_served(format_: str, value: Any, address: str) -> None:
     """Where a page is served, at once and whole: a terminal must not wrap or delay an address."""
-    click.echo(json.dumps(plain(value), indent=2, allow_nan=False) if format_ == "json"
-               else clean(address))
+    click.echo(as_json(value) if format_ == "json" else clean(address))
     sys.stdout.flush()
 
 
@@ -187,3 +266,174 @@ def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:
     called = ctx.command_path.partition(" ")[2]  # all its words, however the program is called
     note(f"privledger {called}: {message}")
     ctx.exit(code)
+
+
+# Small pieces of text output. rich is imported inside, so that help starts at once.
+
+MOST_MEMBERS = 12
+SCREEN = 46
+"""Lines of a tree that are read without scrolling: a longer one is told in brief."""
+RED, GREEN, YELLOW = "bold red", "bold green", "yellow"
+
+
+def text(value: object, style: str = "") -> Text:
+    """Inert text: no markup, no control characters."""
+    from rich.text import Text
+
+    return Text(clean(value), style=style)
+
+
+def verdict_text(verdict: LedgerVerdict) -> Text:
+    """The first line about a ledger: nothing in it is green where anything is owed."""
+    colour = {GOOD: GREEN if verdict.level == GOOD else "", OPEN: YELLOW, BAD: RED}
+    line = text("")
+    for place, clause in enumerate(verdict.clauses):
+        line.append_text(text("; " if place else ""))
+        line.append_text(text(clause.text, colour[clause.level]))
+    return line
+
+
+DIGITS = 4
+
+
+def charge(value: float | None) -> str:
+    """What is spent, asked, claimed or promised, for people: rounded up; "-" where unknown."""
+    return "-" if value is None else upward(value, DIGITS)
+
+
+def remainder(value: float | None) -> str:
+    """What is left, or proved from below, for people: rounded down; "-" where unknown."""
+    return "-" if value is None else downward(value, DIGITS)
+
+
+def quality(value: float | None) -> str:
+    """How well a model does, for people: no charge, rounded to nearest."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> Table:
+    """Name and value, without lines."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(text(name), value if isinstance(value, Text) else text(value))
+    return table
+
+
+def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "",
+         whole: int = 0) -> Table:
+    """A table with a header line. The first column is not cut below `whole` letters."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, title=text(title, "bold") if title else None,
+                  title_justify="left", pad_edge=False, show_edge=False)
+    for place, header in enumerate(headers):
+        table.add_column(text(header), overflow="fold", min_width=0 if place else whole)
+    for row in rows:
+        table.add_row(*[cell if isinstance(cell, Text) else text(cell) for cell in row])
+    return table
+
+
+def tree(line: Outline, title: Text | None = None) -> Tree:
+    """A composition tree with multiplicities."""
+    from rich.tree import Tree
+
+    root = Tree(_line(line) if title is None else title, guide_style="dim")
+    if title is None:
+        grow(root, line)
+    else:
+        grow(root.add(_line(line)), line)
+    return root
+
+
+def height(line: Outline) -> int:
+    """How many lines a tree takes."""
+    return 1 + sum(height(child) for child in line.children[:MOST_MEMBERS])
+
+
+def grow(branch: Tree, line: Outline, *, whole: bool = False) -> None:
+    """Hang what is below `line` on `branch`; long lists are cut, unless all of it is wanted."""
+    most = len(line.children) if whole else MOST_MEMBERS
+    for child in line.children[:most]:
+        grow(branch.add(_line(child)), child, whole=whole)
+    if len(line.children) > most:
+        more = many(len(line.children) - most, "more member")
+        branch.add(text(f"... and {more}", "dim"))
+
+
+def _line(line: Outline) -> Text:
+    shown = text(line.label)
+    if line.members > 1:
+        shown = text(f"{line.members} x {line.label}")
+    if line.times > 1 and not line.children:
+        shown.append_text(text(f"  {many(line.times, 'time')} in all", "dim"))
+    return shown
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Every finding, in order of the history."""
+    return grid(("rule", "entry", "what was found"),
+                [(text(finding.rule, RED), "-" if finding.position < 0 else finding.position,
+                  finding.message) for finding in findings])
+
+
+# How far long work is: bars on stderr, on a terminal only.
+
+T = TypeVar("T")
+FEW = 2000  # what is done at once needs no bar
+
+
+@contextmanager
+def counting(*, shown: bool) -> Iterator[PlanSteps]:
+    """Steps that are shown as bars while the block runs."""
+    if not (shown and sys.stderr.isatty()):
+        yield silent
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(TextColumn("{task.description}", markup=False), BarColumn(),
+                   MofNCompleteColumn(), TimeElapsedColumn(), console=console(stderr=True),
+                   transient=True)
+
+    def steps(title: str, items: Collection[T]) -> Iterable[T]:
+        if len(items) < FEW:
+            return items
+        return bar.track(items, total=len(items), description=title)
+
+    with bar:
+        yield steps
+
+
+@contextmanager
+def watching(book: Ledger, total: int | None, *, shown: bool, chunks: bool = False
+             ) -> Iterator[None]:
+    """Bars while the block runs: over releases, and over rows and chunks of a table on disk.
+
+    Args:
+        total: releases to come, if that is known. chunks: whether the table goes to disk.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                   TimeElapsedColumn(), console=console(stderr=True), transient=True)
+    with bar:
+        if chunks:
+            rows = bar.add_task("rows to chunks", total=None)
+            part = bar.add_task("chunks of a release", total=None)
+            book.on_rows = lambda done: bar.update(rows, completed=done)
+            book.on_chunks = lambda done, of: bar.update(part, completed=done, total=of)
+        task = bar.add_task("releases", total=total)
+        book.on_release = lambda done: bar.update(task, completed=done)
+        try:
+            yield
+        finally:
+            book.on_release = book.on_rows = book.on_chunks = None

@@ -2,40 +2,330 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from decimal import ROUND_FLOOR, Context, Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
-from privledger.cli.confined import isolate_option, limit_option, making
-from privledger.cli.opening import data_option
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.prepared import Prepared, fitting, prepare
-from privledger.cli.printing import GREEN, RED, SCREEN, charge, grid, height, pairs, text, tree
-from privledger.plugins import ClaimStep
-from privledger.reports import PriceFigures, outline, release_count
-from privledger.reports.gist import reserved_line
-from privledger.reports.too_few import too_few
+from privledger.broker import DEFAULTS, ISOLATION, Limits, RemoteLearner
+from privledger.cli.opening import data_option, reading
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    SCREEN,
+    Reply,
+    charge,
+    command,
+    grid,
+    height,
+    note,
+    pairs,
+    text,
+    tree,
+)
+from privledger.errors import (
+    InvalidPlan,
+    IsolationUnavailable,
+    LearnerError,
+    LedgerMissing,
+    PrivledgerError,
+)
+from privledger.facts.schema import Schema
+from privledger.graph import Node, to_json
+from privledger.guard.creating import differing
+from privledger.ledger import State
+from privledger.ledger.checkpoint import receipt_of
+from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
+from privledger.reports import PriceFigures, outline, price_plan, release_count
+from privledger.reports.outline import reserved_line, too_few
 from privledger.rounding import exact
-from privledger.storage import shown
+from privledger.runs import RunFile
+from privledger.storage import is_url, shown
+from privledger.tables.listing import members
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+# A run file, read and priced: what `plan`, `run` and `check` begin with. No table is opened.
+
+@frozen
+class Prepared:
+    """A run that was priced: no data has been opened.
+
+    Attributes:
+        model: the learner with its parameters.
+        exists: whether the ledger file is there already, and will be continued.
+    """
+
+    run: RunFile
+    schema: Schema
+    model: Any
+    node: Node
+    claims: tuple[ClaimStep, ...]
+    price: PriceFigures
+    ledger: Path | str = field(repr=shown)
+    exists: bool
+    state: State | None = field(default=None, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: what would run, its price and claims, and whether it fits the ledger."""
+        info, few = self.model.info, too_few(self.node, self.schema)
+        return ({} if few is None else {"too_few": few}) | {
+            "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
+            "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
+            "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
+            "ledger_exists": self.exists, "price": self.price, "fits": self.price.fits,
+            "releases": release_count(self.node), "budget": self.run.budget,
+            "claims": [claim_dict(step) for step in self.claims], "plan": to_json(self.node),
+        }
+
+
+def claim_dict(step: ClaimStep) -> dict[str, Any]:
+    """A claim as JSON values, with its ratio."""
+    return {"step": step.step, "reference": step.reference, "claimed": step.claimed,
+            "sound": step.sound, "delta": step.delta, "ratio": step.ratio, "note": step.note}
+
+
+def build(run: RunFile, schema: Schema) -> Any:
+    """An instance of the run's learner; unknown parameters are refused by name."""
+    return configured(load_learner(run.learner), run.learner, run.params, schema, run.relation)
+
+
+def prepare(path: str, data_dir: str | None, ledger: str | None = None,
+            make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Read the run file and the schema, build the plan, price it. The table is not touched.
+
+    Args:
+        make: the learner with its parameters; `build` unless it runs elsewhere.
+    """
+    run = RunFile.load(path)
+    if run.without_delta:
+        note("[budget] gives no delta, so it is 0: the learner may use pure epsilon only, and Auto "
+             "takes another one. Say delta = 0.0 if that is meant; else a delta well below one in "
+             "the number of people, such as 1e-6")
+    return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
+                  make)
+
+
+def state_at(place: Path | str) -> State | None:
+    """The state of the ledger there; None if there is none. Any other failure is raised."""
+    if not is_url(place) and not Path(place).exists():
+        return None
+    try:
+        with reading(place) as opened:
+            return opened.state
+    except LedgerMissing:
+        return None
+
+
+def priced(run: RunFile, schema: Schema, place: Path | str | None,
+           make: Callable[[RunFile, Schema], Any] | None = None) -> Prepared:
+    """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
+    run.unit_for(schema)
+    schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
+    model = (make or build)(run, schema)
+    node = model.plan(schema)
+    state = None if place is None else state_at(place)
+    if state is not None:
+        check_same(run, state, run.unit_for(schema))
+    with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
+        price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                           filter=run.filter, state=state, data=run.data, labels=run.labels,
+                           everywhere=not run.data)
+    return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
+                    state is not None, state)
+
+
+def fitting(prepared: Prepared, most: float = math.inf) -> str:
+    """What epsilon of this learner would be granted: by its own plans, and the ledger's decision.
+
+    Args:
+        most: epsilon that may be spent in all afterwards.
+    """
+    asked = prepared.run.params.get("epsilon")
+    if isinstance(prepared.model, RemoteLearner) or not isinstance(asked, float | int):
+        return ""
+
+    def fits(epsilon: float) -> bool:
+        run = evolve(prepared.run, params=prepared.run.params | {"epsilon": epsilon})
+        try:
+            node = build(run, prepared.schema).plan(prepared.schema)
+            price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                               filter=run.filter, state=prepared.state, data=run.data,
+                               labels=run.labels, everywhere=not run.data)
+        except PrivledgerError:
+            return False
+        return price.fits and price.total <= most
+
+    low, high = 0, 1000  # thousandths of what was asked for
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(_thousandths(asked, middle)) else (low, middle)
+    if not low:
+        return "nothing of this learner fits"
+    return f"epsilon {exact(_thousandths(asked, low))} of this learner would fit"
+
+
+def _thousandths(asked: float, part: int) -> float:
+    """A part of an epsilon, to three digits, rounded down: what is printed is what was tried."""
+    return float(Decimal(asked * part / 1000).normalize(Context(prec=3, rounding=ROUND_FLOOR)))
+
+
+def check_same(run: RunFile, state: State, unit: str) -> None:
+    """A run file continues a ledger only if it promises the same."""
+    for name, asked, there in differing(state, run.budget, run.relation, unit, run.filter):
+        raise InvalidPlan("[budget]" if name == "budget" else f"[ledger] {name}", str(asked),
+                          f"that of the ledger it continues: {there}")
+
+
+# `--isolate`: the run's learner in a confined process instead of this one.
+#
+# The default for learners that are not shipped with this package; `--no-isolate` says otherwise.
+
+Make = Callable[[RunFile, Schema], Any]
+GUARDED = "guarded"
+HERE = "left out where the learner runs in this process (see --isolate)"
+
+isolate_option = click.option(
+    "--isolate/--no-isolate", default=None,
+    help="Run the learner in a confined process that never receives rows, or in this one "
+         "[default: isolate unless the learner is shipped with privledger].")
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in value:
+        name, sign, number = item.partition("=")
+        try:
+            found[name] = int(number) if number.isdecimal() else float(number)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise click.BadParameter(f"{item!r}: give NAME=NUMBER")
+    return found
+
+
+limit_option = click.option(
+    "--limit", "limits", multiple=True, metavar="NAME=NUMBER", callback=_pairs,
+    help="A limit of the isolated learner's process, over the run file's [isolation]: "
+         + ", ".join(Limits().as_dict()) + ".")
+
+
+def isolation(model: Any) -> str:
+    """The word for how a learner is kept from the rows, as its grants record it."""
+    return ISOLATION if isinstance(model, RemoteLearner) else GUARDED
+
+
+def wanted(isolate: bool | None, name: str) -> bool:
+    """Whether to isolate the learner called `name`; None for the default."""
+    if isolate is not None:
+        return isolate
+    try:
+        return not is_shipped(find_learner(name))
+    except LearnerError:
+        return False  # it is not there: whoever loads it says so
+
+
+def usual_isolation(name: str) -> str:
+    """How `run` keeps a learner from the rows when it is not told."""
+    return ISOLATION if wanted(None, name) else GUARDED
+
+
+@contextmanager
+def making(isolate: bool | None, data_dir: str | None, ledger: str | None,
+           given: dict[str, Any] | None = None, patience: float | None = None,
+           also: tuple[Path, ...] = ()) -> Iterator[Make | None]:
+    """How to make the learner; None for the usual way. The process ends with the block.
+
+    Args:
+        isolate: None for the default. given: limits over the run file's.
+        also: more that the process must not be able to read.
+    """
+    if isolate is False:
+        _no_limits(given, patience)
+        yield None
+        return
+    started: list[RemoteLearner] = []
+
+    def make(run: RunFile, schema: Schema) -> Any:
+        if not wanted(isolate, run.learner):
+            _no_limits(given, patience)
+            return built_here(run, schema, isolate)
+        limits = Limits.of(run.limits.as_dict() | (given or {}))
+        if patience is not None:
+            limits = evolve(limits, silence_seconds=patience)
+        with saying_how(isolate):
+            learner = RemoteLearner.start(
+                find_learner(run.learner), run.params, schema, run.relation,
+                private=(*private_files(run, data_dir, ledger), *also), labels=run.labels,
+                limits=limits)
+        started.append(learner)
+        return learner
+
+    try:
+        yield make
+    finally:
+        for learner in started:
+            learner.close()
+
+
+def built_here(run: RunFile, schema: Schema, isolate: bool | None) -> Any:
+    """As `build`, of a run file whose limits, if it has any, are for a process of its own."""
+    if run.limits != DEFAULTS and not wanted(isolate, run.learner):
+        raise InvalidPlan("[isolation]", "given", HERE)
+    return build(run, schema)
+
+
+def _no_limits(given: dict[str, Any] | None, patience: float | None) -> None:
+    """Refuse limits of a process that is not started."""
+    if given or patience is not None:
+        raise InvalidPlan("--limit, --isolate-timeout", "given", HERE)
+
+
+@contextmanager
+def saying_how(isolate: bool | None) -> Iterator[None]:
+    """Where isolation was not asked for but is the default, say what the other choice is."""
+    try:
+        yield
+    except IsolationUnavailable as error:
+        if isolate is not None:
+            raise
+        raise IsolationUnavailable(
+            f"{error}. This learner is not shipped with privledger, so it is isolated; "
+            "--no-isolate runs it in this process, with all your rights") from None
+
+
+def private_files(run: RunFile, data_dir: str | None, ledger: str | None) -> tuple[Path, ...]:
+    """What the learner's process must not be able to read, wherever it lies."""
+    names = [run.table]
+    if run.evaluate is not None and run.evaluate.test is not None:
+        names.append(run.evaluate.test)
+    there = [run.data_path(name, data_dir, must_exist=False, several=True) for name in names]
+    book = run.ledger_path(ledger)
+    return (run.path, *([book] if isinstance(book, Path) else []), *there,
+            *(file for path in there for file in members(path)))
+
 
 run_argument = click.argument("run_file", metavar="RUN.toml",
                               type=click.Path(exists=True, dir_okay=False))
 
 
-@click.command(cls=Guarded)
+@command
 @run_argument
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
 @isolate_option
 @limit_option
-@format_option
 def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool | None,
-         limits: dict[str, Any], format_: str) -> None:
+         limits: dict[str, Any]) -> Reply:
     """Price a run. Opens no data and writes nothing.
 
     Exit code 0 if the run fits its budget, 1 if it would be refused.
@@ -43,10 +333,8 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool 
     with making(isolate, data_dir, ledger, limits) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
     instead = "" if prepared.price.fits else fitting(prepared)
-    emit(format_, prepared.as_dict() | {"instead": instead},
-         lambda out: render_plan(out, prepared, instead))
-    if not prepared.price.fits:
-        click.get_current_context().exit(1)
+    return Reply(prepared.as_dict() | {"instead": instead},
+                 lambda out: render_plan(out, prepared, instead), int(not prepared.price.fits))
 
 
 def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:
@@ -88,19 +376,22 @@ def render_price(
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "
                    f"books epsilon {charge(price.charged)}"),
-        *filter_rows(price),
+        *filter_rows(price.filter, price.fixes, price.cheaper),
         ("releases", "as many as the filter admits" if releases is None else releases),
     ]))
 
 
-def filter_rows(price: PriceFigures) -> list[tuple[str, str]]:
+Booked = tuple[tuple[str, float], ...]
+
+
+def filter_rows(own: str, fixes: Booked, cheaper: Booked) -> list[tuple[str, str]]:
     """That the first plan fixes the filter, or did, and what the plan would cost by others."""
-    others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in
-                       price.fixes or price.cheaper if kind != price.filter)
-    if not price.fixes:
-        return [("fixed for life", f"the first plan fixed the filter: {price.filter}; this plan by "
+    others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in fixes or cheaper
+                       if kind != own)
+    if not fixes:
+        return [("fixed for life", f"the first plan fixed the filter: {own}; this plan by "
                                    f"others: epsilon {others}, in a new ledger")] if others else []
-    return [("fixed for life", f"the first plan that is granted fixes the filter: {price.filter}, "
+    return [("fixed for life", f"the first plan that is granted fixes the filter: {own}, "
              "for every later plan" + (f"; this plan by others: epsilon {others}"
                                        if others else ""))]
 

@@ -10,11 +10,15 @@ from typing import Any
 import click
 from attrs import evolve, frozen
 
-from privledger.cli.answers import PrintedAnswer
-from privledger.cli.compared_with import Witness
-from privledger.cli.confined import usual_isolation
-from privledger.cli.ledger_gate import decided, ledger_facts, missing_receipt, trusted
-from privledger.cli.prepared import Prepared, fitting, priced
+from privledger.cli.ledger_gate import (
+    PrintedAnswer,
+    decided,
+    ledger_facts,
+    missing_receipt,
+    trusted,
+)
+from privledger.cli.opening import Witness
+from privledger.cli.plan import Prepared, fitting, priced, usual_isolation
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.findings import Finding
@@ -24,10 +28,9 @@ from privledger.ledger import Budget, State, asserted_kinds, fixed_filter
 from privledger.ledger.origins import alone_epsilon
 from privledger.ledger.view_charges import TableSpend, charges_of, planned, table_spends
 from privledger.reports import leaves
-from privledger.reports.advice import what_fits
-from privledger.reports.pricing import rule_for
+from privledger.reports.pricing import rule_for, what_fits
 from privledger.reports.receipt import RULE as IN_HISTORY
-from privledger.reports.remembered import receipt_of
+from privledger.reports.receipt import receipt_of
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 
@@ -185,5 +188,3 @@ def with_rule(state: State, prepared: Prepared) -> State:
     rule = rule_for(prepared.node, state.budget or run.budget, state.relation or run.relation,
                     run.filter)
     return evolve(state, rule=rule)
-
-

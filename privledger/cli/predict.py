@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from attrs import evolve
 
-from privledger.broker import Limits, RemoteLearner
-from privledger.cli.confined import isolate_option, limit_option, saying_how, wanted
-from privledger.cli.output import Guarded, emit, note
-from privledger.errors import LearnerError, ModelError, PrivledgerError
+from privledger.broker import DEFAULTS, Limits, RemoteLearner
+from privledger.cli.output import Reply, command, note
+from privledger.cli.plan import HERE, isolate_option, limit_option, saying_how, wanted
+from privledger.errors import InvalidPlan, LearnerError, ModelError, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
-from privledger.tables.files import read_features
 from privledger.tables.listing import members
+from privledger.tables.sources import read_features
 
 
-@click.command(cls=Guarded)
+@partial(command, formats=click.option(
+    "--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="What to print on stdout; text is CSV."))
 @click.argument("model", type=click.Path(exists=True, dir_okay=False), metavar="MODEL")
 @click.argument("table", type=click.Path(exists=True), metavar="TABLE")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
@@ -30,10 +34,8 @@ from privledger.tables.listing import members
               help="Refuse unless the model was fitted under this schema.")
 @isolate_option
 @limit_option
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="What to print on stdout; text is CSV.")
 def predict(model: str, table: str, output: str | None, schema_file: str | None,
-            isolate: bool | None, limits: dict[str, Any], format_: str) -> None:
+            isolate: bool | None, limits: dict[str, Any]) -> Reply:
     """Predict every row of TABLE with MODEL, as kept by run --model.
 
     TABLE is a CSV or Parquet file, or a folder of them. It has the schema's feature columns; its
@@ -55,12 +57,10 @@ def predict(model: str, table: str, output: str | None, schema_file: str | None,
     if output:
         Path(output).write_text(as_csv(name, values), encoding="utf-8")
         note(f"{len(values)} predictions written to {output}")
-    if format_ == "json":
-        emit(format_, {"learner": found.header["learner"], "private": found.header["private"],
-                       "target": name, "rows": len(values), "output": output,
-                       "predictions": None if output else values}, lambda out: None)
-    elif not output:
-        click.echo(as_csv(name, values), nl=False)
+    return Reply({"learner": found.header["learner"], "private": found.header["private"],
+                  "target": name, "rows": len(values), "output": output,
+                  "predictions": None if output else values},
+                 lambda out: None if output else click.echo(as_csv(name, values), nl=False))
 
 
 def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
@@ -72,6 +72,8 @@ def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
         with saying_how(isolate):
             learner: Any = RemoteLearner.revive(point, model, private=private, limits=limits)
     else:
+        if evolve(limits, model_mb=DEFAULTS.model_mb) != DEFAULTS:
+            raise InvalidPlan("--limit", "given", HERE + "; model_mb counts everywhere")
         learner = revived(model, load_learner(name))
     try:
         return _plain(learner, X)

@@ -6,22 +6,49 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
-from privledger.cli.opening import ledger_argument, people_key_option, reading
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import RED, YELLOW, charge, text
+from privledger.cli.opening import ledger_argument, people_key_option, reading, where_option
+from privledger.cli.output import (
+    RED,
+    YELLOW,
+    Reply,
+    asks_json,
+    charge,
+    command,
+    grid,
+    note,
+    text,
+    without_effect,
+)
+from privledger.errors import InvalidValue
+from privledger.gate import NOT_TRUSTED
+from privledger.ledger import audit
 from privledger.ledger.view import view_of
+from privledger.ledger.view_charges import aspect_of, chosen
 from privledger.numerals import many
-from privledger.reports.letter import letter_to
-from privledger.reports.risk import ledger_risk
+from privledger.reports import plain
+from privledger.reports.risk import ledger_risk, letter_to
+from privledger.reports.spend import (
+    ASPECTS,
+    PersonRank,
+    Rank,
+    RecordRank,
+    highest_people,
+    highest_records,
+    ranking,
+)
 from privledger.rounding import exact, upward_percent
+from privledger.storage import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from privledger.guard import RecordSpend
     from privledger.ledger.view_people import PersonSpend
     from privledger.ledger.view_records import SpendLine
+
 
 CONFIDENTIAL_PERSON = ("confidential, for this person and for auditors: what somebody spent "
                        "depends on private data")
@@ -31,16 +58,15 @@ UNKNOWN = ("this ledger never counted the table's records: it cannot tell whethe
            "record; every one that is there was charged this")
 
 
-@click.command(cls=Guarded)
+@command
 @ledger_argument
 @click.argument("row", metavar="[ROW]", type=click.IntRange(min=0), required=False)
 @click.option("--data", help="Which data set, if the ledger knows several.")
 @click.option("--person", help="The id of a person, over all tables of a ledger of people.")
 @people_key_option
 @click.option("--letter", is_flag=True, help="In plain words, for that person.")
-@format_option
 def record(ledger: str, row: int | None, data: str | None, person: str | None,
-           people_key: str | None, letter: bool, format_: str) -> None:
+           people_key: str | None, letter: bool) -> Reply | None:
     """What one record spent, and on what; or one person, over all tables.
 
     ROW is its position in the protected table, from 0. A person is asked for by --person, with
@@ -48,95 +74,63 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
     """
     if (row is None) == (person is None):
         raise click.UsageError("give the position of a row, or --person")
-    if letter and (person is None or format_ == "json"):
+    if letter and (person is None or asks_json()):
         raise click.UsageError("--letter goes with --person, and is text")
     if person is not None:
-        return _person(ledger, person, people_key, format_, letter)
+        without_effect("with --person, which is over all tables", "data")
+        return _person(ledger, person, people_key, letter)
     assert row is not None
+    without_effect("without --person", "people_key")
     with reading(ledger) as opened:
-        spend = opened.record(row, data)
-        receipt = opened.receipt.as_dict()
+        spend, receipt = opened.record(row, data), opened.receipt.as_dict()
         rule = opened.state.rule
         unit, of_people = rule.unit if rule else "", opened.unit == "person"
         delta, simulated = opened.budget.delta, opened.mode != "private"
-    emit(format_, record_dict(spend, unit, simulated, of_people, delta) | {"receipt": receipt},
-         lambda out: render_record(out, spend, unit, simulated, of_people, delta))
+    notice = CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL
+    value = spend_dict(spend, unit, delta, simulated,
+                       notice if spend.known else f"{notice}; {UNKNOWN}")
+    return Reply(value | {"row": spend.row, "data": spend.data, "known": spend.known,
+                          "receipt": receipt},
+                 lambda out: render_record(out, spend, unit, simulated, of_people, delta))
 
 
-def _person(ledger: str, person: str, people_key: str | None, format_: str,
-            letter: bool) -> None:
+def _person(ledger: str, person: str, people_key: str | None, letter: bool) -> Reply | None:
     if people_key is None:
         raise click.UsageError("--person needs --people-key: without the key nobody is known")
     with reading(ledger, people_key) as opened:
         spend = opened.record(person=person)
-        receipt, delta = opened.receipt.as_dict(), opened.budget.delta
-        budget, simulated = opened.budget, opened.mode != "private"
+        receipt, budget = opened.receipt.as_dict(), opened.budget
+        simulated = opened.mode != "private"
         found = ledger_risk(view_of(opened._history.full(), opened._history.store.read()))
     if letter:
-        return click.echo(letter_to(spend, budget, found))
-    emit(format_, person_dict(spend, delta, simulated) | {
-            "risk": found.as_dict(), "receipt": receipt},
-         lambda out: render_person(out, spend, delta, simulated))
+        click.echo(letter_to(spend, budget, found))
+        return None
+
+    def render(out: Console) -> None:
+        out.print(text(f"this person: epsilon {charge(spend.epsilon)} of the ledger's "
+                       f"{charge(spend.bound)} so far, at delta {exact(budget.delta)}", "bold"))
+        out.print(text(CONFIDENTIAL_PERSON, YELLOW))
+        told = text(f"in {many(len(spend.tables), 'table')}: {', '.join(spend.tables)}; "
+                    f"{charge(spend.total)} {spend.unit} in all")
+        _render_lines(out, spend.lines, simulated, told)
+
+    value = spend_dict(spend, spend.unit, budget.delta, simulated, CONFIDENTIAL_PERSON)
+    return Reply(value | {"tables": list(spend.tables), "risk": found.as_dict(),
+                          "receipt": receipt}, render)
 
 
-def person_dict(spend: PersonSpend, delta: float, simulated: bool) -> dict[str, object]:
-    """A person's spend as JSON values; the id is not among them."""
-    return {
-        "unit": spend.unit, "total": spend.total, "epsilon": spend.epsilon,
-        "bound": spend.bound, "delta": delta, "tables": list(spend.tables),
-        "private": not simulated, "notice": CONFIDENTIAL_PERSON,
-        "lines": [_line(line) for line in spend.lines],
-    }
-
-
-def render_person(out: Console, spend: PersonSpend, delta: float, simulated: bool) -> None:
-    """What it adds up to, and where it came from."""
-    out.print(text(f"this person: epsilon {charge(spend.epsilon)} of the ledger's "
-                   f"{charge(spend.bound)} so far, at delta {exact(delta)}", "bold"))
-    out.print(text(CONFIDENTIAL_PERSON, YELLOW))
-    if simulated:
-        out.print(text("NOT PRIVATE: simulation", RED))
-    out.print(text(f"in {many(len(spend.tables), 'table')}: {', '.join(spend.tables)}; "
-                   f"{charge(spend.total)} {spend.unit} in all"))
-    _render_lines(out, spend.lines)
-
-
-def _line(line: SpendLine) -> dict[str, object]:
-    return {"grant": line.grant, "learner": line.learner, "node": line.node,
-            "amount": line.amount, "cap": line.cap, "share": line.share,
-            "rounds": line.rounds, "basis": line.basis, "scope": line.scope,
-            "data": line.data, "time": line.time, "origin": line.origin}
-
-
-def _render_lines(out: Console, lines: Sequence[SpendLine]) -> None:
-    """One paragraph per grant, in order of the history."""
-    for line in lines:
-        out.print(text(f"{line.time or 'undated'}  {line.learner or 'nobody named'} on "
-                       f"{line.data} ({line.grant})"))
-        rounds = "all rounds" if line.rounds is None else many(line.rounds, "round")
-        out.print(text(f"    {charge(line.amount)} of {charge(line.cap)} "
-                       f"({upward_percent(line.share)}), {rounds}, {line.basis}"))
-        if line.origin:
-            out.print(text(f"    {line.origin}"))
-        out.print(text(f"    {line.node}", "dim"))
-
-
-def record_dict(spend: RecordSpend, unit: str, simulated: bool, of_people: bool = False,
-                delta: float = 0.0) -> dict[str, Any]:
-    """A record's spend as JSON values; in a ledger of people that of a person's place."""
-    notice = CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL
-    return {
-        "row": spend.row, "data": spend.data, "unit": unit, "total": spend.total,
-        "epsilon": spend.epsilon, "bound": spend.bound, "delta": delta,
-        "private": not simulated, "known": spend.known,
-        "notice": notice if spend.known else f"{notice}; {UNKNOWN}",
-        "lines": [_line(line) for line in spend.lines],
-    }
+def spend_dict(spend: RecordSpend | PersonSpend, unit: str, delta: float, simulated: bool,
+               notice: str) -> dict[str, Any]:
+    """A record's or a person's spend as JSON values; no id is among them."""
+    return {"unit": unit, "total": spend.total, "epsilon": spend.epsilon, "bound": spend.bound,
+            "delta": delta, "private": not simulated, "notice": notice,
+            "lines": [plain(line) | {"share": line.share} for line in spend.lines]}
 
 
 def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
                   of_people: bool = False, delta: float = 0.0) -> None:
-    """As `render_person`; in a ledger of people `spend.row` is a person's place."""
+    """What it adds up to, and where it came from; in a ledger of people `spend.row` is a person's
+    place."""
     who = "the person at place" if of_people else "record"
     total = f"{charge(spend.total)} {unit} spent" if spend.lines else "nothing spent"
     out.print(text(f"{who} {spend.row} of {spend.data}: {total}", "bold"))
@@ -145,6 +139,103 @@ def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
     out.print(text(CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL, YELLOW))
     if not spend.known:
         out.print(text(UNKNOWN, YELLOW))
+    _render_lines(out, spend.lines, simulated)
+
+
+def _render_lines(out: Console, lines: Sequence[SpendLine], simulated: bool,
+                  *told: Text) -> None:
+    """One paragraph per grant, in order of the history."""
+    for line in (*([text("NOT PRIVATE: simulation", RED)] if simulated else []), *told):
+        out.print(line)
+    for one in lines:
+        out.print(text(f"{one.time or 'undated'}  {one.learner or 'nobody named'} on "
+                       f"{one.data} ({one.grant})"))
+        rounds = "all rounds" if one.rounds is None else many(one.rounds, "round")
+        out.print(text(f"    {charge(one.amount)} of {charge(one.cap)} "
+                       f"({upward_percent(one.share)}), {rounds}, {one.basis}"))
+        if one.origin:
+            out.print(text(f"    {one.origin}"))
+        out.print(text(f"    {one.node}", "dim"))
+
+
+# `privledger top`: who spent most.
+
+def _aspects(context: click.Context, option: click.Parameter,
+             given: tuple[str, ...]) -> tuple[str, ...]:
+    for one in given:
+        try:
+            aspect_of("table" if one == "data" else one)
+        except InvalidValue as error:
+            raise click.BadParameter(str(error)) from None
+    return given
+
+
+@command
+@ledger_argument
+@click.option("--by", "aspects", multiple=True, callback=_aspects, metavar="ASPECT",
+              help="Only this ranking; may be repeated: learner, mechanism, data (or table), "
+                   "grant, team, window, isolation, library, cap, or label:KEY "
+                   "[default: the first four].")
+@where_option
+@click.option("--most", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Lines of each ranking.")
+@click.option("--records", is_flag=True,
+              help="Also the records that individual filters charged most. CONFIDENTIAL.")
+@click.option("--people", "persons", is_flag=True,
+              help="Also who spent most over all tables of a ledger of people. CONFIDENTIAL.")
+def top(ledger: str, aspects: tuple[str, ...], where: tuple[str, ...], most: int, records: bool,
+        persons: bool) -> Reply:
+    """Who spent most: learners, mechanisms, tables, grants; asserted ones are marked.
+
+    Exit code 3 if the history cannot be trusted: then nothing is ranked.
+    """
+    with reading(ledger) as opened:
+        store, state = opened._history.store, opened.state
+        findings = audit(store)
+        receipt, simulated = opened.receipt.as_dict(), opened.mode != "private"
+        wanted = () if findings else (aspects or ASPECTS)
+        view = view_of(state, store.read() if wanted else ())
+        if where:
+            view = evolve(view, charges=tuple(filter(chosen(where), view.charges)), parts={})
+        found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
+        if persons and state.unit != "person":
+            raise click.UsageError("--people: the promise of this ledger is about rows")
+        if records and state.unit != "row":
+            raise click.UsageError("--records: the promise of this ledger is about people; "
+                                   "ask with --people")
+        rows = highest_records(store, state, most) if records and not findings else []
+        people = highest_people(store, state, most) if persons and not findings else []
+        unit = state.rule.unit if state.rule else ""
+    if records or persons:
+        note(CONFIDENTIAL if records else CONFIDENTIAL_PEOPLE)
+    return Reply({"ledger": shown(ledger), "trusted": not findings, "private": not simulated,
+                  "findings": findings, "top": found, "unit": unit,
+                  "records": rows if records else None, "people": people if persons else None,
+                  "receipt": receipt},
+                 lambda out: _render(out, found, [*rows, *people], unit, len(findings), simulated),
+                 NOT_TRUSTED if findings else 0)
+
+
+def _render(out: Console, found: dict[str, list[Rank]],
+            rows: Sequence[RecordRank | PersonRank], unit: str, findings: int,
+            simulated: bool) -> None:
+    if findings:
+        out.print(text(f"NOT TRUSTED: {many(findings, 'finding')}; verify lists them", RED))
+        return
     if simulated:
         out.print(text("NOT PRIVATE: simulation", RED))
-    _render_lines(out, spend.lines)
+    for aspect, ranks in found.items():
+        out.print(grid((aspect, "epsilon", "of the budget", "grants", ""), [
+            (rank.name, rank.epsilon.text(4), rank.share.text(), rank.grants,
+             text("ASSERTED" if rank.asserted else "", YELLOW)) for rank in ranks]))
+        out.print()
+    records = [one for one in rows if isinstance(one, RecordRank)]
+    if records:
+        out.print(grid(("record", "of", f"spent ({unit})", "of its cap"), [
+            (one.row, one.data, charge(one.spent), charge(one.cap)) for one in records],
+            title="CONFIDENTIAL: records charged most by individual filters"))
+    people = [one for one in rows if isinstance(one, PersonRank)]
+    if people:
+        out.print(grid(("place", f"spent ({unit})", "of at most"), [
+            (one.place, charge(one.spent), charge(one.cap)) for one in people],
+            title="CONFIDENTIAL: people who spent most, by their place in the ledger"))

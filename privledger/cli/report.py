@@ -13,11 +13,25 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from attrs import evolve
 
-from privledger.cli.compared_with import Witness, key_option, public_option, receipt_option, witness
-from privledger.cli.opening import LedgerPlace, reading_store
-from privledger.cli.output import Guarded, emit, format_option, note
-from privledger.cli.printing import text, verdict_text
-from privledger.cli.progress import counting
+from privledger.cli.opening import (
+    LedgerPlace,
+    Witness,
+    kept_elsewhere,
+    key_option,
+    public_option,
+    reading_store,
+    receipt_option,
+)
+from privledger.cli.output import (
+    Reply,
+    asks_json,
+    check_free,
+    command,
+    counting,
+    note,
+    text,
+    verdict_text,
+)
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
@@ -33,8 +47,8 @@ from privledger.reports.page import (
     render_distrusted,
     render_page,
 )
-from privledger.reports.steps import PlanSteps, silent
-from privledger.reports.verdict import LedgerVerdict
+from privledger.reports.spend import PlanSteps, silent
+from privledger.reports.survey import LedgerVerdict
 from privledger.storage import shown
 
 if TYPE_CHECKING:
@@ -44,7 +58,7 @@ PRIVATE_FILE, OPEN_FILE = 0o600, 0o666
 CONFIDENTIAL = "CONFIDENTIAL: the page tells what records spent, which depends on private data"
 
 
-@click.command(cls=Guarded)
+@command
 @click.argument("ledger", metavar="LEDGER", type=LedgerPlace())
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the page.")
 @click.option("--include-records", is_flag=True,
@@ -54,55 +68,38 @@ CONFIDENTIAL = "CONFIDENTIAL: the page tells what records spent, which depends o
 @receipt_option
 @key_option
 @public_option
-@format_option
 def report(ledger: str, output: str, include_records: bool, publishable: bool, force: bool,
-           receipt: str | None, key_file: str | None, public_key: str | None,
-           format_: str) -> None:
+           receipt: str | None, key_file: str | None, public_key: str | None) -> Reply:
     """Write one HTML page: verdict, history, graph, single records, what would change it.
 
     The page needs no network and no other file. The ledger is opened read-only and verified.
     Exit code 3 if it cannot be trusted; the page then says so.
     """
-    _check_usage(ledger, output, include_records, publishable, force)
-    known = witness(receipt, None, key_file, public_key)
-    with counting(shown=format_ == "text") as steps:
+    if include_records and publishable:
+        raise click.UsageError("--publishable leaves out what --include-records asks for")
+    check_free(output, ledger, force=force)
+    known = kept_elsewhere(receipt, None, key_file, public_key)
+    with counting(shown=not asks_json()) as steps:
         page = read_page(ledger, ShownPerson(vectors=include_records), publishable, steps, known)
-    if isinstance(page, Distrusted):
-        _write_distrusted(page, ledger, output, format_)
-    data = render_page(page).encode("utf-8")
+    if isinstance(page, Distrusted):  # what is wrong, and nothing that would have to be added up
+        data, verdict = render_distrusted(page).encode("utf-8"), page.verdict
+        more: dict[str, Any] = {"trusted": False, "private": None, "confidential": False,
+                                "records": False, "nodes": None, "drawn": None, "receipt": None}
+    else:
+        found, data = page.report, render_page(page).encode("utf-8")
+        verdict = evolve(found.verdict, publishable=page.publishable)
+        more = {"trusted": found.trusted, "private": found.private,
+                "confidential": page.confidential, "records": page.vectors,
+                "nodes": page.drawing.nodes, "drawn": len(page.drawing.boxes),
+                "receipt": found.receipt}
     write(output, data, confidential=not page.publishable)
-    if page.confidential:
+    if more["confidential"]:
         note(CONFIDENTIAL)
-    found = page.report
-    verdict = evolve(found.verdict, publishable=page.publishable)
-    value: dict[str, Any] = {
-        "ledger": shown(ledger), "output": output, "bytes": len(data), "verdict": verdict.word,
-        "judgement": verdict.as_dict(),
-        "trusted": found.trusted, "private": found.private, "confidential": page.confidential,
-        "publishable": page.publishable, "records": page.vectors, "nodes": page.drawing.nodes,
-        "drawn": len(page.drawing.boxes), "receipt": found.receipt}
-    emit(format_, value, lambda out: _render(out, value, verdict))
-    if not found.trusted:
-        click.get_current_context().exit(NOT_TRUSTED)
-
-
-def _write_distrusted(page: Distrusted, ledger: str, output: str, format_: str) -> NoReturn:
-    """What is wrong, and nothing that would have to be added up."""
-    data = render_distrusted(page).encode("utf-8")
-    write(output, data, confidential=not page.publishable)
-    value: dict[str, Any] = {
-        "ledger": shown(ledger), "output": output, "bytes": len(data),
-        "verdict": page.verdict.word, "judgement": page.verdict.as_dict(), "trusted": False,
-        "private": None, "confidential": False, "publishable": page.publishable,
-        "records": False, "nodes": None, "drawn": None, "receipt": None}
-
-    def render(out: Console) -> None:
-        out.print(verdict_text(page.verdict), soft_wrap=True)
-        out.print(text(f"{output}: what is wrong, and the entries as they read; nothing could be "
-                       "added up"), soft_wrap=True)
-
-    emit(format_, value, render)
-    click.get_current_context().exit(NOT_TRUSTED)
+    value = {"ledger": shown(ledger), "output": output, "bytes": len(data),
+             "verdict": verdict.word, "judgement": verdict.as_dict(),
+             "publishable": page.publishable, **more}
+    return Reply(value, lambda out: _render(out, value, verdict),
+                 0 if value["trusted"] else NOT_TRUSTED)
 
 
 def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanSteps = silent,
@@ -148,18 +145,6 @@ def _refuse(findings: Sequence[Finding]) -> NoReturn:
                         + "; ".join(found.message for found in findings[:3]))
 
 
-def _check_usage(ledger: str, output: str, records: bool, publishable: bool, force: bool) -> None:
-    if records and publishable:
-        raise click.UsageError("--publishable leaves out what --include-records asks for")
-    if not Path(output).exists():
-        return
-    if any(Path(own).exists() and os.path.samefile(output, own)
-           for own in (ledger, f"{ledger}-wal", f"{ledger}-shm")):
-        raise click.UsageError(f"{output} belongs to the ledger itself")
-    if not force:
-        raise click.UsageError(f"{output} exists already; --force overwrites it")
-
-
 def write(output: str, data: bytes, *, confidential: bool) -> None:
     """The whole file at once: nobody ever sees a half, and an old page stays until then."""
     place = Path(output)
@@ -177,6 +162,10 @@ def write(output: str, data: bytes, *, confidential: bool) -> None:
 
 def _render(out: Console, value: dict[str, Any], verdict: LedgerVerdict) -> None:
     out.print(verdict_text(verdict), soft_wrap=True)
+    if value["nodes"] is None:
+        out.print(text(f"{value['output']}: what is wrong, and the entries as they read; nothing "
+                       "could be added up"), soft_wrap=True)
+        return
     out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
                    f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "
                    "needs no network"))

@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
-from privledger.cli.confined import GUARDED, isolate_option, isolation, limit_option, making
-from privledger.cli.engined import engine_options, wanted_engine
-from privledger.cli.holdout import Table, score, split_off
 from privledger.cli.opening import data_option, reading_store
-from privledger.cli.output import Guarded, emit, format_option, is_ours, note, where
-from privledger.cli.plan import run_argument
-from privledger.cli.prepared import Prepared, prepare
-from privledger.cli.printing import GREEN, RED, charge, grid, pairs, quality, remainder, text
-from privledger.cli.progress import watching
-from privledger.cli.receipt import dated
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    Reply,
+    asks_json,
+    charge,
+    command,
+    grid,
+    is_ours,
+    note,
+    pairs,
+    quality,
+    remainder,
+    text,
+    watching,
+    where,
+)
+from privledger.cli.plan import (
+    GUARDED,
+    Prepared,
+    filter_rows,
+    isolate_option,
+    isolation,
+    limit_option,
+    making,
+    prepare,
+    run_argument,
+)
+from privledger.cli.verify import dated
 from privledger.engines import Engine
-from privledger.engines.engine_choice import EngineChoice, started
+from privledger.engines.engine_choice import ENGINES, EngineChoice, started
 from privledger.errors import (
     BudgetExceeded,
     InvalidPlan,
@@ -33,6 +56,7 @@ from privledger.errors import (
     LedgerMissing,
     PrivledgerError,
 )
+from privledger.facts.schema import Schema
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
@@ -42,19 +66,140 @@ from privledger.guard.reserve import refused
 from privledger.ledger import audit
 from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
+from privledger.people.ids import persons
 from privledger.reports import release_count
-from privledger.reports.remembered import receipt_of
+from privledger.reports.receipt import receipt_of
 from privledger.rounding import exact
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
-from privledger.tables.files import read_table
-from privledger.tables.sources import scan_files
+from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.frames import column_of
+from privledger.tables.sources import read_table, scan_files
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.command(cls=Guarded)
+# `--engine`: the run's table on disk, in chunks that worker processes answer.
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--engine", "name", type=click.Choice(ENGINES),
+                 help="Put the table on disk in chunks, and let worker processes answer: of this "
+                      "machine, or of a Dask cluster [default: the run file's, else in memory]."),
+    click.option("--workers", type=click.IntRange(1, 1024),
+                 help="For --engine: processes to start [default: one per usable processor]."),
+    click.option("--scheduler", metavar="ADDRESS",
+                 help="For --engine dask: a cluster that runs already, such as tls://host:8786."),
+    click.option("--tls-ca", type=click.Path(exists=True, dir_okay=False),
+                 help="For --scheduler: certificate of who signs the cluster's."),
+    click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False),
+                 help="For --scheduler: certificate of this client."),
+    click.option("--tls-key", type=click.Path(exists=True, dir_okay=False),
+                 help="For --scheduler: key of this client."),
+    click.option("--spool", type=click.Path(file_okay=False),
+                 help="For --engine: folder of the copy, to be kept; all workers see it under "
+                      "this path [default: one that goes at the end]."),
+)
+
+
+def engine_options(command: F) -> F:
+    """What the command line says about engines."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def wanted_engine(run: RunFile, given: dict[str, Any]) -> EngineChoice | None:
+    """The run file's engine, and over it what the command line says.
+
+    Raises:
+        InvalidPlan: options that go with an engine, and none; or a holdout beside one.
+    """
+    said = {key: one for key, one in given.items() if one is not None}
+    choice = run.engine
+    if said and choice is None and "name" not in said:
+        raise InvalidPlan(f"--{min(said).replace('_', '-')}", "given", "given with --engine")
+    if said:
+        choice = (EngineChoice.of(said, Path()) if choice is None else choice.over(said, Path()))
+    if choice is not None and run.evaluate is not None and run.evaluate.holdout is not None:
+        raise InvalidPlan("[evaluate] holdout", run.evaluate.holdout, "left out with an engine: "
+                          "rows go to chunks as they are read, and none is split off; name "
+                          "public rows by test")
+    return choice
+
+
+# Public rows: splitting them off before the guard, and scoring a model on them.
+
+Table = tuple[Any, Any]
+
+
+def split_off(X: Any, y: Any, schema: Schema, fraction: float) -> tuple[Table, Table]:
+    """The private part and the public part, before anything is protected.
+
+    A row's side is a function of that row alone; where the schema names a person's column, of the
+    person alone. A split by position would move other rows when one row comes or goes, which no
+    accountant here could price.
+    """
+    public = _public_people(X, schema, fraction) if schema.person else _public_rows(
+        X, y, schema, fraction)
+    if public.all() or not public.any():
+        raise InvalidPlan("[evaluate] holdout", fraction, "one that leaves rows on both sides")
+    return (take(X, ~public), take(y, ~public)), (take(X, public), take(y, public))
+
+
+def _public_people(X: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
+    column = schema.person or ""
+    found = persons(column_of(X, column), column)
+    sides = np.array([_is_below(one.encode(), fraction) for one in found.ids], dtype=bool)
+    return sides[found.rows]
+
+
+def _is_below(content: bytes, fraction: float) -> bool:
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little") < int(
+        fraction * 2.0**64)
+
+
+def _public_rows(X: object, y: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
+    columns = encode_features(X, schema, strict=False)
+    parts = [*columns.arrays, encode_target(y, schema)]
+    table = np.stack([np.asarray(part, dtype="<f8") for part in parts], axis=1)
+    return np.array([_is_below(row.tobytes(), fraction) for row in table], dtype=bool)
+
+
+def take(table: Any, mask: NDArray[np.bool_]) -> Any:
+    """Rows of a frame, a series, a mapping of columns or an array."""
+    if isinstance(table, Mapping):
+        return {name: np.asarray(column)[mask] for name, column in table.items()}
+    return table[mask]
+
+
+def score(model: Any, X: Any, y: Any, schema: Schema) -> dict[str, Any]:
+    """How good the model is on public rows. Post-processing: costs nothing.
+
+    Returns:
+        `model` and `baseline` (the same without learning anything), and how many `rows`.
+    """
+    truth = encode_target(y, schema)
+    predicted = model.predict(X)
+    if schema.task == "classification":
+        codes = encode_target(predicted, schema)
+        counts = np.bincount(truth, minlength=len(schema.target.categories))
+        return {"rows": len(truth), "model": {"accuracy": float((codes == truth).mean())},
+                "baseline": {"accuracy": float(counts.max() / len(truth))}}
+    errors = np.asarray(predicted, dtype=np.float64) - truth
+    centred = truth - truth.mean()
+    spread = float(np.square(centred).mean())
+    mse = float(np.square(errors).mean())
+    return {
+        "rows": len(truth),
+        "model": {"rmse": mse**0.5, "mae": float(np.abs(errors).mean()),
+                  "r2": 1 - mse / spread if spread else 0.0},
+        "baseline": {"rmse": spread**0.5, "mae": float(np.abs(centred).mean()), "r2": 0.0},
+    }
+
+
+@command
 @run_argument
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
@@ -72,11 +217,10 @@ if TYPE_CHECKING:
               help="The same as --limit silence_seconds=SECONDS.")
 @limit_option
 @engine_options
-@format_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
         receipt: str | None, new_ledger: bool, wait: float | None, isolate: bool | None,
-        isolate_timeout: float | None, limits: dict[str, Any], format_: str,
-        **engine: Any) -> None:
+        isolate_timeout: float | None, limits: dict[str, Any],
+        **engine: Any) -> Reply:
     """Price a run, reserve its budget, train, and score it on public rows.
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
@@ -91,20 +235,21 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
     with making(isolate, data_dir, ledger, limits, isolate_timeout, hidden) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
         files = data_files(prepared.run, data_dir)
+        if prepared.exists and new_ledger:
+            raise click.UsageError(f"--new-ledger: {shown(prepared.ledger)} is there already, and "
+                                   "a run continues it")
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
         with open_ledger(prepared) as book:
             book.wait = prepared.run.wait if seconds is None else seconds
             refuse_early(prepared, book)
-            result = train(prepared, book, files, choice, progress=format_ == "text")
+            result = train(prepared, book, files, choice, progress=not asks_json())
             saved = save(result, prepared, model) if model else True
             if receipt:
                 told = {"ledger": Path(shown(book.path)).name, **dated(book)}
                 saved = written(told, receipt) and saved
     del result["model"]
-    emit(format_, result, lambda out: render_run(out, result))
-    if not saved:
-        click.get_current_context().exit(INTERNAL)
+    return Reply(result, lambda out: render_run(out, result), 0 if saved else INTERNAL)
 
 
 def check_outputs(model: str | None, receipt: str | None) -> None:
@@ -188,10 +333,12 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     return {
         "learner": run.learner, "isolation": isolation(prepared.model),
         "private": book.mode == "private", "ledger": book.path,
+        "fixes": prepared.price.fixes, "cheaper": prepared.price.cheaper,
         "epsilon": prepared.price.charged, "delta": prepared.price.charged_delta,
         "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
-        "budget": book.budget, "theorem": prepared.price.filter_theorem,
-        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(),
+        "budget": book.budget, "filter": prepared.price.filter,
+        "theorem": prepared.price.filter_theorem,
+        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(dated=True),
         "plan": to_json(prepared.node), "model": fitted,
     }
 
@@ -284,6 +431,7 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
         ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
                          f"{remainder(result['left'])} would still be granted"),
         ("theorem", result["theorem"]),
+        *filter_rows(result["filter"], result["fixes"], result["cheaper"]),
     ]))
     if scores is not None:
         out.print(grid(("score on public rows", "model", "without learning"),

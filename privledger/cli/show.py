@@ -10,14 +10,25 @@ import click
 from attrs import evolve
 
 from privledger.accounting import promise
-from privledger.cli.compared_with import key_option, public_option, receipt_option, witness
-from privledger.cli.opening import ledger_argument, reading_state, reading_store, where_option
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.printing import (
+from privledger.cli.opening import (
+    kept_elsewhere,
+    key_option,
+    ledger_argument,
+    public_option,
+    reading_state,
+    reading_store,
+    receipt_option,
+    receipt_or_none,
+    where_option,
+)
+from privledger.cli.output import (
     RED,
     SCREEN,
     YELLOW,
+    Reply,
+    asks_json,
     charge,
+    command,
     findings_table,
     grid,
     grow,
@@ -28,25 +39,29 @@ from privledger.cli.printing import (
     verdict_text,
 )
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger.view_charges import chosen
+from privledger.ledger.entries import entries_of
+from privledger.ledger.events import EVENTS
+from privledger.ledger.view_charges import charges_of, chosen
+from privledger.ledger.view_timeline import Moment, timeline
 from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, audited, ledger_report
-from privledger.reports.brief import brief_report, is_long
-from privledger.reports.gist import gist, released_line, reserved_line
-from privledger.reports.spend import InLine
+from privledger.reports.outline import gist, released_line, reserved_line
+from privledger.reports.spend import InLine, brief_report, is_long
 from privledger.rounding import exact
+from privledger.storage import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
 
+
 MOST_LINES = 8
 MOST_REFUSALS = 5
 
 
 
-@click.command(cls=Guarded)
+@command
 @ledger_argument
 @click.option("--all", "whole", is_flag=True,
               help="Read and price everything again, list every grant, however many there are, and "
@@ -55,16 +70,15 @@ MOST_REFUSALS = 5
 @receipt_option
 @key_option
 @public_option
-@format_option
 def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
-         key_file: str | None, public_key: str | None, format_: str) -> None:
+         key_file: str | None, public_key: str | None) -> Reply:
     """Totals, what is left, and the tree of what was granted and released.
 
     Opens the ledger read-only. Exit code 3 if the history cannot be trusted. Of a history of more
     than 100,000 entries every hash is checked, the totals are the ledger's own, and the last grants
     are listed: the first line says so. Where it is compared with a receipt, all of it is read.
     """
-    known = witness(receipt, None, key_file, public_key)
+    known = kept_elsewhere(receipt, None, key_file, public_key)
     whole_is_read = whole or known.present
     with reading_store(ledger) as store:
         report = brief_report(store) if not whole_is_read and is_long(store) else None
@@ -76,9 +90,8 @@ def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
     if where:
         names = {one.name for one in report.view.charges if chosen(where)(one)}
         report = evolve(report, grants=tuple(one for one in report.grants if one.name in names))
-    emit(format_, report.as_dict(), lambda out: render_ledger(out, report, whole=whole))
-    if not report.trusted:
-        click.get_current_context().exit(NOT_TRUSTED)
+    return Reply(report.as_dict(), lambda out: render_ledger(out, report, whole=whole),
+                 0 if report.trusted else NOT_TRUSTED)
 
 
 def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) -> None:
@@ -259,3 +272,42 @@ def render_refusals(out: Console, report: LedgerReport) -> None:
 def _figure(value: Any, shown: Callable[[float], str]) -> str:
     known = isinstance(value, int | float) and not math.isnan(value)
     return shown(float(value)) if known else "-"
+
+
+# `privledger log`: the entries of a history in order, one line each.
+
+@command
+@ledger_argument
+@click.option("--grant", help="Only entries about this grant or scope; its first letters do.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(tuple(EVENTS)),
+              help="Only entries of this kind; may be repeated.")
+@click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,
+              help="Only entries from position N on; a receipt's `entries` is such an N.")
+@click.option("--asserted", is_flag=True,
+              help="Only unverified claims: asserted plans and releases, and external runs.")
+@where_option
+def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asserted: bool,
+        where: tuple[str, ...]) -> Reply:
+    """The entries in order, one line each. Nothing is verified here: `verify` does that."""
+    names = None
+    if where:
+        meets = chosen(where)
+        with reading_state(ledger) as (_, state):
+            names = {one.name for one in charges_of(state) if meets(one)}
+    with reading_store(ledger) as store:
+        # An entry at a time: a long history does not have to fit into memory.
+        entries = (entry for row in store.rows() for entry in entries_of([row], store.location))
+        found = [event for event in timeline(entries)
+                 if event.position >= since and (not kinds or event.kind in kinds)
+                 and (event.asserted or not asserted) and (names is None or event.grant in names)
+                 and (grant is None or event.grant.startswith(grant))]
+    return Reply({"ledger": shown(ledger), "entries": found,
+                  "receipt": receipt_or_none(ledger) if asks_json() else None},
+                 lambda out: _render(out, found))
+
+
+def _render(out: Console, found: list[Moment]) -> None:
+    for event in found:
+        parts = [f"{event.position:>5}", event.time or " " * 25, f"{event.kind:<9}", event.grant,
+                 event.text]
+        out.print(text("  ".join(part for part in parts if part)), soft_wrap=True)

@@ -10,20 +10,27 @@ from attrs import evolve
 from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
 from privledger.cli.opening import ledger_argument, reading
-from privledger.cli.output import Guarded, emit, format_option
-from privledger.cli.plan import filter_rows
-from privledger.cli.prepared import Prepared, fitting
-from privledger.cli.printing import GREEN, RED, charge, grid, pairs, text
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    Reply,
+    charge,
+    command,
+    grid,
+    pairs,
+    text,
+    without_effect,
+)
+from privledger.cli.plan import Prepared, filter_rows, fitting
+from privledger.cli.plan_gate import Sketch, sketched
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
-from privledger.ledger.view_forecast import Forecast, forecast
+from privledger.ledger.view_timeline import Forecast, forecast
 from privledger.reports import PriceFigures, price_plan
-from privledger.reports.advice import what_fits
-from privledger.reports.pricing import rule_for
-from privledger.reports.supposing import OtherPrice, group_price, other_prices
+from privledger.reports.pricing import OtherPrice, group_price, other_prices, rule_for, what_fits
 from privledger.rounding import exact
 from privledger.storage import shown
 
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.command(cls=Guarded)
+@command
 @ledger_argument
 @click.option("--learner", help="Would a fit of this learner fit? Needs --schema and --epsilon.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
@@ -54,12 +61,10 @@ if TYPE_CHECKING:
               help="What the ledger's plans cost under another relation.")
 @click.option("--rows", type=click.IntRange(min=1),
               help="What a person with so many rows is promised.")
-@format_option
 def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float | None,
            delta: float | None, params: tuple[str, ...], node_file: str | None,
            again: str | None, table: str | None, labels: tuple[str, ...], times: int,
-           how_many: bool, relation: str | None, rows: int | None,
-           format_: str) -> None:
+           how_many: bool, relation: str | None, rows: int | None) -> Reply:
     """Ask a question about a ledger. Opens no data and writes nothing.
 
     Exit code 1 if the plan would be refused, or nothing is proved.
@@ -67,6 +72,10 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
     asked = [one for one in (learner, node_file, again) if one is not None]
     if len(asked) > 1 or (not asked and relation is None and rows is None):
         raise click.UsageError("ask one thing: --learner, --plan or --again; or --relation, --rows")
+    if learner is None:
+        without_effect("without --learner", "schema", "epsilon", "params")
+    if not asked:
+        without_effect("without --learner, --plan or --again", "delta", "table", "labels", "times")
     with reading(ledger) as opened:
         state, receipt = opened.state, opened.receipt.as_dict()
     assert state.budget is not None
@@ -88,12 +97,11 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
             own = fitting(found) if found is not None and times == 1 else ""
             fits = "; ".join(filter(None, (own, _advice(node, state))))
         room = _room(node, request, state) if how_many else None
-    emit(format_, {"ledger": shown(ledger), "fits": None if price is None else price.fits,
-                   "price": price, "instead": fits, "how_many": room, "others": others,
-                   "receipt": receipt},
-         lambda out: _render(out, price, fits, others, room))
-    if (price is not None and not price.fits) or any(one.epsilon is None for one in others):
-        click.get_current_context().exit(REFUSED)
+    refused = (price is not None and not price.fits) or any(one.epsilon is None for one in others)
+    return Reply({"ledger": shown(ledger), "fits": None if price is None else price.fits,
+                  "price": price, "instead": fits, "how_many": room, "others": others,
+                  "receipt": receipt},
+                 lambda out: _render(out, price, fits, others, room), REFUSED if refused else 0)
 
 
 
@@ -115,8 +123,6 @@ def _request(table: str | None, labels: tuple[str, ...], again: str | None, delt
 
 def _learner(learner: str, schema: str | None, epsilon: float | None, delta: float,
              params: tuple[str, ...], state: State, request: Granted) -> Prepared:
-    from privledger.cli.plan_gate import Sketch, sketched
-
     found = sketched(Sketch(learner, schema, epsilon, delta, state.relation, params, "guarded",
                             request.data, tuple(request.labels.items())))
     run = evolve(found.run, budget=state.budget or found.run.budget, filter=state.filter_asked)
@@ -168,7 +174,7 @@ def _render(out: Console, price: PriceFigures | None, fits: str, others: list[Ot
             ("alone", f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}"),
             ("proved by", price.theorem),
             ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
-            *filter_rows(price),
+            *filter_rows(price.filter, price.fixes, price.cheaper),
             *([("instead", fits)] if fits else []),
         ]))
     if room is not None:

@@ -11,11 +11,9 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.columns import MISSING, Columns
-from privledger.facts.plain import fixed
+from privledger.facts.columns import MISSING, Columns, Copier, Describer, Reader
 from privledger.facts.schema import Column, Schema
-from privledger.facts.values import Json, items
+from privledger.facts.values import Json, fixed, items
 from privledger.rounding import count
 
 _STRANGE = "the tree's bins are for other columns than the data's"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.facts.schema import Schema
+from privledger.errors import InvalidValue, RelationMismatch, SchemaError
+from privledger.facts.schema import Column, Schema
+from privledger.facts.values import Json
 
 MISSING = -1
 
@@ -36,3 +38,124 @@ def has_label(target: NDArray[Any]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (~np.isnan(target) if target.dtype.kind == "f"
                                 else target != MISSING)
     return found
+
+
+# What is public about one guarded table. Every check of a question reads this, never a record.
+
+
+@frozen(eq=False)
+class TableFacts:
+    """Public facts of a guarded table.
+
+    Attributes:
+        schema: its columns.
+        relation: the neighbouring relation of the ledger that guards it.
+        has_target: whether it was protected with a target.
+        unlabelled: whether records may lack a label.
+        public_features: whether the owner declared everything but the labels public.
+        n_rows: the number of records, where it is public: under every relation but add_remove,
+            and under unit person only where everything but the labels is. Else None.
+        unit: `row`, or `person`: whom the promise is about, a record or everything of a person.
+        n_people: the number of people, where the relation makes it public; None under unit row.
+        most_rows: rows of whoever has the most, where everything but the labels is public and
+            the unit is a person; else None.
+        chunked: whether it lies in chunks, which answer one by one.
+    """
+
+    schema: Schema
+    relation: str
+    has_target: bool = True
+    unlabelled: bool = False
+    public_features: bool = False
+    n_rows: int | None = None
+    unit: str = "row"
+    n_people: int | None = None
+    most_rows: int | None = None
+    chunked: bool = False
+
+    def column(self, name: str, kind: str) -> Column:
+        """The feature of that name, or the target for "".
+
+        Raises:
+            SchemaError: there is none, or it is not of that kind.
+        """
+        schema = self.schema
+        column = schema.features[schema.feature_index(name)] if name else schema.target
+        if column.kind != kind:
+            raise SchemaError(f"column {column.name!r} is not {kind}")
+        return column
+
+    def check_positions(self, places: int) -> None:
+        """Raise unless positions mean something here: a public number of rows, as many places."""
+        if self.relation == "add_remove":
+            raise RelationMismatch("parts by position need a public number of rows: a ledger of "
+                                   "relation replace_one or replace_label")
+        if self.n_rows is None and places != self.n_people:
+            raise InvalidValue("IndexCells places", places, "as many as there are people")
+        if self.n_rows is not None and places != self.n_rows:
+            raise InvalidValue("IndexCells places", places, "as many as there are rows")
+
+
+# Who carries described objects: into the guard, and between a confined learner and its owner.
+
+
+class Copier(Protocol):
+    """The guard's side: copies by exact type, through this package's own constructors."""
+
+    def shared(self, what: Any, kind: type) -> Any:
+        """The copy of an object of that kind; the same one every time."""
+
+    def cells(self, what: Any) -> Any:
+        """The copy of cells of any known kind; the same one every time."""
+
+    def part(self, what: Any, kind: type) -> Any:
+        """A copy of something that belongs to one question only."""
+
+    def block(self, what: Any) -> Any:
+        """The same for a block of any known kind."""
+
+    def derivation(self, data: Any) -> Any:
+        """The copy of a derivation of the guarded table's own."""
+
+    def known(self, what: Any) -> Any:
+        """The copy that stands for `what` already; None for none."""
+
+    def keep(self, what: Any, copy: Any) -> Any:
+        """Let `copy` stand for `what`, unless another thread was first."""
+
+
+class Describer(Protocol):
+    """A confined learner's side: objects of this package -> numbers and plain values."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the data."""
+
+    def object(self, what: Any) -> int:
+        """The number of cells, bins or a score, which is written down first."""
+
+    def block(self, block: Any) -> Json:
+        """A block with the name of its kind."""
+
+    def public_rows(self) -> int:
+        """How many records there are, where that is public."""
+
+
+class Reader(Protocol):
+    """The owner's side: plain values -> objects that are built and checked here, by exact type."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the data."""
+
+    def object(self, place: Any, kind: type) -> Any:
+        """What a number stands for, if it is of that kind."""
+
+    def cells(self, place: Any) -> Any:
+        """Cells of any known kind."""
+
+    def block(self, body: Any) -> Any:
+        """A block of any known kind."""
+
+    def handle(self, place: Any) -> Any:
+        """A handle on the guarded data."""

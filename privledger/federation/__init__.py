@@ -10,10 +10,8 @@ except ImportError:
                       "grpcio: pip install 'privledger[federated]'") from None
 
 from privledger.federation.coordinator import Direct, Federation, InProcess, OwnerLine
-from privledger.federation.enlisted import Owner, Run, new_key, public_key
-from privledger.federation.party import Party
-from privledger.federation.secure_sum import SEED_BITS, MaskedSum, PlainSum
-from privledger.federation.statements import verify_statements
+from privledger.federation.enlisted import Owner, Run, new_key, public_key, verify_statements
+from privledger.federation.party import SEED_BITS, MaskedSum, Party, PlainSum
 
 __all__ = [
     "SEED_BITS",

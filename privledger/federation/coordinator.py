@@ -28,10 +28,8 @@ from privledger.errors import (
 )
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json, array_in, array_out, items, table, text, whole
-from privledger.federation.enlisted import Run, met, schema_digest
-from privledger.federation.party import ASKS, MOST_ATTEMPTS, MOST_STEPS, Party
-from privledger.federation.secure_sum import Words
-from privledger.federation.statements import verify_statements
+from privledger.federation.enlisted import Run, met, schema_digest, verify_statements
+from privledger.federation.party import ASKS, MOST_ATTEMPTS, MOST_STEPS, Party, Words
 from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget

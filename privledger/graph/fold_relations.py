@@ -111,7 +111,7 @@ def _several(
 
     return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure, losses),
                 f"{what} has no dominating pairs here around what is inside",
-                zcdp=multiply_up(inner.zcdp, float(steps) ** 2), part=part)
+                zcdp=inner.rho * steps**2, part=part)
 
 
 def _several_losses(exact: float | None, pure: float, known: Losses | None) -> Losses | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from fractions import Fraction
 
 import numpy as np
 
@@ -109,8 +110,8 @@ def _gdp(pure: float, inner: Cost) -> float:
     return min(inner.gdp_squared, _amplified(pure).gdp_squared)
 
 
-def _zcdp(pure: float, inner: Cost) -> float:
-    return inner.zcdp if pure == math.inf else min(inner.zcdp, _amplified(pure).zcdp)
+def _zcdp(pure: float, inner: Cost) -> Fraction | float:
+    return inner.rho if pure == math.inf else min(inner.rho, _amplified(pure).rho)
 
 
 def _amplified(pure: float) -> Cost:
@@ -199,7 +200,7 @@ def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
                 lambda: allocation_rdp(node.steps, down(1 / mu), orders),
                 inner.gdp_squared, allocated(node.steps, mu),
                 "so many rounds, or so much or little noise, is beyond the table of an allocation",
-                zcdp=inner.zcdp)
+                zcdp=inner.rho)
 
 
 @fold.register

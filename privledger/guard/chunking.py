@@ -14,8 +14,7 @@ from privledger.engines.engine import Engine
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
-from privledger.noise.source import NoiseSource
-from privledger.noise.streams import KEY_BYTES
+from privledger.noise.source import KEY_BYTES, NoiseSource
 from privledger.spool.folder import Folder
 from privledger.spool.ingest import Portion, Progress, ingest
 from privledger.spool.layout import Array, Layout

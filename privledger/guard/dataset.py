@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, NotGranted, SchemaError
 from privledger.facts.bins import Bins
-from privledger.facts.columns import Columns, has_label
+from privledger.facts.columns import Columns, TableFacts, has_label
 from privledger.facts.schema import Column, Schema
-from privledger.facts.table import TableFacts
 from privledger.graph import Context
 from privledger.guard.vault import _vault_of
 from privledger.numerals import meant

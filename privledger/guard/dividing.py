@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from privledger.accounting import check_relation
 from privledger.errors import UnsupportedNode
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import TableFacts
 from privledger.graph import Node, cost_of
 from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (

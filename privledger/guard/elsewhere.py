@@ -216,4 +216,4 @@ def foreign(history: History, asked: ExternalRun) -> ForeignGrant:
     _check_enforced(own)
     table = state.tables.get(event.data)
     refuse_forbidden(history, event, own, None if table is None else table.rows)
-    return ForeignGrant(history, reserve(history, event, own))
+    return ForeignGrant(history, reserve(history, event, own)[0])

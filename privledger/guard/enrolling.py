@@ -15,9 +15,8 @@ from privledger.ledger.holder import now
 from privledger.ledger.roster import Roster, batch_pieces, member_pieces, newcomers
 from privledger.ledger.view_people import PersonSpend, person_spend
 from privledger.mutex import Mutex
-from privledger.people.digests import Digests, digests, to_bytes
 from privledger.people.ids import Persons, persons
-from privledger.people.keys import PeopleKey
+from privledger.people.keys import Digests, PeopleKey, digests, to_bytes
 
 NO_KEY = ("this ledger protects people: open it with people_key=..., the key file that it was "
           "created with; nothing was read")

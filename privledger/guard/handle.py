@@ -70,6 +70,21 @@ class Session(Opaque):
         """The ledger's head after the grant was settled; None before."""
         return _granted(self).receipt
 
+    @property
+    def fixes(self) -> tuple[tuple[str, float], ...]:
+        """Where this plan fixed the ledger's filter for life, as the first one in a ledger of
+        `filter="auto"`: every filter that the ledger could have had, and the epsilon that it would
+        have booked for the plan; else empty. `Ledger.create(filter=...)` chooses beforehand."""
+        booking = _granted(self).booking
+        return booking.by_filters(self.plan) if booking is not None and booking.first else ()
+
+    @property
+    def cheaper(self) -> tuple[tuple[str, float], ...]:
+        """Where an earlier plan fixed the filter: those that would have booked less for this one
+        in a new ledger, and the epsilon."""
+        booking = _granted(self).booking
+        return () if booking is None or booking.first else booking.by_filters(self.plan)
+
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         """The data behind an individual filter: the reserved `node`, or the session's scope.
 
@@ -141,8 +156,9 @@ class Session(Opaque):
 
     def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
-        failed is handed back; any other keeps its whole charge: one that ended well says that its
-        work was done, and nobody here sees where.
+        failed is handed back; any other keeps its whole charge: one that is closed by hand says
+        that its work was done, and nobody here sees where. A `with` block that touched nothing is
+        handed back however it ends, unless a part of its plan runs elsewhere.
 
         Args:
             back: nothing was done: hand it back although nothing failed.
@@ -161,12 +177,17 @@ class Session(Opaque):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self.close(failed=kind)
+        try:
+            _granted(self).close(kind, back=None)
+        except BaseException as failure:
+            raise bare(failure) from None
 
     def __repr__(self) -> str:
         held = _granted(self)
         state = "open" if held.active else "closed"
-        return f"Session({held.grant}, {state}, {held.releases} releases)"
+        fixed = (f", fixed the filter {held.booking.rule.kind} for life: see fixes"
+                 if held.booking is not None and held.booking.first else "")
+        return f"Session({held.grant}, {state}, {held.releases} releases{fixed})"
 
 
 class LedgerHandle(Opaque):

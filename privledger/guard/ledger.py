@@ -25,6 +25,7 @@ from privledger.guard.elsewhere import ExternalRun, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.identity import Identities
+from privledger.guard.observer import tell
 from privledger.guard.policing import keep
 from privledger.guard.protecting import Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort
@@ -63,6 +64,7 @@ class Ledger(Teller):
         self._enrolling = Enrolling(self._history, people_key)
         self._identities = Identities()
         self._shown: weakref.ref[LedgerHandle] | None = None
+        tell("opened", self)
 
     @staticmethod
     def create(
@@ -256,8 +258,10 @@ class Ledger(Teller):
             target,
             None if engine is None else Chunking(engine, spool, self.on_rows, self.on_chunks),
         )
-        return protected(table, self._history, self._source, self._identities, self._enrolling,
+        data = protected(table, self._history, self._source, self._identities, self._enrolling,
                          self.handle)
+        tell("protected", data)
+        return data
 
     def append(self, data: Dataset, X: Any, y: Any = None, *, people: object = None,
                target: str | None = None) -> Dataset:

@@ -19,8 +19,8 @@ import attrs
 from attrs import frozen
 
 from privledger.errors import NotGranted, UnsupportedNode
-from privledger.facts.plain import is_plain, refuse
 from privledger.facts.schema import Column, Schema
+from privledger.facts.values import is_plain, refuse
 from privledger.graph import Node
 from privledger.graph.nodes import LEAF_TYPES
 from privledger.guard.vault import Seal, Vault, _vault_of

@@ -28,7 +28,7 @@ from privledger.questions.question import Noise
 from privledger.questions.threshold import AboveThreshold
 from privledger.questions.whole_sums import DISCRETE
 from privledger.rounding import MOST_COUNT, count
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE
 
 
 def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:

@@ -71,7 +71,8 @@ def _check_effort(history: History, rule: str, plan: Plan, whole: bool) -> None:
     history.room.check_plan(history.store, rule, plan, whole=whole)
 
 
-def reserve(history: History, asked: Asked, plan: Node, patience: float = 0.0) -> Asked:
+def reserve(history: History, asked: Asked, plan: Node,
+            patience: float = 0.0) -> tuple[Asked, bool]:
     """Charge a plan against the ledger's own filter, in one durable commit.
 
     Args:
@@ -80,7 +81,7 @@ def reserve(history: History, asked: Asked, plan: Node, patience: float = 0.0) -
         patience: seconds to wait in line for what does not fit yet.
 
     Returns:
-        The entry as it was read back.
+        The entry as it was read back, and whether it fixed the ledger's filter for life.
 
     Raises:
         BudgetExceeded: it does not fit; nothing was spent.
@@ -97,7 +98,9 @@ def reserve(history: History, asked: Asked, plan: Node, patience: float = 0.0) -
             return _decided(history, state, asked, plan)
 
     try:
-        return _written(_reserved(history, asked, lines, patience), asked)
+        entries = _reserved(history, asked, lines, patience)
+        return _written(entries, asked), any(isinstance(entry.event, FilterFixed)
+                                             for entry in entries)
     except Over as over:
         error = over.refusal.error(own_epsilon(plan, over.refusal.rule, relation))
         history.note(refused(learner_of(asked), error))

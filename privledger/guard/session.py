@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
+from privledger.accounting import Relation
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
 from privledger.graph.meter import filter_caps
@@ -19,19 +20,41 @@ from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
 from privledger.guard.mirror import forget_dead
+from privledger.guard.observer import observed
 from privledger.guard.release import release
 from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
-from privledger.ledger import History, Receipt
+from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
+from privledger.ledger.entries import ReleaseLog
 from privledger.ledger.events import Aborted, Answer, Settled
 from privledger.ledger.holder import now
-from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.derivation import Step
 from privledger.storage import is_url
+
+
+@frozen
+class Booking:
+    """How a charge was decided in a ledger whose filter its first plan fixes for life.
+
+    Attributes:
+        first: whether this was that plan.
+    """
+
+    rule: FilterRule
+    relation: Relation
+    delta: float
+    first: bool
+
+    def by_filters(self, plan: Node) -> tuple[tuple[str, float], ...]:
+        """Epsilon that every filter would book for it in a new ledger; where another plan was the
+        first, those that would book less."""
+        found = booked_by_filters(plan, self.delta, self.rule.budget, self.relation, self.rule)
+        own = dict(found).get(self.rule.kind, 0.0)
+        return tuple(one for one in found if self.first or one[1] < own)
 
 
 @define(eq=False, repr=False)
@@ -45,6 +68,7 @@ class GrantedPlan:
         receipt: the ledger's head after the grant was settled; None before.
         answer: what the settlement is to keep of its one release.
         shares: whether releases are shares of noise, as `Request.shares`.
+        booking: how its charge was decided.
     """
 
     plan: Node
@@ -56,6 +80,7 @@ class GrantedPlan:
     _scope: Scope | None = field(alias="scope", default=None)
     _on_release: Callable[[int], None] | None = field(alias="on_release", default=None)
     _shares: bool = field(alias="shares", default=False)
+    booking: Booking | None = None
     _inside: Inside = field(init=False)
     _settlement: Settlement | None = field(init=False, default=None)
     _settled: bool = field(init=False, default=False)
@@ -98,6 +123,7 @@ class GrantedPlan:
         step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
         return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
+    @observed("released")
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         with self._lock:
             if not self.active:
@@ -132,21 +158,24 @@ class GrantedPlan:
         inner._inside = evolve(inner._inside, leave=self._inside.leave, vouched=vouched)
         return inner
 
-    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
+    def close(self, failed: type[BaseException] | None = None, *,
+              back: bool | None = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
         failed is handed back, unless a part of its plan runs elsewhere, where nobody here sees
         whether it did; any other keeps its whole charge.
 
         Args:
-            back: hand it back although nothing failed.
+            back: hand it back although nothing failed; None for where that may be.
 
         Raises:
             NotGranted: `back`, of a grant that touched rows, may have run elsewhere, or is over.
             NotSettled: the ledger could not be written. Closing again tries again.
         """
         with self._lock:
-            if back and (self.touched or self._settled or len(self._inside.log)
-                         or not self.active or runs_elsewhere(self.plan)):
+            unused = not (self.touched or self._settled or len(self._inside.log)
+                          or not self.active or runs_elsewhere(self.plan))
+            back = unused if back is None else back
+            if back and not unused:
                 raise NotGranted("only an open grant that read nothing can be handed back, and "
                                  "none with a part that runs elsewhere; its charge stays")
             if self._settled or not self._inside.leave.at_home:
@@ -198,7 +227,8 @@ class Branch(GrantedPlan):
         """No individual filter has a proof inside a tuning."""
         raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
 
-    def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
+    def close(self, failed: type[BaseException] | None = None, *,
+              back: bool | None = False) -> None:
         """Nothing: the grant around the run settles, and nobody hands back a part of it."""
         if back:
             raise NotGranted("a run inside a tuning is no grant of its own: nothing to hand back")

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from privledger.accounting import promise
+from privledger.accounting import check_relation, promise
 from privledger.engines.driver import Done
 from privledger.errors import (
     BudgetExceeded,
@@ -26,6 +26,7 @@ from privledger.graph.vouched import check_filtered
 from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.dividing import check_divided
+from privledger.guard.observer import observed
 from privledger.guard.policing import forbids, refuse_forbidden
 from privledger.guard.recalled import (
     Answered,
@@ -36,7 +37,7 @@ from privledger.guard.recalled import (
     value_of,
 )
 from privledger.guard.reserve import reserve, reserve_in_scope, would_refuse
-from privledger.guard.session import GrantedPlan
+from privledger.guard.session import Booking, GrantedPlan
 from privledger.guard.spends import Scope, own_scope
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import Budget, History, Receipt, audit, events, plain_labels
@@ -222,6 +223,7 @@ class Teller:
             check_divided(own, vault.facts, self._history.state)
         return would_refuse(self._history, event, own)
 
+    @observed("drew")
     def _grant(self, asked: Request, shown: object) -> GrantedPlan:
         """Reserve, durably, or refuse; nothing is read here.
 
@@ -242,17 +244,24 @@ class Teller:
             check_divided(own, vault.facts, self._history.state)
         asking = Asking()  # kept until the session takes its place
         if drawn is None:
-            stored = reserve(self._history, event, own, seconds)
+            stored, first = reserve(self._history, event, own, seconds)
         else:
-            stored = self._reserve_alone(asking, event, own, drawn, seconds)
+            first, stored = False, self._reserve_alone(asking, event, own, drawn, seconds)
         given = GrantedPlan(
             plan=from_json(stored.plan), grant=stored.grant, vault=vault,
             data=Dataset(asked.data.schema, seal, ledger=shown),
             history=self._history, source=self._source, scope=drawn, on_release=self.on_release,
-            shares=asked.shares)
+            shares=asked.shares, booking=self._booking(stored, first))
         if drawn is not None:
             note_open(given.grant, given)
         return given
+
+    def _booking(self, granted: events.Granted, first: bool) -> Booking | None:
+        """Of a charge in a ledger whose filter its first plan fixes; None of any other."""
+        state = self._history.state
+        if granted.scope or state.rule is None or state.filter_asked != "auto":
+            return None
+        return Booking(state.rule, check_relation(state.relation), float(granted.delta), first)
 
     def _event(self, asked: Request, vault: Vault) -> events.Granted:
         """What is to be written, without its charge."""

@@ -12,7 +12,7 @@ from privledger.kernels.asking import Held, Task, ask
 from privledger.mechanisms import SparseVector
 from privledger.questions.question import Noise
 from privledger.questions.threshold import AboveThreshold, Crossing
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE
 
 OVER = "the run of sparse vector is over; nothing was read"
 """After its last "above", and after anything went wrong: who sees a failure sees something."""

@@ -22,6 +22,7 @@ from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Node, Tuning, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
+from privledger.guard.observer import observed
 from privledger.guard.opaque import Opaque
 from privledger.guard.policing import keep
 from privledger.guard.vault import _behind, _hide
@@ -172,12 +173,16 @@ class Contest:
         _hide(desk, (data.ledger, inner, shown))
         try:
             score, output = self.trial(Dataset(data.schema, data._vault, (), desk), candidate)
-            score = float(score)
-            return Best(score if not math.isnan(score) else -math.inf, candidate, output)
+            return Best(self._score(score), candidate, output)
         except Exception as error:
             return Best(-math.inf, candidate, _Failed(error))
         finally:
             inner.end()
+
+    @observed("scored")
+    def _score(self, said: Any) -> float:
+        score = float(said)
+        return score if not math.isnan(score) else -math.inf
 
 
 @frozen(eq=False)

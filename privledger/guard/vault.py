@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from privledger.engines.driver import ChunkTable
 from privledger.errors import NotGranted
-from privledger.facts.columns import MISSING, Columns, has_label
-from privledger.facts.plain import fixed
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import MISSING, Columns, TableFacts, has_label
+from privledger.facts.values import fixed
 from privledger.guard.enrolling import EnrolmentState
 from privledger.kernels.asking import Held, Task
 from privledger.mutex import Mutex, delivered

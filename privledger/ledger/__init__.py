@@ -2,8 +2,15 @@
 
 from privledger.ledger.auditing import audit
 from privledger.ledger.checkpoint import Receipt
-from privledger.ledger.correct import Correction, correction
-from privledger.ledger.decide import Charge, Refusal, decide, own_epsilon
+from privledger.ledger.decide import (
+    Charge,
+    Correction,
+    Refusal,
+    booked_by_filters,
+    correction,
+    decide,
+    own_epsilon,
+)
 from privledger.ledger.entries import FORMAT, Entry
 from privledger.ledger.filters import (
     Budget,
@@ -44,6 +51,7 @@ __all__ = [
     "admit",
     "asserted_kinds",
     "audit",
+    "booked_by_filters",
     "choose_filter",
     "correction",
     "costs_to_units",

@@ -10,27 +10,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
-from typing import Any, cast
+from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from privledger.errors import LedgerCorrupt
+from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.graph import canonical
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.entries import Entry, parse_body
-from privledger.ledger.events import Corrected, Crashed, Enrolled, Granted, ScopeOpened, Settled
 from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.line import QueuePosition
 from privledger.ledger.state import GrantState, ScopeState, State
+from privledger.reading import read_plain, write_whole
+from privledger.rounding import count
 
 VERSION = 2
 CADENCE = 1000
 """Entries between two checkpoints, at least."""
+_TOTALS = "units", "delta_units", "refusals", "charges"  # kept under their own names
+_FIXED = "order", "cap_units", "delta_cap_units"  # of the filter, likewise
 
 
 @frozen
@@ -91,19 +93,23 @@ def is_due(state: State, last: int) -> bool:
 def take(state: State, digest: str) -> Checkpoint:
     """The checkpoint of a state, compact or not; `digest` is that of all its closed names."""
     rule = state.rule
-    kept = sorted((grant for grant in state.grants.values() if _is_kept(state, grant)),
+    kept = sorted((grant for grant in state.grants.values()
+                   if grant.corrected or grant.grant not in state.closed_names),
                   key=lambda grant: grant.position)
     text = canonical({
-        "version": VERSION, "created": encode(state.creation), "units": state.units,
-        "delta_units": state.delta_units, "refusals": state.refusals,
-        "cap_spent": [list(spent) for spent in state.cap_spent], "charges": state.charges,
-        "window": state.window,
+        "version": VERSION, "created": encode(state.creation),
+        **{name: getattr(state, name) for name in _TOTALS}, "window": state.window,
+        "cap_spent": [list(spent) for spent in state.cap_spent],
         "windows": [[name, [list(spent) for spent in totals]]
                     for name, totals in state.windows.items()],
         "filter": None if rule is None else {
-            "kind": rule.kind, "order": rule.order, "cap_units": rule.cap_units,
-            "delta_cap_units": rule.delta_cap_units},
-        "grants": [_grant_value(grant) for grant in kept],
+            "kind": rule.kind, **{name: getattr(rule, name) for name in _FIXED}},
+        "grants": [{
+            "grant": grant.grant, "position": grant.position, "body": encode(grant.event),
+            "status": grant.status, "releases": grant.releases, "touched": grant.touched,
+            "settled": {} if grant.end is None else encode(grant.end),
+            "crashed": {} if grant.crash is None else encode(grant.crash),
+            "corrections": [encode(one) for one in grant.corrected]} for grant in kept],
         "scopes": [
             {"scope": scope.scope, "position": scope.position, "body": encode(scope.event),
              **({"corrections": [encode(one) for one in scope.corrected]}
@@ -117,34 +123,8 @@ def take(state: State, digest: str) -> Checkpoint:
     return Checkpoint(state.position, state.head, text, _seal(state.position, state.head, text))
 
 
-def _grant_value(grant: GrantState) -> dict[str, Any]:
-    return {"grant": grant.grant, "position": grant.position, "body": encode(grant.event),
-            "status": grant.status, "releases": grant.releases, "touched": grant.touched,
-            "settled": {} if grant.end is None else encode(grant.end),
-            "crashed": {} if grant.crash is None else encode(grant.crash),
-            "corrections": [encode(one) for one in grant.corrected]}
-
-
-def _grant(value: dict[str, Any]) -> GrantState:
-    ended, crashed = value["settled"], value["crashed"]
-    kind = "aborted" if value["status"] == "aborted" else "settled"
-    return GrantState(
-        value["grant"], value["position"], cast(Granted, decode("granted", value["body"])),
-        value["status"], value["releases"], value["touched"],
-        cast(Settled, decode(kind, ended)) if ended else None,
-        cast(Crashed, decode("crashed", crashed)) if crashed else None,
-        [cast(Corrected, decode("corrected", one)) for one in value["corrections"]])
-
-
-def _scope(value: dict[str, Any]) -> ScopeState:
-    return ScopeState(value["scope"], value["position"],
-                      cast(ScopeOpened, decode("scope", value["body"])),
-                      tuple(cast(Corrected, decode("corrected", one))
-                            for one in value.get("corrections", [])))
-
-
-def _is_kept(state: State, grant: GrantState) -> bool:
-    return bool(grant.corrected) or grant.grant not in state.closed_names
+def _read(kind: str, body: Any) -> Any:
+    return decode(kind, body) if body else None
 
 
 def covered(checkpoint: Checkpoint) -> tuple[int, str] | None:
@@ -185,16 +165,24 @@ def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | N
         fixed = value["filter"]
         if fixed is not None:
             assert isinstance(state.budget, Budget)
-            state.rule = FilterRule(fixed["kind"], fixed["order"], state.budget,
-                                    fixed["cap_units"], fixed["delta_cap_units"])
-        state.units, state.delta_units = int(value["units"]), int(value["delta_units"])
-        state.refusals = int(value["refusals"])
-        state.cap_spent = _totals(value["cap_spent"])
-        state.charges, state.window = int(value["charges"]), value["window"]
+            state.rule = FilterRule(fixed["kind"], budget=state.budget,
+                                    **{name: fixed[name] for name in _FIXED})
+        for name in _TOTALS:
+            setattr(state, name, int(value[name]))
+        state.cap_spent, state.window = _totals(value["cap_spent"]), value["window"]
         state.windows = {str(name): _totals(totals) for name, totals in value["windows"]}
-        state.grants = {one["grant"]: _grant(one) for one in value["grants"]}
-        state.scopes = {one["scope"]: _scope(one) for one in value["scopes"]}
-        state.enrolled = [(int(position), cast(Enrolled, decode("enrolled", body)))
+        for one in value["grants"]:
+            kind = "aborted" if one["status"] == "aborted" else "settled"
+            state.grants[one["grant"]] = GrantState(
+                one["grant"], one["position"], _read("granted", one["body"]), one["status"],
+                one["releases"], one["touched"], _read(kind, one["settled"]),
+                _read("crashed", one["crashed"]),
+                [_read("corrected", each) for each in one["corrections"]])
+        for one in value["scopes"]:
+            state.scopes[one["scope"]] = ScopeState(
+                one["scope"], one["position"], _read("scope", one["body"]),
+                tuple(_read("corrected", each) for each in one.get("corrections", [])))
+        state.enrolled = [(int(position), _read("enrolled", body))
                           for position, body in value.get("enrolled", [])]
         state.line = {one["grant"]: QueuePosition(**one) for one in value.get("line", [])}
         state.closed = json.loads(f"[{names}]")
@@ -237,16 +225,8 @@ def remember(location: str, uuid: str, seal: str) -> None:
     path = _seal_path(uuid)
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = path.with_name(f"{path.name}.{token_hex(4)}")
-        text = "".join(f"{one}\n" for one in [*_read_seals(path), seal][-_MOST_SEALS:])
-        try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(text)
-            os.replace(beside, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(beside)
+        kept = [*_read_seals(path), seal][-_MOST_SEALS:]
+        write_whole(path, "".join(f"{one}\n" for one in kept).encode("ascii"))
 
 
 def _seal_path(uuid: str) -> Path:
@@ -255,25 +235,16 @@ def _seal_path(uuid: str) -> Path:
 
 
 def _read_seals(path: Path) -> list[str]:
-    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, os.O_RDONLY | flags | getattr(os, "O_CLOEXEC", 0))
+        facts, data = read_plain(path, _MOST_SEALS * _LENGTH)
     except OSError:
         return []
-    try:
-        facts = os.fstat(descriptor)
-        ours = not hasattr(os, "geteuid") or (
-            facts.st_uid == os.geteuid() and not facts.st_mode & 0o022)
-        if not stat.S_ISREG(facts.st_mode) or not ours:
-            return []
-        return os.read(descriptor, _MOST_SEALS * _LENGTH).decode("ascii", "replace").split()
-    except OSError:
-        return []
-    finally:
-        os.close(descriptor)
+    ours = not hasattr(os, "geteuid") or (
+        facts.st_uid == os.geteuid() and not facts.st_mode & 0o022)
+    return data[:_MOST_SEALS * _LENGTH].decode("ascii", "replace").split() if ours else []
 
 
-# Receipts: what a ledger looked like, in seven values.
+# Receipts: what a ledger looked like, in few values.
 
 @frozen
 class Receipt:
@@ -289,6 +260,8 @@ class Receipt:
             one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
             the file, so an old copy brings the old counter back: keep the receipt elsewhere.
         unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
+        time: when it was made, by the clock of whoever made it; empty where nobody said. Two
+            receipts of one state are equal whenever they were made.
     """
 
     uuid: str
@@ -299,12 +272,13 @@ class Receipt:
     mode: str
     counter: int = 0
     unit: str = "row"
+    time: str = field(default="", eq=False)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: its values by name; the unit only where it is not the row."""
-        value = asdict(self)
-        return value if self.unit != "row" else {
-            name: one for name, one in value.items() if name != "unit"}
+    def as_dict(self, *, dated: bool = False) -> dict[str, Any]:
+        """For JSON: its values by name; the unit only where it is not the row, and the time only
+        where it is known and asked for: two answers about one state carry one receipt."""
+        usual = {"unit": "row", "time": "" if dated else self.time}
+        return {name: one for name, one in asdict(self).items() if usual.get(name) != one}
 
 
 def receipt_of(state: State) -> Receipt:
@@ -314,3 +288,109 @@ def receipt_of(state: State) -> Receipt:
     epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
     return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
                    state.mode, state.charges, state.unit)
+
+
+# A hash tree over a history: short proofs that an entry, or an earlier history, is in it.
+#
+# The tree of RFC 9162 (section 2.1) over the hashes of the entries. A leaf is hashed behind a
+# zero byte, two trees behind a one, so that no entry passes for a tree. A proof has about log2(n)
+# hashes.
+
+def leaf(digest: str) -> bytes:
+    """The leaf of an entry, from the hash that the ledger has of it."""
+    return sha256(b"\0" + bytes.fromhex(digest)).digest()
+
+
+def joined(left: bytes, right: bytes) -> bytes:
+    """Two neighbouring trees as one."""
+    return sha256(b"\1" + left + right).digest()
+
+
+def _split(size: int) -> int:
+    """The largest power of two below `size`."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+def root(leaves: Sequence[bytes]) -> bytes:
+    """Of at least one leaf; in one pass, with about log2(n) trees at hand."""
+    if not leaves:
+        raise InvalidValue("leaves", 0, "at least one")
+    trees: list[tuple[int, bytes]] = []
+    for one in leaves:
+        trees.append((1, one))
+        while len(trees) > 1 and trees[-1][0] == trees[-2][0]:
+            (size, right), (_, left) = trees.pop(), trees.pop()
+            trees.append((2 * size, joined(left, right)))
+    found = trees.pop()[1]
+    while trees:
+        found = joined(trees.pop()[1], found)
+    return found
+
+
+def inclusion(leaves: Sequence[bytes], place: int) -> list[bytes]:
+    """The hashes that lead from a leaf to the root, from below.
+
+    Raises:
+        InvalidValue: there is no such leaf.
+    """
+    place = count("place", place, least=0, most=max(0, len(leaves) - 1))
+    if len(leaves) <= 1:
+        return []
+    at = _split(len(leaves))
+    if place < at:
+        return [*inclusion(leaves[:at], place), root(leaves[at:])]
+    return [*inclusion(leaves[at:], place - at), root(leaves[:at])]
+
+
+def consistency(leaves: Sequence[bytes], size: int) -> list[bytes]:
+    """The hashes that show the first `size` leaves to be those of the smaller tree.
+
+    Raises:
+        InvalidValue: the smaller tree is empty, or no smaller.
+    """
+    return _consistency(leaves, count("size", size, most=len(leaves)), whole=True)
+
+
+def _consistency(leaves: Sequence[bytes], size: int, *, whole: bool) -> list[bytes]:
+    """Args: whole: this subtree is all of the smaller tree, whose root the reader has."""
+    if size == len(leaves):
+        return [] if whole else [root(leaves)]
+    at = _split(len(leaves))
+    if size <= at:
+        return [*_consistency(leaves[:at], size, whole=whole), root(leaves[at:])]
+    return [*_consistency(leaves[at:], size - at, whole=False), root(leaves[:at])]
+
+
+def begins_with(tree: bytes, size: int, old: bytes, before: int, path: Sequence[bytes]) -> bool:
+    """Whether `path` shows that the tree of `size` leaves begins with the one of `before`.
+
+    The proof is taken apart as it was made, from the root downwards: its last hash is always that
+    of the other half.
+    """
+    if not 0 < before <= size:
+        return False
+    if before == size:
+        return tree == old and not path
+    found = _rebuilt(size, before, list(path), old)
+    return found == (old, tree)
+
+
+def _rebuilt(size: int, before: int, path: list[bytes],
+             old: bytes | None) -> tuple[bytes, bytes] | None:
+    """The smaller and the larger root that a path stands for; None where it does not fit.
+
+    Args:
+        old: the smaller tree's root, while this subtree holds all of it; else None.
+    """
+    if before == size:
+        if old is not None:
+            return None if path else (old, old)
+        return (path[0], path[0]) if len(path) == 1 else None
+    if not path:
+        return None
+    at, other = _split(size), path.pop()
+    if before <= at:
+        found = _rebuilt(at, before, path, old)
+        return None if found is None else (found[0], joined(found[1], other))
+    found = _rebuilt(size - at, before - at, path, None)
+    return None if found is None else (joined(other, found[0]), joined(other, found[1]))

@@ -91,8 +91,8 @@ class Budget:
         Each is rounded down to a float where a part is none: `1 / 3` is a little less.
         """
         many = count("parts", parts)
-        return (Budget(*(_part(whole, many) for whole in (
-            self.epsilon, self.delta, self.failure))),) * many
+        return (Budget(_part(as_written(self.epsilon), many), *(
+            _part(Fraction(whole), many) for whole in (self.delta, self.failure))),) * many
 
     def as_dict(self) -> dict[str, float]:
         """For JSON; a purse is written where there is one."""
@@ -100,9 +100,8 @@ class Budget:
         return found | ({"failure": float(self.failure)} if self.failure else {})
 
 
-def _part(whole: float, parts: int) -> float:
+def _part(most: Fraction, parts: int) -> float:
     """The largest float that, as it is written too, fits so many times."""
-    most = as_written(whole)
     found = float(most / parts)
     while as_written(found) * parts > most:
         found = down(found)
@@ -174,9 +173,9 @@ class FilterRule:
                                       "use a ledger with filter='rdp' or 'basic'")
             return units_up(cost.gdp_squared), failed
         if self.kind == "zcdp":
-            if not math.isfinite(cost.zcdp):
+            if not isinstance(cost.rho, Fraction):
                 raise UnsupportedNode("this plan has no zero-concentrated-DP price")
-            return units_up(cost.zcdp), failed
+            return units_up(cost.rho), failed
         if self.kind == "rdp":
             bound = cost.curve.at(self.order)
             if not math.isfinite(bound):

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from privledger import mutex
 from privledger.errors import LedgerError
@@ -474,10 +474,10 @@ class History:
         return bool(more)
 
     def receipt(self) -> Receipt:
-        """What the ledger looks like now, in seven values."""
+        """What the ledger looks like now, and when that is."""
         self._mend()
         with self._lock:
-            return receipt_of(self.state)
+            return evolve(receipt_of(self.state), time=now())
 
 
 def first_entries(lines: Sequence[Event]) -> list[Entry]:

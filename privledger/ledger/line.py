@@ -13,7 +13,7 @@ it leaves the room: whatever open grants hand back, those before it come as if i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import accumulate
@@ -27,6 +27,8 @@ MOST_AHEAD = timedelta(hours=2)
 """Nobody waits longer than an hour, and a clock may be an hour off: a place for more is none."""
 MOST_TOGETHER = 6
 """Of so many who wait, every combination that may come together is looked at."""
+MOST_SPANS = 64
+"""Of sums of refunds; with so many exact ones none is made up."""
 WAYS = 0, 1  # units, delta units
 Demand: TypeAlias = tuple[tuple[int, int] | None, ...]
 """Units and delta units that are asked of each limit; None where it is not concerned."""
@@ -202,21 +204,43 @@ def _delayed(before: Sequence[QueuePosition], own: QueuePosition, limits: tuple[
     """The title of a budget that some of those before `own` might get only without it; else empty.
 
     They are short of some amount there, and beside `own` of more. It matters only if some refunds
-    reach the one amount and not the other. Each of those is smaller than the other amount, so with
-    all refunds that are, they would come. Where they would not, nothing is taken from them.
+    add up to the one amount and not to the other. Each of those is smaller than the other amount,
+    so with all refunds that are, they would come. Else nothing is taken from them.
     """
     asks = demand_of(own, limits)
+    sums = [[_sums_of(one.amounts[way] for one in limit.refunds if more) for way in WAYS]
+            for limit, more in zip(limits, asks, strict=True)]
     for demand in _together([demand_of(place, limits) for place in before]):
-        for limit, asked, more in zip(limits, demand, asks, strict=True):
+        for limit, asked, more, found in zip(limits, demand, asks, sums, strict=True):
             if asked is None or more is None:
                 continue
             for way in WAYS:
-                short = limit.used[way] + asked[way] + more[way] - limit.cap[way]
-                if more[way] and short > 0:
-                    large = {one.grant for one in limit.refunds if one.amounts[way] >= short}
+                short = limit.used[way] + asked[way] - limit.cap[way]
+                beside = short + more[way]
+                if short < beside and any(low < beside and high >= short
+                                          for low, high in found[way]):
+                    large = {one.grant for one in limit.refunds if one.amounts[way] >= beside}
                     if can_come(demand, limits, lambda one, large=large: one.grant not in large):  # type: ignore[misc]
                         return limit.title
     return ""
+
+
+def _sums_of(amounts: Iterable[int]) -> list[tuple[int, int]]:
+    """What some of `amounts` may add up to, nothing included: spans, in order. Where there are many
+    sums, those that lie next to each other share a span."""
+    spans = [(0, 0)]
+    for amount in amounts:
+        both = iter(sorted([*spans, *((low + amount, high + amount) for low, high in spans)]))
+        spans = [next(both)]
+        for low, high in both:
+            if low <= spans[-1][1]:
+                spans[-1] = spans[-1][0], max(high, spans[-1][1])
+            else:
+                spans.append((low, high))
+        while len(spans) > MOST_SPANS:
+            nearest = min(range(1, len(spans)), key=lambda at: spans[at][0] - spans[at - 1][1])
+            spans[nearest - 1:nearest + 1] = [(spans[nearest - 1][0], spans[nearest][1])]
+    return spans
 
 
 def _together(demands: Sequence[Demand]) -> Iterator[Demand]:

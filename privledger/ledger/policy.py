@@ -180,7 +180,24 @@ class Policy:
             if not isinstance(value, dict):
                 raise InvalidPlan("pyproject.toml", "one without it",
                                   "given a table [tool.privledger.policy]")
-        return Policy.from_dict(value)
+        found = Policy.from_dict(value)
+        found.check_effects()
+        return found
+
+    def check_effects(self) -> None:
+        """Raise `InvalidPlan` for a rule that another one leaves nothing to say: of a file that
+        somebody writes. Ledgers keep what they were created with."""
+        ways = self.isolation or ISOLATIONS
+        if self.foreign and "foreign" not in ways:
+            raise InvalidPlan("policy foreign", list(self.foreign), "left out where isolation "
+                              "does not allow foreign runs")
+        if self.least_honest is not None and self.forbid_shared_noise:
+            raise InvalidPlan("policy least_honest", self.least_honest, "left out with "
+                              "forbid_shared_noise: it is about parties that share noise")
+        vouched = [name for name in self.mechanisms or () if name.startswith("Asserted")]
+        if vouched and not self.allow_asserted:
+            raise InvalidPlan("policy mechanisms", ", ".join(vouched),
+                              "left out unless allow_asserted is true")
 
     @staticmethod
     def from_dict(value: Mapping[str, Any]) -> Policy:

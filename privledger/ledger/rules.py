@@ -33,7 +33,7 @@ from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
 from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
-from privledger.ledger.entries import FORMAT
+from privledger.ledger.entries import FORMAT, read_node
 from privledger.ledger.events import (
     Corrected,
     Created,
@@ -51,7 +51,6 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
-from privledger.ledger.log import read_node
 from privledger.ledger.origins import (
     Origins,
     alone_epsilon,
@@ -65,7 +64,7 @@ from privledger.ledger.roster import Roster, members_of
 from privledger.ledger.state import State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import each_piece, read_whole, records_in, unpack
-from privledger.ledger.view_plans import plan_or_none
+from privledger.ledger.view_charges import plan_or_none
 from privledger.rounding import as_written, units_up
 
 Findings: TypeAlias = Iterable[Finding]

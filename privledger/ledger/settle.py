@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
@@ -40,6 +39,7 @@ from privledger.ledger.limits import check_text
 from privledger.ledger.rules import KEPT, RELEASES, RULES, WHOLE, Seen
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Denied, Store
+from privledger.reading import read_plain, write_whole
 
 SPILLS = "spills-are-taken-up"
 SUFFIX = ".spill"
@@ -129,16 +129,23 @@ def read_spill(text: str) -> Spill:
     return found
 
 
+def _unfinished(state: State, name: str) -> GrantState | None:
+    """A grant that is open or crashed, and nothing that it released is written down."""
+    grant = state.grants.get(name)
+    over = grant is None or grant.status not in ("granted", "crashed") or grant.releases
+    return None if over else grant
+
+
 def check_spill(spill: Spill, state: State, store: Store) -> None:
     """Whether it may be added to the history that `state` was folded from.
 
     Raises:
         SpillRefused: another ledger, another grant, or more than the grant covers.
     """
-    grant = state.grants.get(spill.grant)
+    grant = _unfinished(state, spill.grant)
     if spill.ledger != state.uuid:
         raise SpillRefused("it belongs to another ledger")
-    if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
+    if grant is None:
         raise SpillRefused("its grant is not one that is open or crashed")
     if spill.granted != _digest(written(grant.event)) or not (
             grant.position <= spill.position <= state.position):
@@ -227,22 +234,17 @@ class Shelf:
             SpillRefused: no plain file of one name, or too large.
         """
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
-                                 | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            facts, data = read_plain(path, MOST_BYTES)
+            text = data.decode("ascii")
         except OSError:
             raise SpillRefused("it cannot be opened, or is a link") from None
-        try:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
-                raise SpillRefused("it is no plain file of one name")
-            if facts.st_size > MOST_BYTES:
-                raise SpillRefused(f"it is larger than {MOST_BYTES} bytes")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return file.read(MOST_BYTES + 1).decode("ascii")
-        except (OSError, UnicodeDecodeError):
+        except UnicodeDecodeError:
             raise SpillRefused("it is not a spill of this version") from None
-        finally:
-            os.close(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
+            raise SpillRefused("it is no plain file of one name")
+        if len(text) > MOST_BYTES:
+            raise SpillRefused(f"it is larger than {MOST_BYTES} bytes")
+        return text
 
     def write(self, grant: str, text: str) -> str:
         """Put a spill there, whole or not at all, readable by its owner only. Its path."""
@@ -250,33 +252,19 @@ class Shelf:
         if self.make:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.path(grant)
-        beside = f"{path}.{secrets.token_hex(4)}"
-        try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("ascii"))
-                file.flush()
+        write_whole(Path(path), text.encode("ascii"))
+        with suppress(OSError):  # not every system can
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
                 os.fsync(descriptor)
-            os.replace(beside, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(beside)
-        _sync(folder)
+            finally:
+                os.close(descriptor)
         return path
 
     def remove(self, path: str) -> None:
         """Remove a spill; one that is gone already is fine."""
         with suppress(OSError):
             os.unlink(path)
-
-
-def _sync(folder: Path) -> None:
-    with suppress(OSError):  # not every system can
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def shelves(location: str, uuid: str) -> list[Shelf]:
@@ -382,10 +370,18 @@ def settle(history: History, settlement: Settlement) -> None:
         NotSettled: it could not be written. It says where the items are; the charge stands.
     """
     history.unsettled[settlement.grant] = settlement
+    server = "://" in history.store.location
     try:
-        _try(history, settlement, _pauses(history))
-    except NotSettled:
-        raise
+        for pause in (*(LONG_PAUSES if server else PAUSES), None):
+            try:
+                _write(history, settlement)
+                break
+            except LedgerError as error:
+                hopeless = isinstance(error, LedgerCorrupt) or (
+                    isinstance(error, LedgerBusy) and not server)  # it waited long enough
+                if pause is None or hopeless:
+                    raise
+                mutex.threads.sleep(pause)
     except Exception as error:
         raise _kept(history, settlement, error) from None
     except BaseException:  # an interrupt: it may have been written, and may be written again
@@ -404,29 +400,9 @@ def settle_left(history: History) -> None:
         settle(history, settlement)
 
 
-def _pauses(history: History) -> tuple[float, ...]:
-    return LONG_PAUSES if "://" in history.store.location else PAUSES
-
-
-def _try(history: History, settlement: Settlement, pauses: tuple[float, ...]) -> None:
-    """Until it is written, or the pauses are over."""
-    server = "://" in history.store.location
-    for pause in (*pauses, None):
-        try:
-            _write(history, settlement)
-            return
-        except LedgerError as error:
-            hopeless = isinstance(error, LedgerCorrupt) or (
-                isinstance(error, LedgerBusy) and not server)  # it waited long enough
-            if pause is None or hopeless:
-                raise
-            mutex.threads.sleep(pause)
-
-
 def _write(history: History, settlement: Settlement) -> None:
     def lines(state: State) -> list[Event]:
-        grant = state.grants.get(settlement.grant)
-        if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
+        if _unfinished(state, settlement.grant) is None:
             raise _Over
         return list(settlement.lines)
 
@@ -447,31 +423,25 @@ def _write(history: History, settlement: Settlement) -> None:
 def _kept(history: History, settlement: Settlement, error: Exception | None) -> NotSettled:
     """Spill it, and say so."""
     cause = str(error) if isinstance(error, LedgerError) else type(error).__name__
-    where, why = None, ""
+    where, why, store = None, "", history.store
+
+    def made(state: State) -> Spill:
+        grant = state.grants.get(settlement.grant)
+        if grant is None:
+            raise SpillRefused("the grant is over already")
+        return spill_of(state, grant, settlement.lines, store.secret(settlement.grant))
+
     try:
-        where = _spill(history, settlement)
+        if type(settlement.lines[-1]) is not Settled:
+            raise SpillRefused("a grant that is handed back has no items")
+        where = put(store.location, history.known(made))
+        history.spilled.add(settlement.grant)
     except LedgerError as refused:
         why = str(refused)
     except Exception as failure:  # whatever else is broken: what is said here comes first
         why = type(failure).__name__
     return NotSettled(grant=settlement.grant, releases=settlement.releases, cause=cause,
                       spill=where, why=why)
-
-
-def _spill(history: History, settlement: Settlement) -> str:
-    if type(settlement.lines[-1]) is not Settled:
-        raise SpillRefused("a grant that is handed back has no items")
-
-    def made(state: State) -> Spill:
-        grant = state.grants.get(settlement.grant)
-        if grant is None:
-            raise SpillRefused("the grant is over already")
-        return spill_of(state, grant, settlement.lines,
-                              history.store.secret(settlement.grant))
-
-    where = put(history.store.location, history.known(made))
-    history.spilled.add(settlement.grant)
-    return where
 
 
 def _others(history: History) -> None:
@@ -509,9 +479,7 @@ def _append(history: History, one: Spill) -> None:
     history.store.hold(one.grant, one.secret)
 
     def lines(now: State) -> list[Event]:
-        grant = now.grants.get(one.grant)
-        if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
-            return []  # another process was faster with the same file
-        return list(one.lines)
+        # Another process may have been faster with the same file.
+        return [] if _unfinished(now, one.grant) is None else list(one.lines)
 
     history.commit(lines)

@@ -10,39 +10,159 @@ What single records spent is in `view_records`; the moments of a history in `vie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
-from privledger.graph import Node, Sequential
+from privledger.graph import Node, Sequential, from_json, label
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import Refused, Released, is_readable
 from privledger.ledger.filters import Budget, FilterRule
+from privledger.ledger.origins import asserted_kinds
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.view_charges import (
     ChargeFigures,
+    FederatedTrust,
     Part,
     TableSpend,
+    alone_of,
     charges_of,
+    federated_of,
     grouped,
     left_of,
+    plan_of,
+    rests_on_others,
     table_spends,
     total_of,
 )
-from privledger.ledger.view_compared import Comparison, comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
-from privledger.ledger.view_plans import plan_of
-from privledger.ledger.view_releases import ReleaseLine, lines_of
-from privledger.ledger.view_trust import (
-    FederatedTrust,
-    alone_of,
-    federated_of,
-    rests_on_others,
-)
+from privledger.numerals import many
+
+# What was released under grants: equal releases merged, and which rest on unverified claims.
+
+VOUCHED = "asserted:"
+"""A question whose sensitivity somebody merely vouches for begins like this."""
+
+
+@frozen
+class ReleaseLine:
+    """Equal releases under one grant: how often, and what they asked.
+
+    Attributes:
+        mechanism: as `label` writes it, with the samples, parts and filters above it.
+        question: the text of the query. count: how many such releases there were.
+        cells: noisy numbers in each of them.
+        asserted: the sensitivity of the query is an unverified claim.
+        kind: the mechanism's node type.
+    """
+
+    mechanism: str
+    question: str
+    count: int
+    cells: int
+    asserted: bool
+    kind: str = ""
+
+    @property
+    def vouched(self) -> bool:
+        """Whether the answer rests on unverified claims: for its query, or for its mechanism."""
+        return self.asserted or bool(asserted_kinds([self.kind]))
+
+
+def lines_of(releases: Iterable[Released]) -> tuple[ReleaseLine, ...]:
+    """Equal releases of one grant merged, in the order of the first of each.
+
+    Raises:
+        PrivledgerError, KeyError, TypeError, ValueError, IndexError: malformed; the audit has a
+            finding for it.
+    """
+    counts: dict[tuple[str, str, str, int], int] = {}
+    for released in releases:
+        names = []
+        for node in released.nodes:
+            leaf = from_json(node.leaf)
+            under = " > ".join(str(step["kind"]) for step in node.under)
+            names.append((type(leaf).__name__,
+                          f"{label(leaf)} under {under}" if under else label(leaf)))
+        for place, question, cells in released.items:
+            key = (*names[place], str(released.questions[question]), int(cells))
+            counts[key] = counts.get(key, 0) + 1
+    return tuple(ReleaseLine(mechanism, question, many, cells, question.startswith(VOUCHED), kind)
+                 for (kind, mechanism, question, cells), many in counts.items())
+
+
+# What a history was compared with, and what can therefore not have been seen.
+#
+# A history that was cut short, or written anew from its beginning, is a valid history: only
+# something that was kept elsewhere tells it from the one that was there. So every answer about a
+# ledger says first what it was compared with. The stand-alone verifier has the same sentences.
+
+_SHOWN = 12
+NOTHING_SEEN = ("a tail that was cut off, an older copy put back, or a history rewritten from its "
+                "beginning cannot be seen")
+
+
+@frozen
+class Comparison:
+    """What was compared with.
+
+    Attributes:
+        kind: `receipt`, `head` or `nothing`.
+        time: when the receipt was made, if it says so.
+        entries: how many it had seen. head: the hash that must be there.
+        signature: `checked`, `not checked`, or None where nothing could be signed.
+        cannot_see: what this comparison leaves open, as a clause.
+    """
+
+    kind: str
+    cannot_see: str
+    time: str | None = None
+    entries: int | None = None
+    head: str | None = None
+    signature: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What was compared with, and what that leaves open; one line."""
+        if self.kind == "nothing":
+            return f"compared with no receipt: {self.cannot_see}"
+        if self.kind == "head":
+            return (f"compared with the head {str(self.head)[:_SHOWN]} that was expected: "
+                    f"{self.cannot_see}")
+        seen = many(self.entries or 0, "entry", "entries")
+        which = f"the receipt of {self.time}" if self.time else "a receipt without a date"
+        return (f"compared with {which}, {seen}, "
+                f"head {str(self.head)[:_SHOWN]}: {self.cannot_see}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"with": self.kind, "time": self.time, "entries": self.entries, "head": self.head,
+                "signature": self.signature, "cannot_see": self.cannot_see, "text": self.text}
+
+
+def comparison(receipt: Mapping[str, Any] | None = None, head: str | None = None, *,
+               signed: bool = False) -> Comparison:
+    """What a history is compared with.
+
+    Args:
+        receipt: as `load_receipt` reads it. head: a hash that is expected, without a receipt.
+        signed: the receipt's signature is checked as well.
+    """
+    if receipt is not None:
+        time, entries = receipt.get("time"), int(receipt["entries"])
+        return Comparison(
+            "receipt", f"what was cut off or rewritten after entry {entries} cannot be seen",
+            time if isinstance(time, str) else None, entries, str(receipt["head"]),
+            "checked" if signed else "not checked")
+    if head is not None:
+        return Comparison("head", "what was cut off or rewritten after it cannot be seen",
+                          head=head)
+    return Comparison("nothing", NOTHING_SEEN)
+
 
 NOT_PRIVATE = "NOT PRIVATE"
 E = TypeVar("E", Refused, Released)

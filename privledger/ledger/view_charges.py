@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from attrs import field, frozen
 
-from privledger.errors import InvalidValue
+from privledger.accounting import check_relation
+from privledger.errors import InvalidValue, PrivledgerError
+from privledger.graph import Node, PostProcess, Trust, alone, cost_of, from_json, trusts
 from privledger.ledger.events import (
     Aborted,
     Crashed,
@@ -25,7 +29,41 @@ from privledger.ledger.origins import (
 )
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.view_figures import REMAINDER, Amount, Figure
-from privledger.ledger.view_plans import plan_or_none
+
+# The plan in an entry -> a node. A page asks for one plan many times: it is read once.
+
+UNREADABLE = PostProcess("a plan that cannot be read")
+"""Stands where nothing is promised, or a text is no plan. Never priced; an audit reports it."""
+
+MOST = 4096
+
+# Identity of the JSON value -> the value itself, which keeps that identity its own, and the node.
+_known: OrderedDict[int, tuple[Any, Node]] = OrderedDict()
+
+
+def plan_of(value: Any) -> Node:
+    """As `from_json`, read once for each value of a body; bodies are never changed.
+
+    Raises:
+        PrivledgerError, KeyError, TypeError: not a plan.
+    """
+    found = _known.get(id(value))
+    if found is not None and found[0] is value:
+        return found[1]
+    node = from_json(value)
+    _known[id(value)] = value, node
+    if len(_known) > MOST:
+        _known.popitem(last=False)
+    return node
+
+
+def plan_or_none(value: Any) -> Node:
+    """As `plan_of`, with `UNREADABLE` in place of what is not a plan."""
+    try:
+        return plan_of(value)
+    except (PrivledgerError, KeyError, TypeError):
+        return UNREADABLE
+
 
 NOBODY = "(filter scopes nobody drew on)"
 """Stands where a scope has no table and no learner yet."""
@@ -342,3 +380,74 @@ _NAMES: dict[str, Callable[[ChargeFigures], str]] = {
     "isolation": lambda one: one.isolation, "library": lambda one: one.library,
     "cap": lambda one: _joined(one.caps, ""),
 }
+
+
+# The two prices of what ran in a federation, side by side: declared, and alone.
+#
+# Declared is what the ledger charged. Alone is the price if every other party gives its noise away
+# (docs/proofs/federated.md); of what needs no trust it is the same.
+
+@frozen
+class FederatedTrust:
+    """A grant or scope whose plan ran in a federation.
+
+    Attributes:
+        name: of the grant or scope. trusts: what the reader is asked to believe.
+        declared: as the ledger charged it. alone: if every other party gives its noise away.
+    """
+
+    name: str
+    trusts: tuple[Trust, ...]
+    declared: Amount
+    alone: Amount
+
+    @property
+    def text(self) -> str:
+        """In words, with both prices."""
+        return (f"{'; '.join(one.text for one in self.trusts)}: {prices_text(self)}")
+
+
+def prices_text(one: FederatedTrust) -> str:
+    """Both epsilons of a charge, at the budget's delta."""
+    return (f"declared epsilon {one.declared.epsilon.text()}, alone epsilon "
+            f"{one.alone.epsilon.text()}")
+
+
+def rests_on_others(one: ChargeFigures) -> bool:
+    """Whether owners share the noise of a charge's plan."""
+    return one.plan is not None and any(
+        trust.noise == "shared" for trust in trusts(plan_or_none(one.plan)))
+
+
+def federated_of(one: ChargeFigures, relation: str) -> FederatedTrust | None:
+    """What a charge asks to believe, with both prices; None if its plan ran in no federation."""
+    if one.plan is None:
+        return None
+    plan = plan_or_none(one.plan)
+    believed = trusts(plan)
+    return (
+        FederatedTrust(one.name, believed, one.amount, _alone(one, relation)) if believed else None
+    )
+
+
+def alone_of(charges: Iterable[ChargeFigures], relation: str, total: Amount) -> Amount:
+    """`total` with the charges that are named here priced alone; never less than `total`."""
+    units, delta_units = total.units, total.delta_units
+    for one in charges:
+        own = _alone(one, relation)
+        units += own.units - one.amount.units
+        delta_units += own.delta_units - one.amount.delta_units
+    return Amount(units, delta_units, total.rule)
+
+
+def _alone(one: ChargeFigures, relation: str) -> Amount:
+    rule = one.amount.rule
+    if rule is None or one.plan is None or not one.amount.units:
+        return one.amount
+    plan = plan_or_none(one.plan)
+    if all(believed.noise == "local" for believed in trusts(plan)):
+        return one.amount
+    units, delta_units = rule.price(cost_of(alone(plan), check_relation(relation), rule.orders),
+                                    one.delta)
+    # A correction or a caller may have charged more than the price: never less than that.
+    return Amount(max(units, one.amount.units), max(delta_units, one.amount.delta_units), rule)

@@ -24,9 +24,8 @@ from privledger.ledger.view_records import (
     certified,
     charged_alike,
     currency_of,
-    node_text,
+    line_of,
     note_of,
-    told_from,
     took_something,
     within_scopes,
 )
@@ -131,30 +130,15 @@ class _Reader:
 
     def line(self, grant: GrantState) -> SpendLine:
         """What one grant took from the person."""
-        event, note = grant.event, note_of(grant)
-        plan, time = node_text(grant), str(event.time or "")
+        note = note_of(grant)
         if note is None:
-            amount, cap, basis = charged_alike(self.state, grant)
-            return SpendLine(
-                grant.grant,
-                event.learner,
-                plan,
-                amount,
-                cap,
-                None,
-                basis,
-                event.scope,
-                event.data,
-                time,
-                told_from(self.state, grant),
-            )
+            return line_of(self.state, grant, *charged_alike(self.state, grant))
         taken, rounds = spent_at(self.store, note, self.place)
-        money, scope = currency_of(self.state, grant), event.scope or grant.grant
+        money, scope = currency_of(self.state, grant), grant.event.scope or grant.grant
         before = self._taken.get(scope, 0)
         self._taken[scope] = before + taken
         amount = float(money.between(np.array([before]), np.array([taken]))[0])
-        return SpendLine(grant.grant, event.learner, plan, amount, money.cap, rounds, money.basis,
-                    event.scope, event.data, time, told_from(self.state, grant))
+        return line_of(self.state, grant, amount, money.cap, money.basis, rounds)
 
 
 def person_spend(store: Store, state: State, digest: bytes) -> PersonSpend:

@@ -42,7 +42,7 @@ from privledger.mechanisms.selection import (
     SparseVector,
     TopK,
 )
-from privledger.rounding import multiply_up, part_up, up
+from privledger.rounding import meant, multiply_up, part_up, up
 
 Mechanism = (
     Laplace
@@ -81,21 +81,24 @@ def _pure(
                 part=part)
 
 
-def _any_pure(epsilon: float, relation: Relation, orders: Orders) -> Cost:
+def _any_pure(part: Fraction, relation: Relation, orders: Orders) -> Cost:
     """A pure bound and nothing more: randomized response is the worst such mechanism."""
+    epsilon = part_up(part)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation,
-                 pure_pair(epsilon, tight=False))
+                 pure_pair(epsilon, tight=False), part=part)
 
 
-def _bounded(eta: float, relation: Relation, orders: Orders) -> Cost:
-    cost = _pure(eta, lambda: bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta))
-    return evolve(cost, zcdp=min(cost.zcdp, up(up(eta * eta) / 8)))
+def _bounded(part: Fraction, relation: Relation, orders: Orders) -> Cost:
+    eta = part_up(part)
+    cost = _pure(eta, lambda: bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta),
+                 part=part)
+    return evolve(cost, zcdp=min(part * part / 8, cost.rho))
 
 
 @leaf_cost.register
 def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
-    part = Fraction(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
+    part = meant(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
     epsilon = part_up(part)
     return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon),
                  part=part)
@@ -105,20 +108,22 @@ def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
 def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
     """Exactly 1/noise_multiplier-GDP; Dong, Roth, Su 2019 (arXiv:1905.02383v3), Theorem 2.7."""
     mu = up(1 / mechanism.noise_multiplier)
+    rho = 1 / (2 * Fraction(mechanism.noise_multiplier) ** 2)
 
     def curve() -> RdpCurve:
         return gaussian_rdp(mechanism.noise_multiplier, orders)
 
     if not 1e-12 <= mu <= 1e4:
-        return Cost(relation, math.inf, up(mu**2), curve, up(mu**2),
+        return Cost(relation, math.inf, up(mu**2), curve, up(mu**2), zcdp=rho,
                     no_losses="a Gaussian of mu outside 1e-12 to 1e4")
-    return Cost(relation, math.inf, up(mu**2), curve, up(mu**2), both_ways(GaussianPair(mu)))
+    return Cost(relation, math.inf, up(mu**2), curve, up(mu**2), both_ways(GaussianPair(mu)),
+                zcdp=rho)
 
 
 @leaf_cost.register
 def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
     """Integer noise: the losses of one integer query, docs/proofs/privacy-loss.md, lemma 7."""
-    part = Fraction(mechanism.parameter) * mechanism.sensitivity
+    part = meant(mechanism.parameter) * mechanism.sensitivity
     epsilon = part_up(part)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, part=part)
@@ -127,10 +132,9 @@ def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
 @leaf_cost.register
 def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
     """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4, for the Renyi curve."""
-    ratio = up(mechanism.sensitivity / mechanism.sigma)
+    rho = (mechanism.sensitivity / Fraction(mechanism.sigma)) ** 2 / 2
     pair = discrete_gaussian_pair(mechanism.sigma, mechanism.sensitivity)
-    rho = up(ratio * ratio / 2)
-    return Cost(relation, math.inf, None, lambda: zcdp_rdp(rho, orders), math.inf,
+    return Cost(relation, math.inf, None, lambda: zcdp_rdp(part_up(rho), orders), math.inf,
                 None if pair is None else both_ways(pair),
                 "a discrete Gaussian this wide has too many losses to list", zcdp=rho)
 
@@ -138,25 +142,24 @@ def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
 @leaf_cost.register
 def _(mechanism: Exponential, relation: Relation, orders: Orders) -> Cost:
     """Bounded range: Dong, Durfee, Rogers 2020; docs/proofs/bounded-range.md."""
-    exact = mechanism.score_change == (-1.0, 1.0)
-    return _bounded(mechanism.range if exact else up(mechanism.range), relation, orders)
+    return _bounded(mechanism.range_part, relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:
-    return _any_pure(mechanism.epsilon, relation, orders)
+    return _any_pure(meant(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: ReportNoisyMax, relation: Relation, orders: Orders) -> Cost:
     price = _bounded if mechanism.noise == "gumbel" else _any_pure
-    return price(mechanism.epsilon, relation, orders)
+    return price(meant(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:
     price = _bounded if mechanism.noise == "gumbel" else _any_pure
-    return price(mechanism.epsilon, relation, orders)
+    return price(meant(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
@@ -165,7 +168,7 @@ def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
     first = up(mechanism.sensitivity / mechanism.threshold_scale)
     each = up(mechanism.sensitivity / mechanism.query_scale) * (1 if mechanism.monotone else 2)
     found = multiply_up(each, float(mechanism.cutoff))
-    sensitivity, whole = Fraction(mechanism.sensitivity), mechanism.cutoff * (
+    sensitivity, whole = meant(mechanism.sensitivity), mechanism.cutoff * (
         1 if mechanism.monotone else 2)
     part = sensitivity / Fraction(mechanism.threshold_scale) + (
         whole * sensitivity / Fraction(mechanism.query_scale))
@@ -209,9 +212,10 @@ def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
 @leaf_cost.register
 def _(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
     """Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3, for delta above 0."""
-    epsilon = mechanism.epsilon
+    part, epsilon = meant(mechanism.epsilon), mechanism.epsilon
     pair = pure_pair(epsilon, mechanism.delta, tight=False)
-    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, mechanism.delta)
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, mechanism.delta,
+                 part)
 
 
 @leaf_cost.register
@@ -219,4 +223,4 @@ def _(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:
     """Bun, Steinke 2016 (arXiv:1605.02065v1), Definition 1.1: a Renyi curve and no more."""
     return Cost(relation, math.inf, None, zcdp_rdp(mechanism.rho, orders), math.inf,
                 no_losses="zero-concentrated DP bounds Renyi divergences only",
-                zcdp=mechanism.rho)
+                zcdp=meant(mechanism.rho))

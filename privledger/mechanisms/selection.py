@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Literal
 
 from attrs import field, frozen
@@ -11,8 +12,10 @@ from privledger.errors import InvalidMechanism
 from privledger.rounding import (
     MOST_COUNT,
     count,
+    meant,
     moderate,
     number,
+    part_up,
     plain_float,
     plain_int,
     probability,
@@ -50,9 +53,15 @@ class Exponential:
                                    "two rising numbers from -1 to 1")
 
     @property
+    def range_part(self) -> Fraction:
+        """Bounded range, nats, as a fraction."""
+        low, high = map(Fraction, self.score_change)
+        return meant(self.epsilon) * (high - low) / 2
+
+    @property
     def range(self) -> float:
-        """Bounded range, nats."""
-        return self.epsilon * (self.score_change[1] - self.score_change[0]) / 2
+        """Bounded range, nats, rounded up."""
+        return part_up(self.range_part)
 
 
 @frozen(cache_hash=True)

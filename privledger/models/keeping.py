@@ -133,7 +133,7 @@ def save_model(learner: Any, path: str | Path) -> None:
     facts = ModelFacts(info.name, schema, getattr(learner, "relation", "add_remove"),
                   private=getattr(ledger, "mode", "private") == "private" and bool(
                       getattr(learner, "private_", True)),
-                  receipt=None if receipt is None else receipt.as_dict())
+                  receipt=None if receipt is None else receipt.as_dict(dated=True))
     model = kept(learner, facts)
     if not set(model.header["fitted"]) - _BEFORE:
         raise ModelError(f"{info.name} is not fitted yet: there is nothing to keep; fit it first")

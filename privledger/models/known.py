@@ -59,7 +59,9 @@ def _boxes(found: Fields) -> int:
 
 KNOWN: dict[type, Known] = {
     Schema: Known(lambda value: {"json": canonical(value.to_dict())}, _schema),
-    Receipt: Known(asdict, lambda found: Receipt(**found)),
+    # Without its time, which readers of earlier versions do not know; the file has it besides.
+    Receipt: Known(lambda one: asdict(one, filter=lambda at, _: at.name != "time"),
+                   lambda found: Receipt(**found)),
     Bins: Known(_bins, lambda found: Bins(**found)),
     Test: _named(Test, "feature", "table"),
     TreeCells: _named(TreeCells, "bins", "tests", "count"),

@@ -53,7 +53,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def privledger_ledger(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
     """A fresh ledger in memory with the budget of the marker, or else of the policy."""
-    from privledger.pytest_plugin.using import make_ledger
+    from privledger.guard.observer import _observing
+    from privledger.pytest_plugin.using import Noting, make_ledger
 
     marker = request.node.get_closest_marker(MARKER)
     policy = request.config.getoption("--privledger-policy")
@@ -62,7 +63,8 @@ def privledger_ledger(request: pytest.FixtureRequest) -> Generator[Any, None, No
     except (ValueError, TypeError) as error:
         pytest.fail(f"{MARKER}: {error}", pytrace=False)
     request.node.stash[_LEDGER] = ledger
-    yield ledger
+    with _observing(Noting()):
+        yield ledger
     ledger.close()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import privledger as pl
 from privledger.cli.ledger_gate import ledger_facts
 from privledger.gate import Policy, compare
+from privledger.guard.observer import Found, Observer
 from privledger.reports import Outline, ledger_report, outline, survey
 from privledger.rounding import exact, upward
 
@@ -26,14 +27,16 @@ def _budget(epsilon: float, delta: float = 0.0, relation: str = "add_remove",
     return {"budget": pl.Budget(epsilon, delta), "relation": relation, "filter": filter}
 
 
-class _TestLedger(pl.Ledger):
-    """A ledger in memory whose refusals name the path to the node that runs most often."""
+class Noting(Observer):
+    """Refusals name the path to the node that runs most often."""
 
-    def request(self, plan: pl.Node, data: pl.Dataset, **options: Any) -> pl.Session:
+    def drew(self, ledger: object, reserve: Callable[..., Found], asked: object,
+             shown: object) -> Found:
         try:
-            return super().request(plan, data, **options)
+            return reserve(asked, shown)
         except pl.BudgetExceeded as refusal:
-            refusal.add_note(f"node path: {node_path(plan)}")
+            plan = asked.plan  # type: ignore[attr-defined]
+            refusal.add_note(f"node path: {_path(outline(plan))}")
             raise
 
 
@@ -55,8 +58,7 @@ def make_ledger(marked: Marked | None, policy: str | None) -> pl.Ledger:
     else:
         raise ValueError("privledger_ledger needs @pytest.mark.privacy_budget(epsilon=..., "
                          "delta=...) or --privledger-policy FILE")
-    made = pl.Ledger.create(None, **options)
-    return _TestLedger(made._history.store, made._source)
+    return pl.Ledger.create(None, **options)
 
 
 def spend_properties(ledger: pl.Ledger) -> list[tuple[str, str]]:
@@ -86,12 +88,8 @@ def complaints(ledger: pl.Ledger, policy: str | None, test: str) -> str:
                       *(spent or ["  nothing"])])
 
 
-def node_path(plan: pl.Node) -> str:
-    """From the root of a plan to the leaf that is released most often."""
-    return _path(outline(plan))
-
-
 def _path(line: Outline) -> str:
+    """From the root of a plan to the leaf that is released most often."""
     parts = [line.label]
     while line.children:
         line = max(line.children, key=lambda child: child.times)

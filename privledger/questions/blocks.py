@@ -16,8 +16,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode, public_name
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json, text, whole
 from privledger.questions.links import length
 from privledger.questions.quiet import quiet

@@ -11,15 +11,13 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.columns import MISSING, has_label
-from privledger.facts.plain import fixed
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import MISSING, Copier, Describer, Reader, TableFacts, has_label
 from privledger.facts.values import (
     MOST_CELLS,
     Json,
     array_in,
     array_out,
+    fixed,
     items,
     text,
     whole,

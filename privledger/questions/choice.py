@@ -9,10 +9,8 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.plain import fixed, refuse
-from privledger.facts.table import TableFacts
-from privledger.facts.values import Json, array_in, array_out, table, text
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.values import Json, array_in, array_out, fixed, refuse, table, text
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import derivation_of
 from privledger.questions.grown import NO_TEST, GrownCells
@@ -30,8 +28,7 @@ from privledger.questions.statistics import (
 )
 from privledger.questions.tallies import Tabled, Tally, tallies_of
 from privledger.rounding import non_negative, number, whole_numbers
-from privledger.tables.chunk import Rows
-from privledger.tables.weighing import in_main_cell
+from privledger.tables.chunk import Rows, in_main_cell
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")

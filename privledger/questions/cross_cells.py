@@ -8,10 +8,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.plain import refuse
-from privledger.facts.table import TableFacts
-from privledger.facts.values import Json
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.values import Json, refuse
 from privledger.questions.cells import Cells, by_predicate, depends_on_label
 from privledger.tables.chunk import Rows
 

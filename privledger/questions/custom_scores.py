@@ -9,7 +9,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.carriers import Copier
+from privledger.facts.columns import Copier
 from privledger.rounding import moderate, number
 
 

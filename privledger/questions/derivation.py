@@ -8,10 +8,9 @@ import attrs
 from attrs import frozen
 
 from privledger.errors import NotGranted, RelationMismatch, UnsupportedNode
-from privledger.facts.carriers import Copier
-from privledger.facts.plain import is_plain
+from privledger.facts.columns import Copier, TableFacts
 from privledger.facts.schema import Schema
-from privledger.facts.table import TableFacts
+from privledger.facts.values import is_plain
 from privledger.graph import SIZED, Context
 from privledger.questions.cells import (
     Cells,

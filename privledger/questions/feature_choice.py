@@ -10,9 +10,8 @@ from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.schema import Schema
-from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, items, table, text, whole
 from privledger.mechanisms import TopK
 from privledger.questions.blocks import refuse_code

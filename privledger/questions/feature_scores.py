@@ -35,8 +35,7 @@ from privledger.questions.quiet import quiet
 from privledger.questions.tallied_scores import tally_of
 from privledger.questions.vote_sums import VoteSums, fits_sums, vote_sums, votes_of_sums
 from privledger.questions.votes import Votes, coins_of, votes_of
-from privledger.tables.chunk import Rows
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE, Rows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.plain import fixed, refuse
-from privledger.facts.table import TableFacts
-from privledger.facts.values import Json, array_in, array_out
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.values import Json, array_in, array_out, fixed, refuse
 from privledger.questions.cells import by_predicate
 from privledger.rounding import whole_numbers
 from privledger.tables.chunk import Rows

@@ -10,10 +10,8 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, RelationMismatch, UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.plain import fixed
-from privledger.facts.table import TableFacts
-from privledger.facts.values import Json, array_in, array_out, text
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.values import Json, array_in, array_out, fixed, text
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of

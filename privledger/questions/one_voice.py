@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.questions.sums import square_norms
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,8 +9,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json
 from privledger.questions.cells import by_predicate, check_edges, edges_in, to_edges
 from privledger.tables.chunk import Rows

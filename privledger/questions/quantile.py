@@ -10,8 +10,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json, text, whole
 from privledger.questions.blocks import target_of
 from privledger.questions.derivation import Derivation, derivation_of

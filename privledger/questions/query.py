@@ -19,8 +19,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json, items, text
 from privledger.mechanisms import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped

@@ -11,8 +11,7 @@ from typing import Any, Protocol, Self
 
 from attrs import frozen
 
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json
 from privledger.noise.source import NoiseSource
 from privledger.tables.chunk import Rows

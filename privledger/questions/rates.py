@@ -56,20 +56,21 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
         raise UnsupportedNode(f"{type(mechanism).__name__} does not choose; nothing was read")
     least, most = choice.bound.change
     sensitivity = choice.sensitivity(relation)
+    epsilon = down(mechanism.epsilon)  # no more than `rounding.meant` of it, which is charged
     if isinstance(mechanism, Exponential):
         low, high = mechanism.score_change
         if not (low <= least and most <= high):
             raise UnsupportedNode(
                 f"one record moves the score by {least:g} to {most:g} sensitivities, the "
                 f"mechanism says {low:g} to {high:g}; nothing was read")
-        rate = mechanism.epsilon / (2 * sensitivity)
+        rate = epsilon / (2 * sensitivity)
     else:
         if isinstance(mechanism, ReportNoisyMax) and mechanism.noise == "laplace":
             raise UnsupportedNode("noisy max with Laplace noise has no exact sampler here: take "
                                   "exponential or gumbel noise. Nothing was read")
         choice.check_chooser(mechanism)
         # A common shift of all scores changes nothing: only the width of the interval counts.
-        rate = mechanism.epsilon / (sensitivity * (most - least))
+        rate = epsilon / (sensitivity * (most - least))
     rate = down(down(rate))
     moderate("selection rate", rate)
     return rate

@@ -7,8 +7,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import RelationMismatch, UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json, text
 from privledger.mechanisms import RandomizedResponse
 from privledger.questions.cells import CategoryCells

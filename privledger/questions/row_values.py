@@ -12,9 +12,8 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.schema import Column
-from privledger.facts.table import TableFacts
 from privledger.facts.values import Json, items, text
 from privledger.questions.blocks import target_of
 from privledger.rounding import moderate, number

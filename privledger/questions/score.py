@@ -14,10 +14,8 @@ from attrs import define, field, frozen, setters
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.plain import refuse
-from privledger.facts.table import TableFacts
-from privledger.facts.values import Json, array_in, array_out, text
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.values import Json, array_in, array_out, refuse, text
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import (
     CategoryCells,

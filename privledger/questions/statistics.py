@@ -12,8 +12,7 @@ from privledger.questions.blocks import target_of
 from privledger.questions.cells import Cells
 from privledger.questions.score import Gradient
 from privledger.questions.stretches import runs
-from privledger.tables.chunk import Rows
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE, Rows
 
 STEPS = 2.0**20
 """Grid of a target or gradient: whole steps of its bound over this, cut towards zero."""

@@ -38,7 +38,7 @@ class Recipe:
     Attributes:
         grid: size of a grid step, a power of two.
         noise: standard deviation (Gaussian) or parameter b (Laplace) in grid steps; the node's own
-            number for discrete noise.
+            number for discrete noise, or the float below it (Laplace).
         weight: share of mu squared that a contribution of full norm costs (Gaussian only).
     """
 
@@ -173,7 +173,7 @@ def add_noise(
 def _drawn(mechanism: object, scales: NDArray[np.float64],
            source: NoiseSource) -> NDArray[np.int64]:
     if isinstance(mechanism, DiscreteLaplace):
-        return source.discrete_laplace(mechanism.parameter, len(scales))
+        return source.discrete_laplace(float(scales[0]), len(scales))
     if isinstance(mechanism, DiscreteGaussian):
         return source.discrete_gaussian(mechanism.sigma, len(scales))
     draw = source.gaussian if isinstance(mechanism, Gaussian) else source.laplace

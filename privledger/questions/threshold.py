@@ -15,8 +15,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
 from privledger.facts.values import Json, text, whole
 from privledger.mechanisms import SparseVector
 from privledger.questions.blocks import Block

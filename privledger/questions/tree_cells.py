@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.plain import fixed
-from privledger.facts.table import TableFacts
-from privledger.facts.values import Json, array_in, array_out, items, table, whole
+from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.values import Json, array_in, array_out, fixed, items, table, whole
 from privledger.questions.cells import by_predicate
 from privledger.questions.grown import matrix_of
 from privledger.questions.stretches import runs

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.facts.carriers import Copier
+from privledger.facts.columns import Copier
 from privledger.noise.source import Coins
 from privledger.rounding import count, moderate
 from privledger.tables.chunk import Rows

@@ -15,7 +15,7 @@ from privledger.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privledger.noise.discrete import sampled_parameter, sampled_sigma
 from privledger.questions.blocks import Block
 from privledger.questions.sums import Recipe
-from privledger.rounding import moderate
+from privledger.rounding import down, moderate
 
 DISCRETE = (DiscreteLaplace, DiscreteGaussian)
 Discrete = DiscreteLaplace | DiscreteGaussian
@@ -48,7 +48,8 @@ def whole_recipe(mechanism: Discrete, blocks: tuple[Block, ...], relation: str,
                               f"{', twice where it is replaced' if signed else ''}; the mechanism "
                               f"says {mechanism.sensitivity}. Nothing was read")
     grid = grid_of(blocks[0].clip, steps)
-    noise = (sampled_parameter(mechanism.parameter) if isinstance(mechanism, DiscreteLaplace)
+    # The float below is no more than `rounding.meant` of the parameter, which is charged.
+    noise = (sampled_parameter(down(mechanism.parameter)) if isinstance(mechanism, DiscreteLaplace)
              else sampled_sigma(mechanism.sigma))
     return Recipe(grid, noise, 0.0)
 

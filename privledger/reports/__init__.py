@@ -1,6 +1,6 @@
 """What the ledger and a plan look like to a reader: frozen records, no printing."""
 
-from privledger.ledger.view_releases import ReleaseLine
+from privledger.ledger.view import ReleaseLine
 from privledger.reports.outline import Outline, leaves, outline, release_count
 from privledger.reports.pricing import PriceFigures, price_plan
 from privledger.reports.receipt import Past, load_receipt, receipt_is_in_history

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, zip_longest
 from typing import Any
 
 from attrs import evolve, frozen
 
+from privledger.findings import Finding
 from privledger.graph import Node
-from privledger.ledger import State
+from privledger.ledger import State, Store
+from privledger.ledger.roster import Roster, everybody
+from privledger.ledger.store import Row
 from privledger.ledger.view import View, view_of
-from privledger.ledger.view_charges import UNNAMED, ChargeFigures
-from privledger.ledger.view_plans import plan_or_none
+from privledger.ledger.view_charges import UNNAMED, ChargeFigures, plan_or_none, total_of
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
+from privledger.rounding import add_up
 
 MOST_CHANGES = 12
 """Lines of a kind that are shown one by one."""
@@ -154,3 +158,168 @@ def _nodes(view: View) -> Counter[str]:
         if one.paid:
             total.update(leaf_counts(outline(plan_or_none(one.plan))))
     return total
+
+
+# The same table under several ledgers: what each of them promises adds up for its records.
+
+@frozen
+class Use:
+    """A table in one ledger.
+
+    Attributes:
+        ledger: where. data: its name there.
+        epsilon, delta: what that ledger spent, on anything, by now.
+    """
+
+    ledger: str
+    data: str
+    epsilon: float
+    delta: float
+
+
+@frozen
+class Overlap:
+    """A table that several ledgers know by the same fingerprint.
+
+    Attributes:
+        epsilon, delta: sums over the ledgers, by basic composition.
+    """
+
+    fingerprint: str
+    uses: tuple[Use, ...]
+    epsilon: float
+    delta: float
+
+
+@frozen
+class Shared:
+    """People whom two ledgers know by one key. CONFIDENTIAL: the number depends on private data.
+
+    Attributes:
+        first, second: what each ledger spent, over all of its tables.
+        people: how many they share.
+        epsilon, delta: sums over the two, by basic composition: the most for one of them.
+    """
+
+    first: Use
+    second: Use
+    people: int
+    epsilon: float
+    delta: float
+
+
+def shared_people(states: Mapping[str, State], stores: Mapping[str, Store]) -> list[Shared]:
+    """Pairs of ledgers of one key that share somebody.
+
+    Args:
+        states: place -> state; copies of one ledger (the same uuid) are no pair.
+        stores: place -> where the people of the ledger are.
+
+    Raises:
+        LedgerCorrupt: what is kept of people is missing or was edited.
+    """
+    found, held = [], {place: state for place, state in states.items() if state.unit == "person"}
+    for (one, state), (other, more) in combinations(held.items(), 2):
+        if state.uuid == more.uuid or state.creation.key_check != more.creation.key_check:
+            continue
+        people = _in_both(stores[one], state, stores[other], more)
+        if people:
+            uses = [_use(one, state), _use(other, more)]
+            found.append(Shared(uses[0], uses[1], people, add_up(use.epsilon for use in uses),
+                                add_up(use.delta for use in uses)))
+    return found
+
+
+def _in_both(store: Store, state: State, other: Store, more: State) -> int:
+    here = everybody(store, [event for _, event in state.enrolled])
+    roster = Roster()
+    roster.follow(other, [event for _, event in more.enrolled])
+    return int((roster.find(here) >= 0).sum())
+
+
+def _use(place: str, state: State) -> Use:
+    total = total_of(state)
+    return Use(place, "all tables", total.epsilon.value, total.delta.value)
+
+
+def overlaps(states: Mapping[str, State]) -> list[Overlap]:
+    """Tables that more than one of the ledgers protected, by fingerprint.
+
+    Args:
+        states: place -> state; copies of one ledger (the same uuid) count once, with what the
+            one that spent most says (how copies differ: forks.py).
+    """
+    seen: dict[str, dict[str, Use]] = {}
+    for place, state in states.items():
+        total = total_of(state)
+        for name, table in state.tables.items():
+            mark = table.fingerprint
+            if isinstance(mark, str):
+                use = Use(place, name, total.epsilon.value, total.delta.value)
+                uses = seen.setdefault(mark, {})
+                known = uses.get(state.uuid)
+                if known is None or use.epsilon > known.epsilon:
+                    uses[state.uuid] = use
+    return [
+        Overlap(mark, tuple(uses.values()), add_up(use.epsilon for use in uses.values()),
+                add_up(use.delta for use in uses.values()))
+        for mark, uses in seen.items() if len(uses) > 1
+    ]
+
+
+# Copies of one ledger that went different ways: each keeps its budget, and both were spent.
+
+RULE = "one-ledger-one-history"
+
+
+@frozen
+class ForkedCopies:
+    """Two places that hold one ledger, by its identity, and not the same history.
+
+    Attributes:
+        first, second: where.
+        position: of the first entry that they do not share.
+        entries: how many each of them has.
+        epsilon, delta: what both spent together, counted twice as far as they agree.
+        fork: whether they contradict each other; else one is an older copy of the other.
+    """
+
+    uuid: str
+    first: str
+    second: str
+    position: int
+    entries: tuple[int, int]
+    epsilon: float
+    delta: float
+    fork: bool
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        if self.fork:
+            return (f"FORK: {self.first} and {self.second} are one ledger with two histories. "
+                    f"They agree on {many(self.position, 'entry', 'entries')} and differ from "
+                    f"entry {self.position} on ({self.entries[0]} and {self.entries[1]} "
+                    "entries): the budget was spent twice, and neither account holds")
+        older, newer = ((self.first, self.second) if self.entries[0] < self.entries[1]
+                        else (self.second, self.first))
+        return (f"OLDER COPY: {older} is {newer} as it was before entry {self.position}. Whoever "
+                "goes on with it spends the same budget again")
+
+    def finding(self) -> Finding:
+        """As `verify` and `check` say it."""
+        return Finding(RULE, self.position, self.text)
+
+
+def divergence(first: Iterable[Row], second: Iterable[Row]) -> tuple[int, int, int, bool] | None:
+    """Where two histories part: position, how many entries each has, whether they contradict.
+
+    None if they are the same. Both are read once, side by side.
+    """
+    part, contradict, counts = -1, False, [0, 0]
+    for position, rows in enumerate(zip_longest(first, second)):
+        if part < 0 and rows[0] != rows[1]:
+            part, contradict = position, None not in rows
+        for side, row in enumerate(rows):
+            counts[side] += row is not None
+    return None if part < 0 else (part, counts[0], counts[1], contradict)

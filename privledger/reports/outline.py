@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
+from html import escape
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from privledger.facts.schema import Schema
 from privledger.graph import (
+    FixedSizeSample,
     IndividualFilter,
     Node,
+    PoissonSample,
     PostProcess,
     Public,
+    RandomAllocation,
     Repeat,
+    TruncatedPoissonSample,
     children,
     label,
 )
+from privledger.ledger.view import ReleaseLine
+from privledger.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
+)
+from privledger.numerals import many, upward
+from privledger.reports.safe_text import clean
+from privledger.rounding import exact
+
+MOST_NODES = 500
 
 
 @frozen
@@ -70,9 +96,212 @@ def release_count(node: Node) -> int | None:
     for child in below:
         counts[child] = counts.get(child, 0) + 1
     total = 0
-    for child, many in counts.items():
+    for child, members in counts.items():
         inside = release_count(child)
         if inside is None:
             return None
-        total += many * inside
+        total += members * inside
     return total * node.count if isinstance(node, Repeat) else total
+
+
+def plan_list(line: Outline) -> str:
+    """A plan as nested lists of HTML, up to `MOST_NODES` lines."""
+    found: list[str] = []
+    _nodes(line, found)
+    return "".join(found)
+
+
+def _nodes(line: Outline, out: list[str]) -> None:
+    if len(out) >= 2 * MOST_NODES:
+        return
+    if len(out) >= 2 * MOST_NODES - 2:
+        out.append("<p>... and more</p>")
+        out.append("")
+        return
+    members = f"{line.members} x " if line.members > 1 else ""
+    times = f" ({many(line.times, 'time')} in all)" if line.times > 1 and not line.children else ""
+    mark = ' class="bad"' if line.kind.startswith("Asserted") else ""
+    out.append(f"<ul><li{mark}>{members}{escape(clean(line.label))}{times}")
+    for child in line.children:
+        _nodes(child, out)
+    out.append("</li></ul>")
+
+
+# A plan in a few lines: without alternatives that did not run, and with what looks alike as one.
+#
+# Nothing is lost to a reader who asks for all of it: these are outlines like those of the whole
+# plan.
+
+ALIKE = 3
+"""So many siblings that differ in their numbers only are one line; two are shown as they are."""
+_UNDER = " under "
+_MOST = 4
+
+
+def gist(line: Outline, released: Iterable[ReleaseLine]) -> Outline:
+    """A plan as somebody reads it who saw what was released under it.
+
+    Of a `OneOf` only the member that ran is left: the one that explains most of the releases, or
+    all that explain as many. Where nothing was released, nothing is left out but repetition.
+    """
+    ran = {one.mechanism.partition(_UNDER)[0] for one in released}
+    return _alike(_chosen(line, ran))
+
+
+def _chosen(line: Outline, ran: set[str]) -> Outline:
+    below = line.children
+    if line.kind == "OneOf" and ran and len(below) > 1:
+        known = [_labels(child) & ran for child in below]
+        shares = [len(found) / len(_labels(child)) for found, child in zip(known, below,
+                                                                           strict=True)]
+        best = max(shares)
+        if best > 0:
+            below = tuple(child for child, share in zip(below, shares, strict=True)
+                          if share == best)
+            left = len(line.children) - len(below)
+            line = evolve(line, label=f"{line.label}, {left} did not run" if left else line.label)
+    return evolve(line, children=tuple(_chosen(child, ran) for child in below))
+
+
+def _labels(line: Outline) -> set[str]:
+    """Of everything below that releases."""
+    if not line.children:
+        return {line.label}
+    return set().union(*(_labels(child) for child in line.children))
+
+
+def _alike(line: Outline) -> Outline:
+    """Siblings of one shape as a single line, where they are many; in the order of the first."""
+    groups: dict[object, list[Outline]] = {}
+    for child in line.children:
+        groups.setdefault(_shape(child), []).append(child)
+    found: list[Outline] = []
+    for group in groups.values():
+        found += [_merged(group)] if len(group) >= ALIKE else group
+    return evolve(line, children=tuple(_alike(child) for child in found))
+
+
+def _shape(line: Outline) -> object:
+    """What is left of a tree without its numbers."""
+    return line.kind, tuple(_shape(child) for child in line.children)
+
+
+def _merged(group: Sequence[Outline]) -> Outline:
+    first = group[0]
+    labels = list(dict.fromkeys(one.label for one in group))
+    label = labels[0] if len(labels) == 1 else f"{labels[0]} .. {labels[-1]}"
+    return Outline(first.kind, label, sum(one.members for one in group),
+                   sum(one.times for one in group),
+                   tuple(_merged(rows) for rows in zip(*(one.children for one in group),
+                                                       strict=True)))
+
+
+def reserved_line(line: Outline) -> str:
+    """A whole plan in one line: what spends, and how often, dearest kinds by number first.
+
+    >>> from privledger.reports.outline import outline
+    >>> from privledger.graph import Repeat, Sequential
+    >>> from privledger.mechanisms import Gaussian, Laplace
+    >>> reserved_line(outline(Sequential([Laplace(2.0), Repeat(Gaussian(9.0), 20)])))
+    '20 x Gaussian, Laplace'
+    """
+    counts: Counter[str] = Counter()
+    _count(line, counts)
+    return _listed([(kind, many_) for kind, many_ in counts.most_common()])
+
+
+def _count(line: Outline, counts: Counter[str]) -> None:
+    if not line.children:
+        counts[line.kind] += line.times
+    elif line.kind == "OneOf" and len(line.children) > 1:
+        counts[f"one of {many(len(line.children), 'way')}"] += 1
+    else:
+        for child in line.children:
+            _count(child, counts)
+
+
+def released_line(lines: Sequence[ReleaseLine]) -> str:
+    """What was released in one line: equal questions together, most frequent first."""
+    counts: Counter[str] = Counter()
+    for one in lines:
+        counts[one.question] += one.count
+    return _listed(counts.most_common())
+
+
+def _listed(found: Sequence[tuple[str, int]]) -> str:
+    parts = [f"{number} x {name}" if number > 1 else name for name, number in found[:_MOST]]
+    return ", ".join(parts) + (f", and {len(found) - _MOST} more" if len(found) > _MOST else "")
+
+
+# Whether a plan's answers can be told from noise, from public facts: how many people there are.
+
+SHARE = 0.1
+"""An answer whose noise is so large a part of everybody says next to nothing."""
+
+
+def quietest(node: Node) -> float:
+    """Standard deviation of a plan's quietest answer, in records: what one record at the most
+    moves it by is one. Infinity where nothing is released."""
+    inside = [quietest(child) for child in children(node)]
+    own = noise_of(node)
+    return min([own, *inside]) / _share(node)
+
+
+def _share(node: Node) -> float:
+    """The share of all records that a sample holds, with the same noise; 1 of what is no sample."""
+    if isinstance(node, PoissonSample | TruncatedPoissonSample):
+        return node.rate
+    if isinstance(node, FixedSizeSample):
+        return node.size / node.out_of
+    return 1 / node.steps if isinstance(node, RandomAllocation) else 1.0
+
+
+@singledispatch
+def noise_of(leaf: object) -> float:
+    """Of one mechanism; infinity for what adds no noise of its own."""
+    return math.inf
+
+
+@noise_of.register
+def _(leaf: Gaussian) -> float:
+    return leaf.noise_multiplier / math.sqrt(max(leaf.shares, default=1.0))
+
+
+@noise_of.register
+def _(leaf: Laplace) -> float:
+    return math.sqrt(2.0) * leaf.scale / leaf.l1_sensitivity
+
+
+@noise_of.register
+def _(leaf: DiscreteGaussian) -> float:
+    return leaf.sigma / leaf.sensitivity
+
+
+@noise_of.register
+def _(leaf: DiscreteLaplace) -> float:
+    # Its square is 2 e^a/(e^a - 1)^2, a bit above what is said here.
+    return math.sqrt(2.0) / math.expm1(min(leaf.parameter, 700.0)) / leaf.sensitivity
+
+
+@noise_of.register
+def _(leaf: SparseVector) -> float:
+    return math.sqrt(2.0) * max(leaf.threshold_scale, leaf.query_scale) / leaf.sensitivity
+
+
+@noise_of.register(Exponential)
+@noise_of.register(PermuteAndFlip)
+@noise_of.register(ReportNoisyMax)
+@noise_of.register(TopK)
+def _(leaf: Exponential | PermuteAndFlip | ReportNoisyMax | TopK) -> float:
+    # Differences of two scores must be about so large to be seen.
+    return 2.0 / leaf.epsilon
+
+
+def too_few(node: Node, schema: Schema) -> str | None:
+    """A sentence if what the schema says of the number of people is too little for a plan."""
+    people = schema.declared_rows
+    noise = quietest(node)
+    if schema.unit != "person" or people is None or not SHARE * people < noise < math.inf:
+        return None
+    return (f"too few people for anything to be learnt: {exact(people)} of them, and the quietest "
+            f"answer has noise as of {upward(noise, 3)}")

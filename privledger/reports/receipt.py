@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import define
+from attrs import define, frozen
 
-from privledger.errors import InvalidPlan
+from privledger.errors import InvalidPlan, InvalidValue, LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
+from privledger.graph import canonical
 from privledger.ledger import Entry
+from privledger.ledger.checkpoint import begins_with
 from privledger.ledger.events import Aborted, Corrected, Event, Granted, ScopeOpened, is_readable
 from privledger.numerals import many
 from privledger.reading import load_json
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
 
 RULE = "receipt-is-in-history"
 _FIELDS = {"uuid": str, "entries": int, "head": str}
@@ -120,3 +133,271 @@ def past_of(entries: Sequence[Entry], at: int = 0, head: str | None = None) -> P
 def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> Iterator[Finding]:
     """As `Past.receipt_is_there`, for entries in memory."""
     yield from past_of(entries, receipt["entries"]).receipt_is_there(receipt)
+
+
+# Receipts that lie beside a ledger's place: whether somebody has seen the ledger that is gone.
+
+MOST_BYTES = 1 << 20  # what `run --format json` prints with a plan in it is far smaller
+MOST_FILES = 2000
+
+
+def receipt_of(place: str | Path, *more: str | Path | None) -> Path | None:
+    """A receipt of the ledger at `place`, among the JSON files of its folder and `more`.
+
+    A receipt names its ledger by the `ledger` written in it or beside it; without one, by its
+    own name: `study.receipt.json`, `study.ledger.json` and `receipt.json` for `study.ledger`.
+    """
+    ledger = Path(place)
+    beside = _json_files(ledger.absolute().parent)
+    named = [Path(path) for path in more if path is not None]
+    return next((path for path in (*named, *beside) if _is_small(path) and _names(path, ledger)),
+                None)
+
+
+def _json_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.json"))[:MOST_FILES]
+    except OSError:
+        return []
+
+
+def _is_small(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size <= MOST_BYTES
+    except OSError:
+        return False
+
+
+def _names(path: Path, ledger: Path) -> bool:
+    try:
+        load_receipt(path)
+        value: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (PrivledgerError, OSError, ValueError, RecursionError):
+        return False
+    written = value.get("ledger")
+    if isinstance(written, str):
+        return Path(written).name == ledger.name
+    own = re.compile(rf"(({re.escape(ledger.name)}|{re.escape(ledger.stem)})([._-].*)?|receipt)"
+                     r"\.json", re.IGNORECASE)
+    return own.fullmatch(path.name) is not None
+
+
+# Signed receipts: whoever holds the key vouches for a head, and an editor of the file cannot.
+#
+# HMAC-SHA256 with a secret that both sides know, or Ed25519, where the side that checks needs only
+# the public key (with the package `cryptography`: the extra `signing`).
+
+ALGORITHM, ED25519 = "hmac-sha256", "ed25519"
+_LEAST_KEY = 16  # bytes
+
+
+def read_key(path: str | Path) -> bytes:
+    """A secret key from a file; at least 16 bytes, surrounding white space left out.
+
+    Raises:
+        InvalidValue: too short, or cannot be read. The key is never shown.
+    """
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError:
+        raise InvalidValue("key file", Path(path).name, "a file that can be read") from None
+    if len(key) < _LEAST_KEY:
+        raise InvalidValue("key", f"{len(key)} bytes", f"at least {_LEAST_KEY} bytes long")
+    return key
+
+
+def _digest(receipt: dict[str, Any], key: bytes) -> str:
+    signed = {name: value for name, value in receipt.items()
+              if name not in ("signature", "algorithm")}
+    return hmac.new(key, canonical(signed).encode("ascii"), hashlib.sha256).hexdigest()
+
+
+def sign_receipt(receipt: dict[str, Any], key: bytes) -> dict[str, Any]:
+    """The receipt with `algorithm` and `signature` over all its other fields."""
+    return receipt | {"algorithm": ALGORITHM, "signature": _digest(receipt, key)}
+
+
+def check_signature(receipt: dict[str, Any], key: bytes) -> None:
+    """Raise unless the receipt was signed with `key`, word for word.
+
+    Raises:
+        InvalidPlan: unsigned, signed by another key, or altered since.
+    """
+    if receipt.get("algorithm") != ALGORITHM or not isinstance(receipt.get("signature"), str):
+        raise InvalidPlan("receipt", "an unsigned one", f"signed ({ALGORITHM})")
+    if not hmac.compare_digest(_digest(receipt, key), receipt["signature"]):
+        raise InvalidPlan("receipt signature", "another", "made with this key for these values")
+
+
+def _message(receipt: dict[str, Any]) -> bytes:
+    """What an Ed25519 signature is over: its purpose, then everything but the signature."""
+    signed = {name: value for name, value in receipt.items() if name != "signature"}
+    return b"privledger receipt 1\n" + canonical(signed).encode("ascii")
+
+
+def _keys() -> Any:
+    """The key formats of `cryptography`, or a message that says how to get it."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+    except ImportError:
+        raise InvalidValue("Ed25519 signature", "no package for it",
+                           "made with the package cryptography: "
+                           "pip install 'privledger[signing]'") from None
+    return serialization
+
+
+def read_private_key(path: str | Path) -> Ed25519PrivateKey:
+    """An Ed25519 key in PEM, as `openssl genpkey -algorithm ed25519` writes it.
+
+    Raises:
+        InvalidValue: no such key, or it is encrypted. The key is never shown.
+    """
+    serialization = _keys()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    try:
+        key = serialization.load_pem_private_key(Path(path).read_bytes(), None)
+    except Exception:  # a parser's message may quote what it parsed
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidValue("signing key", Path(path).name, "an Ed25519 private key in PEM")
+    return key
+
+
+def read_public_key(path: str | Path) -> Ed25519PublicKey:
+    """An Ed25519 key in PEM, as `openssl pkey -pubout` writes it.
+
+    Raises:
+        InvalidValue: no such key.
+    """
+    serialization = _keys()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    try:
+        key = serialization.load_pem_public_key(Path(path).read_bytes())
+    except Exception:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidValue("public key", Path(path).name, "an Ed25519 public key in PEM")
+    return key
+
+
+def sign_with(receipt: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+    """The receipt with `algorithm` and an Ed25519 `signature` over everything else."""
+    named = receipt | {"algorithm": ED25519}
+    return named | {"signature": key.sign(_message(named)).hex()}
+
+
+def check_signed_with(receipt: dict[str, Any], key: Ed25519PublicKey) -> None:
+    """Raise unless the receipt was signed by the owner of `key`, word for word.
+
+    Raises:
+        InvalidPlan: unsigned, signed by another key, or altered since.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    if receipt.get("algorithm") != ED25519 or not isinstance(receipt.get("signature"), str):
+        raise InvalidPlan("receipt", "an unsigned one", f"signed ({ED25519})")
+    try:
+        key.verify(bytes.fromhex(receipt["signature"]), _message(receipt))
+    except (InvalidSignature, ValueError):
+        raise InvalidPlan("receipt signature", "another",
+                          "made with this key for these values") from None
+
+
+# A witness's book: the newest head of every ledger it was shown, and what it may sign next.
+#
+# A witness sees receipts and proofs, never a ledger. It signs a receipt only if the ledger still
+# begins as the last one it signed: then two histories under one name can never both be witnessed.
+
+_KINDS: dict[str, type] = {"uuid": str, "entries": int, "head": str, "tree": str}
+_HEX = set("0123456789abcdef")
+
+
+@frozen
+class Head:
+    """One line of the book.
+
+    Attributes:
+        uuid: of the ledger. entries, head, tree: as its receipt has them.
+    """
+
+    uuid: str
+    entries: int
+    head: str
+    tree: str
+
+    @staticmethod
+    def of(value: Mapping[str, object], what: str) -> Head:
+        """Of a receipt, or a line of the book.
+
+        Raises:
+            InvalidPlan: a field is missing, or of another kind.
+        """
+        for name, kind in _KINDS.items():
+            one = value.get(name)
+            if type(one) is not kind or (name in ("head", "tree") and not _is_hash(one)):
+                raise InvalidPlan(f"{what} {name}", "another value" if name in value else "none",
+                                  f"a {kind.__name__}" if kind is not str or name == "uuid"
+                                  else "a hash, as `privledger receipt` writes it")
+        entries = value["entries"]
+        assert isinstance(entries, int)
+        if not 0 < entries < 1 << 62:
+            raise InvalidPlan(f"{what} entries", entries, "at least 1")
+        return Head(str(value["uuid"]), entries, str(value["head"]), str(value["tree"]))
+
+
+def _is_hash(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and not set(value) - _HEX
+
+
+def read_book(text: str) -> dict[str, Head]:
+    """The newest head of each ledger.
+
+    Raises:
+        LedgerCorrupt: a line that is none. Nothing may be signed by such a book.
+    """
+    heads: dict[str, Head] = {}
+    if text and not text.endswith("\n"):
+        raise LedgerCorrupt("the book's last line was cut off; nothing was signed")
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            one = Head.of(json.loads(line), "book")
+        except (ValueError, InvalidPlan, AttributeError):
+            raise LedgerCorrupt(f"line {number} of the book is none; nothing was signed") from None
+        last = heads.get(one.uuid)
+        if last is not None and one.entries < last.entries:
+            raise LedgerCorrupt(f"line {number} of the book goes back; nothing was signed")
+        heads[one.uuid] = one
+    return heads
+
+
+def check_next(heads: Mapping[str, Head], shown: Head, proof: Mapping[str, object] | None) -> None:
+    """Refuse a head that does not go on from the one that was signed last.
+
+    Args:
+        proof: of `privledger prove --since`, from the last one; None for a ledger that is new to
+            the book, or that has not moved.
+
+    Raises:
+        LedgerCorrupt: fewer entries, another history, or no proof that it is the same.
+    """
+    last = heads.get(shown.uuid)
+    if last is None or last == shown:
+        return
+    if shown.entries <= last.entries:
+        raise LedgerCorrupt(f"the witness has seen {last.entries} entries of this ledger, and "
+                            f"another head: an old copy, or a second history; nothing was signed")
+    if proof is None:
+        raise LedgerCorrupt(f"the ledger has grown since its {last.entries} entries were "
+                            "witnessed: show --proof, of privledger prove; nothing was signed")
+    if not begins_with(bytes.fromhex(shown.tree), shown.entries, bytes.fromhex(last.tree),
+                       last.entries, _path(proof)):
+        raise LedgerCorrupt("the ledger does not begin as it was witnessed: a second history; "
+                            "nothing was signed")
+
+
+def _path(proof: Mapping[str, object]) -> Sequence[bytes]:
+    path = proof.get("path")
+    if proof.get("kind") != "consistency" or not isinstance(path, list) or len(path) > 130 or (
+            not all(_is_hash(one) for one in path)):
+        raise InvalidPlan("proof", "another", "one of privledger prove --since")
+    return [bytes.fromhex(one) for one in path]

@@ -2,30 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
-from attrs import asdict, field, frozen
+import numpy as np
+from attrs import asdict, evolve, field, frozen
 
-from privledger.errors import LedgerCorrupt
+from privledger.errors import DataError, LedgerCorrupt
 from privledger.findings import Finding
-from privledger.ledger import Entry, Policy, State, Store, audit
+from privledger.ledger import Entry, History, Policy, State, Store, audit
+from privledger.ledger.auditing import chain_findings
 from privledger.ledger.checkpoint import receipt_of
 from privledger.ledger.entries import entries_of
-from privledger.ledger.events import Granted, Holder
+from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
-from privledger.ledger.view import View, view_of
-from privledger.ledger.view_charges import ChargeFigures, TableSpend
-from privledger.ledger.view_compared import Comparison
-from privledger.ledger.view_plans import plan_or_none
-from privledger.ledger.view_releases import ReleaseLine
-from privledger.ledger.view_trust import federated_of
+from privledger.ledger.view import Comparison, ReleaseLine, View, view_of
+from privledger.ledger.view_charges import (
+    ChargeFigures,
+    Part,
+    TableSpend,
+    federated_of,
+    plan_or_none,
+)
+from privledger.ledger.view_figures import Figure
+from privledger.ledger.view_people import each_taken, people_known
+from privledger.ledger.view_records import (
+    ROUND,
+    alike,
+    data_names,
+    data_spend,
+    dearest,
+    grants_for,
+    note_of,
+)
 from privledger.reports.outline import Outline, outline
 from privledger.reports.risk import Risk, ledger_risk
 from privledger.reports.safe_text import plain
-from privledger.reports.steps import CountedNode, PlanSteps, silent
-from privledger.reports.verdict import LedgerVerdict, verdict_of
+from privledger.reports.survey import OVER, LedgerVerdict, verdict_of
+from privledger.rounding import add_up
+
+# Long work step by step, for whoever shows how far it is.
+
+T = TypeVar("T")
+
+
+class PlanSteps(Protocol):
+    """Goes along with long work."""
+
+    def __call__(self, title: str, items: Collection[T]) -> Iterable[T]:
+        """The same items, counted under `title` as they are taken."""
+
+
+def silent(title: str, items: Collection[T]) -> Iterable[T]:
+    """Nobody looks."""
+    return items
+
+
+@frozen
+class CountedNode(Sequence[T]):
+    """A sequence that is counted each time somebody goes through it."""
+
+    items: Sequence[T]
+    title: str
+    steps: PlanSteps
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.steps(self.title, self.items))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        return self.items[place]
+
 
 DEAD = "crashed: the whole reservation stays spent"
 OVERDUE = "unfinished: its lease is over"
@@ -275,3 +325,147 @@ def _gone(holder: Holder) -> bool:
         return is_gone(holder)
     except (TypeError, ValueError, IndexError):
         return False
+
+
+# A long ledger in a moment: its own totals, its hashes checked, its last grants.
+#
+# To read and price everything again takes seconds for a million entries, and `verify` does that.
+# What is said here rests on the totals that the ledger itself keeps, and says so.
+
+LONG = 100_000
+"""Entries: a longer history is not priced again unless somebody asks for it."""
+
+LAST = 20
+"""Grants that are listed."""
+
+_TAIL = 400  # entries that are looked at for them
+_OF_GRANTS = (Granted, Released, Settled, Crashed, Corrected)
+
+
+def is_long(store: Store) -> bool:
+    """Whether a history is so long that only its hashes are read again."""
+    return next(iter(store.rows(after=LONG - 1)), None) is not None
+
+
+def brief_report(store: Store) -> LedgerReport:
+    """Totals, the last grants, and every fault of the place and of the chain."""
+    findings = list(store.inspect())
+    state = History(store, writable=False).refresh()
+    broken, head = chain_findings(store)
+    findings += broken
+    if state.broken:  # its own totals say so: nothing has to be priced for that
+        findings.append(Finding(OVER, state.position, state.broken))
+    if state.head != head and not broken:
+        raise LedgerCorrupt(f"{store.location}: the history moved while it was read; ask again")
+    tail = store.read(max(0, state.position - _TAIL))
+    listed = _listed(state, tail)
+    first = entries_of([next(iter(store.rows()))], store.location)
+    report = ledger_report(store, listed, ([*first, *tail], findings))
+    known = state.closed_names | state.grants.keys() | state.scopes.keys()
+    return evolve(report, entries=state.position + 1, repriced=False, tables=(),
+                  unlisted=len(known) - len(report.grants))
+
+
+def _listed(state: State, tail: list[Entry]) -> State:
+    """The totals of the whole history, with the grants of its last entries only."""
+    recent = evolve(state, compact=False, grants={}, closed=[], closed_names=set())
+    for entry in tail:
+        event = entry.event
+        if isinstance(event, _OF_GRANTS) and (isinstance(event, Granted)
+                                              or event.grant in recent.grants):
+            recent.take(entry)
+    return evolve(state, compact=False, grants=dict(list(recent.grants.items())[-LAST:]),
+                  scopes=dict(list(state.scopes.items())[-LAST:]))
+
+
+# Who spent most, on what: the parts of the ledger's total, dearest first.
+
+ASPECTS = ("learner", "mechanism", "data", "grant")
+"""What `top` ranks by unless it is told; `data` is the table."""
+
+
+@frozen
+class Rank:
+    """One line of a ranking.
+
+    Attributes:
+        epsilon: of all its grants together, at the budget's delta. Does not add up.
+        share: of the units of the whole budget. Shares of one ranking add up to what was spent.
+        asserted: part of it rests on unverified claims.
+    """
+
+    name: str
+    epsilon: Figure
+    share: Figure
+    grants: int
+    asserted: bool
+
+
+@frozen
+class RecordRank:
+    """One record that individual filters counted, in the unit of the ledger's filter.
+
+    CONFIDENTIAL.
+    """
+
+    data: str
+    row: int
+    spent: float
+    cap: float
+
+
+@frozen
+class PersonRank:
+    """One person over all tables, in the unit of the ledger's filter. CONFIDENTIAL.
+
+    Attributes:
+        place: in the ledger's roster: `privledger record LEDGER PLACE` shows the rest.
+        cap: the most that anybody can have spent.
+    """
+
+    place: int
+    spent: float
+    cap: float
+
+
+def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
+    """Who spent most over all tables of a ledger of people. CONFIDENTIAL."""
+    total, caps = np.zeros(people_known(store, state)), dict[str, float]()
+    for grant, found in each_taken(store, state):
+        total = (total + found.amounts) * ROUND
+        caps[grant.event.scope or grant.grant] = found.cap
+    top = dearest(total, most)
+    return [PersonRank(int(place), float(total[place]), add_up(caps.values()))
+            for place in top if total[place] > 0]
+
+
+def ranking(view: View, aspect: str) -> list[Rank]:
+    """The parts by one of `ASPECTS`, highest first: a plan of several mechanisms stands under all
+    their names together, and a scope under the table and the learners that drew on it."""
+    return [_rank(part) for part in view.by("table" if aspect == "data" else aspect).values()]
+
+
+def _rank(part: Part) -> Rank:
+    return Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
+
+
+def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
+    """Records that individual filters charged most, of every table, with all that they spent.
+    CONFIDENTIAL."""
+    found: list[RecordRank] = []
+    for name in data_names(state):
+        try:
+            spend = data_spend(store, state, name)
+        except DataError:
+            spend = None
+        if spend is None:
+            continue
+        # What took the same from every record belongs to each, as `record` says of it.
+        grants = grants_for(state, name)
+        same, caps = alike(state, [grant for grant in grants
+                                   if not note_of(grant) and grant.grant in state.grants])
+        counted = {grant.event.scope for grant in grants if note_of(grant)}
+        cap = add_up([spend.cap, *(most for key, most in caps.items() if key not in counted)])
+        found += [RecordRank(name, int(row), add_up([float(spend.spent[row]), same]), cap)
+                  for row in dearest(spend.spent, most)]
+    return sorted(found, key=lambda one: -one.spent)[:most]

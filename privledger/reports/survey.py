@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from privledger.findings import Finding
 from privledger.graph import Federated, Node, Trust, holds, trusts
@@ -25,22 +25,209 @@ from privledger.ledger.events import (
     Settled,
 )
 from privledger.ledger.origins import alone_epsilon, claims_of, library_of, outside_of
-from privledger.ledger.view import NOT_PRIVATE, Vouched
+from privledger.ledger.view import NOT_PRIVATE, Comparison, View, Vouched, lines_of
 from privledger.ledger.view_charges import (
     ChargeFigures,
     TableSpend,
     charges_of,
     kinds_of,
+    plan_or_none,
     table_spends,
     total_of,
 )
-from privledger.ledger.view_compared import Comparison
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
-from privledger.ledger.view_forecast import fullness
-from privledger.ledger.view_plans import plan_or_none
-from privledger.ledger.view_releases import lines_of
+from privledger.ledger.view_timeline import fullness
+from privledger.numerals import many
 from privledger.reports.receipt import Past
-from privledger.reports.verdict import LedgerVerdict
+
+# One verdict about a ledger, said in one line by `show`, `verify` and the page.
+#
+# The line says whether the total is within the budget; how many unverified claims it rests on;
+# whether the noise was simulated; and which receipt the history was compared with. It is good only
+# where nothing is owed. What an unverified claim is, and what counts as none: docs/auditors.md.
+
+GOOD, OPEN, BAD = "good", "open", "bad"
+OVER = "never-over-the-cap"
+"""The rule that an overspent ledger breaks, by corrections above all."""
+_DIGITS = 4
+
+
+@frozen
+class Clause:
+    """A part of the line.
+
+    Attributes:
+        text: without a full stop.
+        level: `GOOD`, `OPEN` (somebody owes something, or nobody looked), or `BAD`.
+    """
+
+    text: str
+    level: str
+
+
+@frozen
+class LedgerVerdict:
+    """What is to be said about a ledger, whoever says it.
+
+    Attributes:
+        findings: what an audit, or a comparison with a receipt, found.
+        spent: epsilon of everything spent or reserved. budget, delta: as they were promised.
+        simulated: seeded noise was used.
+        answers: how many releases there are. vouched: the unverified claims.
+        compared: with which receipt, of when; or with none.
+        repriced: every plan was priced again; if not, the totals are the ledger's own, and
+            answers were not counted.
+        publishable: how many answers there were may depend on the rows, and is not said.
+        trusting: whether a price rests on other owners' keeping their noise to themselves.
+    """
+
+    findings: tuple[Finding, ...]
+    spent: Figure
+    budget: Figure
+    delta: Figure
+    simulated: bool
+    answers: int
+    vouched: Vouched
+    compared: Comparison
+    repriced: bool = True
+    publishable: bool = False
+    trusting: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the only fault is that more was spent than promised."""
+        return bool(self.findings) and all(one.rule == OVER for one in self.findings)
+
+    @property
+    def word(self) -> str:
+        """The verdict in two words."""
+        if self.findings:
+            return "OVER BUDGET" if self.over else "NOT TRUSTED"
+        return NOT_PRIVATE if self.simulated else "within budget"
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """The line, part by part, the worst first."""
+        found = [self._budget()]
+        if self.simulated:
+            bad = Clause(f"{NOT_PRIVATE}: simulation with seeded noise; its numbers protect "
+                         "nobody", BAD)
+            found.insert(1 if self.findings else 0, bad)
+        elif not self.findings:
+            found.append(Clause("not simulated", GOOD))
+        if not self.findings or self.over:
+            found += [self._priced(), self._word(), *self._trust()]
+        known = self.compared.kind != "nothing"
+        return (*found, Clause(self.compared.text, GOOD if known else OPEN))
+
+    @property
+    def level(self) -> str:
+        """`GOOD` only where nothing is owed. The comparison has its own: its clause's level."""
+        levels = {one.level for one in self.clauses[:-1]}
+        return BAD if BAD in levels else OPEN if OPEN in levels else GOOD
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        return "; ".join(one.text for one in self.clauses)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values; what is not said of a publishable page is None."""
+        vouched, said = self.vouched, not self.publishable
+        return {"verdict": self.word, "line": self.text, "level": self.level,
+                "simulated": self.simulated, "answers": self.answers if said else None,
+                "vouched_answers": vouched.answers if said else None,
+                "vouched_grants": vouched.grants if said else None,
+                "vouched": list(vouched.words) if said else None,
+                "trusting": self.trusting, "repriced": self.repriced,
+                "comparison": self.compared.as_dict()}
+
+    def _budget(self) -> Clause:
+        spent = (f"epsilon {self.spent.text(_DIGITS)} of {self.budget.text()} spent at delta "
+                 f"{self.delta.text()}")
+        found = many(len(self.findings), "finding")
+        if self.over:
+            return Clause(f"OVER BUDGET: {spent}; {found}", BAD)
+        if self.findings:
+            return Clause(f"NOT TRUSTED: {found}; nothing below is certain", BAD)
+        if self.simulated:  # nobody is protected by it, so it keeps to no budget
+            return Clause(f"it counted {spent}", OPEN)
+        if self.repriced:
+            return Clause(f"within budget: {spent}", GOOD)
+        return Clause(f"by its own totals within budget: {spent}", OPEN)
+
+    def _priced(self) -> Clause:
+        if self.repriced:
+            what = "everything" if self.publishable else "every entry"
+            return Clause(f"{what} re-read and re-priced", GOOD)
+        return Clause("every hash was checked, NOTHING was priced again (privledger verify does "
+                      "that, or show --all)", OPEN)
+
+    def _trust(self) -> list[Clause]:
+        return [Clause("part of the price rests on other owners' keeping their noise to "
+                       "themselves", OPEN)] if self.trusting else []
+
+    def _word(self) -> Clause:
+        vouched = self.vouched
+        if not self.repriced:
+            return Clause("what rests on unverified claims was not counted", OPEN)
+        if vouched.grants and self.publishable:
+            return Clause("part of it rests on unverified claims", OPEN)
+        if not vouched.grants:
+            return Clause("nothing rests on an unverified claim", GOOD)
+        if not vouched.answers:
+            return Clause(f"on unverified claims: the price of {many(vouched.grants, 'grant')}",
+                          OPEN)
+        return Clause(f"on unverified claims: {vouched.answers} of "
+                      f"{many(self.answers, 'answer')}, under {many(vouched.grants, 'grant')}",
+                      OPEN)
+
+
+def verdict_of(view: View, findings: Sequence[Finding], *, repriced: bool = True,
+               publishable: bool = False) -> LedgerVerdict:
+    """Of a ledger that was read with its entries.
+
+    Args:
+        findings: of its audit, and of a comparison. repriced, publishable: as in `LedgerVerdict`.
+    """
+    epsilon, delta = view.promised
+    answers = sum(line.count for lines in view.releases.values() for line in lines)
+    return LedgerVerdict(tuple(findings), view.spent, epsilon, delta, view.simulated, answers,
+                   view.asserted, view.compared, repriced, publishable, view.trusting)
+
+
+@frozen
+class Unverified:
+    """Grants or scopes that rest on the same unverified claim.
+
+    Attributes:
+        claim: what nobody proved. name: of the first one. grants: how many.
+        library, labels, isolation: where from; as in the entry.
+    """
+
+    claim: str
+    name: str
+    learner: str = ""
+    table: str = ""
+    library: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    isolation: str = ""
+    grants: int = 1
+
+    @property
+    def text(self) -> str:
+        """In one line, with everything that the entry says about it."""
+        own = ("library", "version") if self.library else ()
+        labels = ", ".join(f"{key}={word}" for key, word in sorted(self.labels) if key not in own)
+        several = "" if self.grants == 1 else f", the first of {many(self.grants, 'grant')}"
+        return "; ".join([f"{self.claim} in {self.name}{several}", *(
+            f"{what} {said}" for what, said in (
+                ("learner", self.learner), ("table", self.table), ("labels", labels),
+                ("isolation", self.isolation)) if said)])
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON values."""
+        return asdict(self) | {"labels": dict(self.labels)}
 
 
 @frozen
@@ -59,6 +246,7 @@ class Survey:
         noise: where it came from. private: none of it was simulated.
         receipt: the head; None if there is a finding.
         trusts, alone: what plans of federations ask to believe, and the dearest of them alone.
+        unverified: what it rests on, alike grants together.
         full: share of the budget, and of each cap, that is gone, in units.
 
     With a finding, the numbers are those of an account that cannot be trusted, or missing.
@@ -89,6 +277,7 @@ class Survey:
     full: tuple[tuple[str, Figure], ...] = ()
     trusts: tuple[Trust, ...] = ()
     alone: float = 0.0
+    unverified: tuple[Unverified, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -142,7 +331,8 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit,
         full=fullness(state),
         trusts=tuple(dict.fromkeys(one for plan in seen.federated for one in trusts(plan))),
-        alone=alone_epsilon(seen.federated, state.relation, state.budget.delta))
+        alone=alone_epsilon(seen.federated, state.relation, state.budget.delta),
+        unverified=seen.unverified())
 
 
 @frozen
@@ -151,6 +341,7 @@ class _Like:
 
     learner: str
     labels: tuple[tuple[str, str], ...]
+    isolation: str
     window: str | None
     delta: float
     kinds: tuple[str, ...]
@@ -182,6 +373,7 @@ class _Watch:
         self._open: dict[str, _Alike] = {}
         self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
         self.federated: dict[Node, None] = {}
+        self.origins: dict[str, _Alike] = {}  # of grants with an unverified claim
         self.answers = self.on_word = 0
         self.with_word: set[str] = set()  # grants with an asserted answer
         self._known: dict[Asked, tuple[int, int]] = {}  # answers, and asserted ones
@@ -201,13 +393,31 @@ class _Watch:
                 self._vouch(one.name, one.asserted)
         likes = list(self._likes)
         found = []
-        for (table, place), many in grants.items():
+        for (table, place), granted in grants.items():
             handed = back.get((table, place), 0)
-            if many > handed:
-                found.append(_tally(table, likes[place], state.rule, many - handed))
+            if granted > handed:
+                found.append(_tally(table, likes[place], state.rule, granted - handed))
             if handed:
                 found.append(_tally(table, likes[place], state.rule, handed, back=True))
         return (*found, *kept)
+
+    def unverified(self) -> tuple[Unverified, ...]:
+        """The claims, grants with the same origin together."""
+        likes, found = list(self._likes), dict[Unverified, Unverified]()
+        for name in {**self.vouched, **self.external, **dict.fromkeys(sorted(self.with_word))}:
+            library, kinds = self.external.get(name, ""), self.vouched.get(name, ())
+            claims = [*dict.fromkeys(kinds), *([f"external run of {library}"] if library else []),
+                      *(["an asserted answer"] if name in self.with_word else [])]
+            one = Unverified(", ".join(claims), "", library=library)
+            if name in self.origins:
+                table, place = self.origins[name]
+                like = likes[place]
+                one = evolve(one, learner=like.learner, table=table, labels=like.labels,
+                             isolation=like.isolation)
+            known = found.get(one)
+            found[one] = evolve(one, name=name) if known is None else evolve(
+                known, grants=known.grants + 1)
+        return tuple(found.values())
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.event)
@@ -239,6 +449,8 @@ class _Watch:
         library = library_of(event)
         if library:
             self.external[event.grant] = library
+        if library or found[1]:
+            self.origins[event.grant] = alike
         self._open[event.grant] = alike
         self._grants[alike] += 1
         return ()
@@ -263,6 +475,9 @@ class _Watch:
         if counts[1]:
             self.on_word += counts[1]
             self.with_word.add(line.event.grant)
+            alike = self._open.get(line.event.grant)
+            if alike is not None:
+                self.origins.setdefault(line.event.grant, alike)
         return ()
 
     def _released(self, event: Released) -> tuple[int, int]:
@@ -308,17 +523,17 @@ class _Watch:
 
 
 def _like(event: Granted) -> _Like:
-    return _Like(event.learner, tuple(event.labels.items()), event.window, event.delta,
-                 kinds_of(event.plan) or (), event.units, event.delta_units)
+    return _Like(event.learner, tuple(event.labels.items()), event.isolation, event.window,
+                 event.delta, kinds_of(event.plan) or (), event.units, event.delta_units)
 
 
-def _tally(table: str, like: _Like, rule: FilterRule | None, many: int, *,
+def _tally(table: str, like: _Like, rule: FilterRule | None, granted: int, *,
            back: bool = False) -> ChargeFigures:
     """So many grants that are alike, and not kept by name; `back` if they were handed back."""
-    counted = 0 if back else many
+    counted = 0 if back else granted
     return ChargeFigures(
         "", -1, "grant", "aborted" if back else "settled",
         Amount(like.units * counted, like.delta_units * counted, rule),
         Amount(like.units, like.delta_units, rule), table,
         (like.learner,) if like.learner else (), like.kinds, like.labels, like.window,
-        delta=like.delta, grants=many)
+        delta=like.delta, grants=granted)

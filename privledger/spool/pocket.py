@@ -18,7 +18,7 @@ from attrs import define, field
 
 from privledger.errors import SpoolError
 from privledger.facts.bins import Bins
-from privledger.noise.streams import KeyedCoins
+from privledger.noise.source import KeyedCoins
 from privledger.spool.folder import Folder, marks_of
 from privledger.spool.layout import Array
 

@@ -12,15 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
 
 from privledger.findings import Finding
 from privledger.ledger.store import PLACE
-
-if TYPE_CHECKING:
-    import psycopg
-
-    Connection = psycopg.Connection[tuple[Any, ...]]
+from privledger.storage.postgres_sql import Connection
 
 MOST_TOLD = 20
 LOOK = "privledger_look"

@@ -13,7 +13,27 @@ from privledger.ledger.store import Row
 from privledger.mutex import Mutex, threads
 
 
-class MemoryStore:
+class Believing:
+    """A store that believes all who may write to it, and that is as many as may settle a grant."""
+
+    def markable(self, grants: Iterable[str]) -> set[str]:
+        """All of them: whoever may write may say that a holder is gone."""
+        return set(grants)
+
+    def ended(self, places: Iterable[str]) -> set[str]:
+        """None: whoever reads the history can see the processes of this host."""
+        return set()
+
+    def secret(self, grant: str) -> str:
+        """Empty: whoever may write settles its grants."""
+        return ""
+
+    def hold(self, grant: str, secret: str) -> None:
+        """Nothing to take over: no secret is asked for."""
+        return None
+
+
+class MemoryStore(Believing):
     """One list under one lock. Nothing survives the process."""
 
     location = ":memory:"
@@ -43,25 +63,9 @@ class MemoryStore:
         """A per-record vector, or None; see `Store.vector`."""
         return self._vectors.get(name)
 
-    def markable(self, grants: Iterable[str]) -> set[str]:
-        """All of them: only this process has the ledger."""
-        return set(grants)
-
-    def ended(self, places: Iterable[str]) -> set[str]:
-        """None: whoever reads the history can see the processes of this host."""
-        return set()
-
     def inspect(self) -> list[Finding]:
         """No finding: there is no place where a stranger could put anything."""
         return []
-
-    def secret(self, grant: str) -> str:
-        """Empty: whoever has the ledger settles its grants."""
-        return ""
-
-    def hold(self, grant: str, secret: str) -> None:
-        """Nothing to take over: no other process has the ledger."""
-        return None
 
     @contextmanager
     def transaction(self) -> Iterator[_MemoryTransaction]:

@@ -1,22 +1,28 @@
-"""The tables of a PostgreSQL database: numbered SQL files, each run once, in order."""
+"""The tables of a PostgreSQL database: numbered SQL files, each run once, in order.
+
+A server adds up and compares integers. It cannot turn an (epsilon, delta) into them, so whoever
+creates a ledger writes down, for each filter that its budget allows, how much fits: the rooms.
+"""
 
 from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
-from privledger.errors import LedgerError, LedgerMissing, LedgerTooNew, PrivledgerError
+from privledger.accounting import DEFAULT_ORDERS
+from privledger.errors import (
+    InvalidValue,
+    LedgerError,
+    LedgerMissing,
+    LedgerTooNew,
+    PrivledgerError,
+)
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import parse_body
 from privledger.ledger.events import Created, FilterFixed
-from privledger.storage.postgres_errors import driver
-from privledger.storage.rooms import rooms
-
-if TYPE_CHECKING:
-    import psycopg
-
-    Connection = psycopg.Connection[tuple[Any, ...]]
+from privledger.ledger.filters import KINDS, Budget, FilterRule, fixed_filter
+from privledger.storage.postgres_sql import Connection, driver
 
 _THERE = ("SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
           "ON n.oid = c.relnamespace WHERE n.nspname = 'privledger' AND c.relname = 'migrations' "
@@ -55,8 +61,12 @@ def check_version(connection: Connection, location: str) -> None:
         raise LedgerTooNew(f"{location}: the tables have version {found}, this version reads up "
                            f"to {known}")
     if found < known:
-        raise LedgerError(f"{location}: the tables have version {found}; their owner must open "
-                          f"the ledger for writing once, to bring them to {known}")
+        raise _behind(location, found, known)
+
+
+def _behind(location: str, found: int, known: int) -> LedgerError:
+    return LedgerError(f"{location}: the tables have version {found}; their owner must open the "
+                       f"ledger for writing once, to bring them to {known}")
 
 
 def migrate(connection: Connection, location: str, seconds: float, *, create: bool) -> None:
@@ -79,8 +89,7 @@ def migrate(connection: Connection, location: str, seconds: float, *, create: bo
     except driver().errors.InsufficientPrivilege:
         if found is None:
             raise
-        raise LedgerError(f"{location}: the tables have version {found}; their owner must open "
-                          f"the ledger for writing once, to bring them to {max(known)}") from None
+        raise _behind(location, found, max(known)) from None
     finally:
         if not connection.closed and connection.info.transaction_status:
             connection.execute("ROLLBACK")
@@ -100,3 +109,39 @@ def _allow_old(connection: Connection, ledger: int, created: str, fixed: str | N
         allow(connection, ledger, cast(Created, first), cast(FilterFixed | None, rule))
     except (PrivledgerError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # no history that anybody can open; it gets no room
+
+
+Room = tuple[str, float, int, int, int]
+"""Kind and order of a filter, place (-1 for the ledger, else a cap's), units, delta units."""
+
+
+def rooms(created: Created, fixed: FilterFixed | None) -> list[Room]:
+    """Rooms of the ledger and its caps.
+
+    Args:
+        created: the first entry.
+        fixed: the one that fixes the filter, if it is fixed.
+    """
+    found: list[Room] = []
+    for rule in _rules(created.filter, created.budget, fixed):
+        found.append((rule.kind, rule.order, -1, rule.cap_units, rule.delta_cap_units))
+        for place, cap in enumerate(created.caps):
+            own = cap.rule(rule)
+            found.append((rule.kind, rule.order, place, own.cap_units, own.delta_cap_units))
+    return found
+
+
+def _rules(asked: str, budget: Budget, fixed: FilterFixed | None) -> list[FilterRule]:
+    """The filter that is fixed, or all that a first request may fix."""
+    if fixed is not None:
+        return [FilterRule(fixed.rule, fixed.order, budget, int(fixed.cap_units),
+                           int(fixed.delta_cap_units))]
+    candidates = [(kind, order) for kind in (KINDS if asked == "auto" else (asked,))
+                  for order in (DEFAULT_ORDERS if kind == "rdp" else (None,))]
+    found = []
+    for kind, order in candidates:
+        try:
+            found.append(fixed_filter(kind, budget, order))
+        except InvalidValue:  # this budget leaves nothing there
+            continue
+    return found

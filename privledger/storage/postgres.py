@@ -13,9 +13,13 @@ every transaction.
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, NoReturn, TypeVar
 
 from privledger.errors import LedgerCorrupt, LedgerError, LedgerMissing, LedgerTooNew
@@ -23,17 +27,69 @@ from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import FORMAT, GENESIS, Entry, body_text, entries_of
-from privledger.ledger.events import Created, FilterFixed
+from privledger.ledger.events import (
+    Corrected,
+    Crashed,
+    Created,
+    FilterFixed,
+    Granted,
+    Released,
+    Settled,
+)
 from privledger.ledger.store import Row
 from privledger.mutex import Mutex
 from privledger.storage import catalog
 from privledger.storage import postgres_sql as sql
 from privledger.storage.address import parse_address
 from privledger.storage.forks import never_close
-from privledger.storage.held import Held
 from privledger.storage.migrate import allow, check_version, migrate
-from privledger.storage.postgres_errors import driver, explain
-from privledger.storage.postgres_sql import Connection
+from privledger.storage.postgres_sql import Connection, driver, explain
+
+MOST_HELD = 100_000
+"""Grants that are remembered; settled ones are for corrections only, the oldest go first."""
+
+_GIVEN = (Released, Settled, Crashed, Corrected)
+
+
+class Held:
+    """Secrets of the grants that this process holds, by grant: who has one may say what became of
+    it.
+
+    A database that many clients write cannot tell them apart by what they send. So whoever reserves
+    makes a secret and leaves only its digest there; releases, settlements and refunds come with it.
+    It is kept in memory, and nowhere else: a grant whose holder died keeps its whole charge.
+    """
+
+    def __init__(self) -> None:
+        self._secrets: OrderedDict[str, bytes] = OrderedDict()
+
+    def proof(self, entry: Entry) -> bytes | None:
+        """What the database asks for beside an entry: the digest for a grant that begins, the
+        secret for one that goes on, None where nothing is asked or known."""
+        name = getattr(entry.event, "grant", None)
+        if not isinstance(name, str):
+            return None
+        if isinstance(entry.event, Granted):
+            if name not in self._secrets:
+                self._secrets[name] = secrets.token_bytes(32)
+                if len(self._secrets) > MOST_HELD:
+                    self._secrets.popitem(last=False)
+            return sha256(self._secrets[name]).digest()
+        return self._secrets.get(name) if isinstance(entry.event, _GIVEN) else None
+
+    def secret(self, grant: str) -> str:
+        """For whoever must settle later, perhaps in another process; empty if it is not known.
+        Keep it as safe as that."""
+        return self._secrets.get(grant, b"").hex()
+
+    def take(self, grant: str, secret: str) -> None:
+        """Hold a grant that another process left."""
+        if grant not in self._secrets and re.fullmatch("[0-9a-f]{64}", secret):
+            self._secrets[grant] = bytes.fromhex(secret)
+
+    def __repr__(self) -> str:
+        return f"Held({len(self._secrets)} grants)"
+
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ import atexit
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,21 +27,25 @@ from privledger.ledger.events import Corrected, Crashed, ScopeOpened, Settled
 from privledger.ledger.store import PLACE, Row
 from privledger.mutex import Mutex, delivered
 from privledger.reading import kind_of
-from privledger.storage.descriptors import registry
 from privledger.storage.forks import Forking
 from privledger.storage.making import finish, make_file, put_file, take_back
-from privledger.storage.place import Place
+from privledger.storage.memory import Believing
+from privledger.storage.place import Place, registry
 from privledger.storage.sqlite_open import (
     FAILURES,
     begin,
     check_header,
     check_log,
     connect,
+    key_of,
+    last_checkpoint,
     look,
+    names_in,
+    next_rows,
     translate,
     unmark,
+    vector_of,
 )
-from privledger.storage.sqlite_rows import key_of, last_checkpoint, names_in, next_rows, vector_of
 from privledger.storage.sqlite_schema import (
     APPLICATION_ID,
     CHECKPOINTS,
@@ -57,7 +61,7 @@ _MARKS = 3  # how often the mark is set alone, before it goes with an entry
 _ENDS = (Settled, Crashed, ScopeOpened, Corrected)
 
 
-class SQLiteStore(Forking):
+class SQLiteStore(Forking, Believing):
     """The embedded default.
 
     Args:
@@ -131,15 +135,13 @@ class SQLiteStore(Forking):
             with registry():
                 try:
                     self._open()
-                except FAILURES as error:
+                except BaseException as error:
                     self._let_go()
-                    raise translate(error, self.location) from None
-                except OSError as error:
-                    self._let_go()
-                    raise LedgerError(f"{self.location}: the file cannot be used "
-                                      f"({error.strerror})") from None
-                except BaseException:
-                    self._let_go()
+                    if isinstance(error, FAILURES):
+                        raise translate(error, self.location) from None
+                    if isinstance(error, OSError):
+                        raise LedgerError(f"{self.location}: the file cannot be used "
+                                          f"({error.strerror})") from None
                     raise
         assert self._connection is not None
         return self._connection
@@ -274,22 +276,6 @@ class SQLiteStore(Forking):
         """A per-record vector, or None; see `Store.vector`."""
         with self._reading("vectors") as connection:
             return vector_of(connection, name)
-
-    def markable(self, grants: Iterable[str]) -> set[str]:
-        """All of them: whoever may write the file may say that a holder is gone."""
-        return set(grants)
-
-    def ended(self, places: Iterable[str]) -> set[str]:
-        """None: whoever reads the history can see the processes of this host."""
-        return set()
-
-    def secret(self, grant: str) -> str:
-        """Empty: whoever may write the file settles its grants."""
-        return ""
-
-    def hold(self, grant: str, secret: str) -> None:
-        """Nothing to take over: no secret is asked for."""
-        return None
 
     @contextmanager
     def transaction(self) -> Iterator[_SQLiteTransaction]:

@@ -1,16 +1,66 @@
-"""Connections to a ledger file that run nothing of what somebody may have put into it."""
+"""A connection to a ledger file that anybody may have written, and what is read through it.
+
+Nothing large is ever fetched: SQLite itself refuses to build a text or blob above a limit that is
+set for the connection, before it reserves memory for it. Asking for the length of a text first
+would load the text.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from privledger.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerTooNew
+from privledger.graph import canonical
+from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import FORMAT
-from privledger.storage.bounded import MOST_VALUE
-from privledger.storage.sqlite_schema import APPLICATION_ID, IN_USE, Objects, read_objects
+from privledger.ledger.limits import MOST_BODY, MOST_CHECKPOINT, MOST_PACKED
+from privledger.ledger.store import Row
+from privledger.storage.sqlite_schema import (
+    APPLICATION_ID,
+    IN_USE,
+    Objects,
+    is_readable,
+    read_objects,
+)
+
+MOST_VALUE = MOST_PACKED + MOST_CHECKPOINT
+"""Bytes of any value that a connection to a ledger may read or write."""
+
+# NOT INDEXED: an index that somebody added may hold other rows than the table.
+BATCH_ROWS, BATCH_BYTES = 5000, 8 << 20
+
+_AFTER = ("SELECT position, kind, body, previous, hash FROM entries NOT INDEXED "
+          "WHERE position > ? ORDER BY position LIMIT ?")
+_WITHOUT_BODY = ("SELECT position, kind, '', previous, hash FROM entries NOT INDEXED "
+                 "WHERE position > ? ORDER BY position LIMIT 1")
+
+
+class TooBig(sqlite3.DataError):
+    """A value is larger than what was allowed."""
+
+
+@contextmanager
+def at_most(connection: sqlite3.Connection, length: int) -> Iterator[None]:
+    """Let nothing longer than `length` bytes be fetched meanwhile.
+
+    Raises:
+        TooBig: it would have been.
+    """
+    before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
+    try:
+        yield
+    except sqlite3.DataError as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG:
+            raise TooBig(*error.args) from None
+        raise
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
+
 
 WAIT, LONG_WAIT = 0.001, 0.05  # seconds between two tries, and after which they come faster
 
@@ -155,3 +205,90 @@ def begin(connection: sqlite3.Connection, seconds: float) -> None:
             time.sleep(WAIT if waited < LONG_WAIT else WAIT / 4)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+
+
+def next_rows(connection: sqlite3.Connection, after: int, location: str) -> list[Row]:
+    """The next rows behind `after`, a few megabytes of them; none at the end.
+
+    The body of a row is empty where it is longer than `MOST_BODY`. In a damaged file pages can lead
+    back to pages before them.
+    """
+    found, size, cursor = list[Row](), 0, connection.cursor()
+    try:
+        with at_most(connection, MOST_BODY):
+            for row in cursor.execute(_AFTER, (after, BATCH_ROWS)):
+                found.append(row)
+                size += len(row[2]) if isinstance(row[2], str | bytes) else 0
+                if size > BATCH_BYTES:
+                    break
+    except TooBig:
+        # The cursor runs ahead by a row: whatever was not handed out is asked for again.
+        found = found or _one(connection, after)
+    finally:
+        cursor.close()
+    for row in found:
+        if type(row[0]) is not int or row[0] <= after:
+            raise LedgerCorrupt(f"{location}: not a ledger, or damaged (entries out of order)")
+        after = row[0]
+    return found
+
+
+def _one(connection: sqlite3.Connection, after: int) -> list[Row]:
+    with at_most(connection, MOST_BODY):
+        try:
+            with at_most(connection, MOST_BODY):
+                return connection.execute(_AFTER, (after, 1)).fetchall()
+        except TooBig:
+            return connection.execute(_WITHOUT_BODY, (after,)).fetchall()
+
+
+def last_checkpoint(connection: sqlite3.Connection, known: Objects) -> Checkpoint | None:
+    """The checkpoint, if there is one that can be read.
+
+    Args:
+        known: the schema, as it was looked at in this transaction.
+    """
+    if not all(is_readable(known, name) for name in ("checkpoint", "closed")):
+        return None
+    try:
+        with at_most(connection, MOST_CHECKPOINT):
+            row = connection.execute(
+                "SELECT position, head, state, seal FROM checkpoint NOT INDEXED").fetchone()
+    except TooBig:
+        return None  # one that is too large is none: the history is there
+    return None if row is None else Checkpoint(*row)
+
+
+def names_in(connection: sqlite3.Connection, location: str) -> str | None:
+    """The names that a checkpoint needs; None if they are too many."""
+    names, last, left = [], None, MOST_CHECKPOINT
+    for number, text in connection.execute("SELECT number, names FROM closed NOT INDEXED "
+                                           "ORDER BY number"):
+        if last is not None and number <= last:
+            raise LedgerCorrupt(f"{location}: not a ledger, or damaged (a checkpoint out of order)")
+        left -= len(text)
+        if left < 0:
+            return None
+        names.append(text)
+        last = number
+    return ",".join(names)
+
+
+def vector_of(connection: sqlite3.Connection, name: str) -> bytes | None:
+    """A per-record vector, or None; empty if it is too large."""
+    try:
+        with at_most(connection, MOST_PACKED):
+            row = connection.execute("SELECT data FROM vectors WHERE name = ?",
+                                     (key_of(name),)).fetchone()
+    except TooBig:
+        return b""
+    return bytes(row[0]) if row else None
+
+
+def key_of(name: str) -> str:
+    """Lone surrogates are no text for SQLite: such a name is kept in its escaped form."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return canonical(name)
+    return name

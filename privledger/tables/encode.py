@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
-from privledger.tables.foreign import streamed
-from privledger.tables.frames import arrow_columns, check_is_table, missing_columns
+from privledger.tables.frames import arrow_columns, check_is_table, missing_columns, streamed
 from privledger.tables.raw import Text, arrow_of, levels, numbers, plain, stands_for_none
 
 

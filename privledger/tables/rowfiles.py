@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.tables.frames import names_of, once
-from privledger.tables.listing import File, Listing, Paths, listed
-from privledger.tables.origin import TEXT, Piece
+from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed
 from privledger.tables.raw import Text, family
 
 if TYPE_CHECKING:

@@ -12,21 +12,128 @@ values.
 from __future__ import annotations
 
 import os
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.facts.columns import Columns
-from privledger.facts.schema import Schema
+from privledger.facts.schema import Column, Schema, label_array, label_key
+from privledger.reading import kind_of
 from privledger.rounding import count
-from privledger.tables.foreign import streamed
-from privledger.tables.frames import check_target
-from privledger.tables.listing import Paths
-from privledger.tables.origin import Origin
+from privledger.tables.encode import encode_column, encode_target
+from privledger.tables.frames import check_target, column_in_numpy, missing_columns, streamed
+from privledger.tables.listing import TEXT, Origin, Paths, Piece, named
+from privledger.tables.raw import check_family, levels, numbers, stands_for_none
 from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
-from privledger.tables.wanted import Array, Wanted
+
+# Which columns of a table are read, whether they can fit, and what becomes of their cells.
+
+Array: TypeAlias = NDArray[np.generic]
+
+
+@frozen(eq=False, repr=False)
+class Wanted:
+    """Columns that are read: features, the target, whose a row is; in this order.
+
+    Attributes:
+        target: whether the target is read.
+        unlabelled: whether it may have missing cells.
+        people: whether the schema's column of people is read, where it names one.
+    """
+
+    schema: Schema
+    target: bool
+    unlabelled: bool = False
+    people: bool = True
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those that the schema describes by bounds or categories."""
+        return (*self.schema.features, *((self.schema.target,) if self.target else ()))
+
+    @property
+    def person(self) -> str | None:
+        """Name of the column that says whose a row is; None if none is read."""
+        return self.schema.person if self.people else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all columns that are read."""
+        person = () if self.person is None else (self.person,)
+        return (*(column.name for column in self.columns), *person)
+
+    def check(self, origin: Origin) -> None:
+        """Refuse by names and types, before a row is read."""
+        people: str | None = None
+        for where, found in origin.families():
+            with named(where):
+                missing = [name for name in self.names if name not in found]
+                if missing:
+                    raise DataError(missing_columns(missing, found))
+                for column in self.columns:
+                    if found[column.name] != TEXT:
+                        check_family(found[column.name], column)
+                if self.person is not None:
+                    people = _same_ids(self.person, people, found[self.person])
+
+    def encoded(self, piece: Piece) -> list[Array]:
+        """One array for each name."""
+        with named(piece.where):
+            found: list[Array] = [encode_column(piece.columns[column.name], column)
+                                  for column in self.schema.features]
+            if self.target:
+                found.append(encode_target(piece.columns[self.schema.target.name], self.schema,
+                                           unlabelled=self.unlabelled))
+            return self._with_ids(found, piece)
+
+    def typed(self, piece: Piece) -> list[Array]:
+        """One array for each name, of plain numbers and the schema's own categories: float64 with
+        NaN, or objects with None, for missing cells. Neither clipped nor checked."""
+        with named(piece.where):
+            found = [_typed(piece.columns[column.name], column) for column in self.columns]
+            return self._with_ids(found, piece)
+
+    def _with_ids(self, found: list[Array], piece: Piece) -> list[Array]:
+        if self.person is not None:
+            found.append(_ids(piece.columns[self.person], self.person))
+        if len({len(array) for array in found}) != 1:
+            raise DataError("columns of different lengths")
+        return found
+
+
+def _same_ids(name: str, before: str | None, found: str) -> str:
+    if before not in (None, found):  # 17 and "17": one person or two, nobody here can say
+        raise DataError(f"column {name!r} holds ids of another type than the file before")
+    return found
+
+
+def _ids(values: object, name: str) -> Array:
+    found = column_in_numpy(values)
+    if found.dtype.kind == "b":  # beside numbers of another batch it would be one of them
+        raise DataError(f"column {name!r}, ids of people: a boolean is no id")
+    return found
+
+
+def _typed(values: object, column: Column) -> Array:
+    if column.kind == "numeric":
+        return numbers(values, column)
+    known = {label_key(category): category for category in column.categories}
+    several, codes = levels(values, column)
+    held = np.empty(len(several) + 1, dtype=object)  # the last one for codes of -1
+    held[:-1] = [None if stands_for_none(level, column)
+                 else known.get(label_key(level), level) for level in several]
+    found: Array = held[codes]
+    return found
+
 
 MOST_ROWS = 1 << 24
 """Rows of one batch."""
@@ -184,3 +291,108 @@ def scan_files(path: str | os.PathLike[str], known: Container[str] = ()) -> Sour
         raise DataError(f"{os.path.basename(name)}: the folder holds Parquet and CSV files: give "
                         "a pattern")
     return Source(parquet_files(path, known) if parquet else csv_files(path, known))
+
+
+# Tables in files: CSV, CSV.gz, Parquet and NPZ -> columns by name, as a schema names them.
+#
+# This runs at the owner's side, before the guard. Errors name columns and rules, never values.
+
+_ROWS = 1 << 18
+
+
+def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
+    """Feature columns and target of CSV, CSV.gz and Parquet files, or of one NPZ file; behind the
+    features the column that says whose a row is, where the schema names one.
+
+    Args:
+        path: a file, a folder, or a pattern such as `folder/*.parquet`.
+
+    Returns:
+        A pandas frame and series where pandas is installed; otherwise a dict of NumPy columns
+        and a NumPy array. Categories come as in the schema's list; an empty cell is missing.
+    """
+    if str(path).endswith(".npz"):
+        return _read_npz(Path(path), schema)
+    X = _read(path, Wanted(schema, target=True))
+    y = X.pop(schema.target.name)
+    return _as_frame(X, y, schema)
+
+
+def read_features(path: str | Path, schema: Schema) -> Any:
+    """Feature columns alone, as `read_table` gives them; the table needs no target column."""
+    if str(path).endswith(".npz"):
+        return _read_npz(Path(path), schema)[0]
+    return as_frame(_read(path, Wanted(schema, target=False, people=False)))
+
+
+def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
+    """All rows of the columns that are wanted, by name."""
+    origin = scan_files(path, wanted.names).origin
+    wanted.check(origin)
+    parts = [wanted.typed(piece) for piece in origin.pieces(wanted.names, _ROWS)]
+    if not parts:
+        parts = [[np.empty(0, dtype=float if column.kind == "numeric" else object)
+                  for column in wanted.columns] + [np.empty(0, dtype=object)]]
+    return {name: np.concatenate(several)
+            for name, several in zip(wanted.names, zip(*parts, strict=True), strict=False)}
+
+
+def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tuple[Any, Any]:
+    complete = not any(value is None for value in y)
+    if schema.task == "classification" and complete and len(y):
+        y = label_array(list(y))
+    try:
+        import pandas
+    except ImportError:
+        return X, y
+    return as_frame(X), pandas.Series(y, name=schema.target.name)
+
+
+def as_frame(X: dict[str, NDArray[Any]]) -> Any:
+    """Columns as a pandas frame where pandas is installed; else as they are."""
+    try:
+        import pandas
+    except ImportError:
+        return X
+    return pandas.DataFrame(X)
+
+
+def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
+    if schema.person is not None:
+        raise DataError(f"{path.name}: arrays have no column {schema.person}: give a CSV file")
+    X, codes = _npz_arrays(path)
+    if (X.ndim != 2 or X.shape[1] != len(schema.features) or codes.shape != (len(X),)
+            or X.dtype.kind not in "fiu" or codes.dtype.kind not in "iu"):
+        raise DataError(f"{path.name}: arrays do not have the shape the schema gives")
+    labels = schema.target.labels
+    if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
+        raise DataError(f"{path.name}: a class code outside the schema's list")
+    return X, labels[codes]
+
+
+def _npz_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """`X` and `y` of an archive of arrays. No pickles, and no name twice."""
+    kind = kind_of(path.stat().st_mode) if path.exists() else ""
+    if kind:
+        raise DataError(f"{path.name}: it is {kind}, not a table")
+    try:
+        with zipfile.ZipFile(path) as names:
+            members = [name.removesuffix(".npy") for name in names.namelist()]
+            size = sum(one.file_size for one in names.infolist())
+        if size > max(1 << 26, 200 * path.stat().st_size):  # as of a .csv.gz
+            raise DataError(f"{path.name}: it unpacks to over 200 times its size, and over 64 MB: "
+                            "write it with numpy.savez")
+        if len(set(members)) < len(members):
+            raise DataError(f"{path.name}: an array is given twice")
+        with np.load(path, allow_pickle=False) as archive:
+            return archive["X"], archive["y"]
+    except (FileNotFoundError, IsADirectoryError):
+        raise DataError(f"{path.name}: no such file") from None
+    except KeyError:
+        raise DataError(f"{path.name}: an archive with the arrays X and y is needed") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, SyntaxError,
+            NotImplementedError, MemoryError, OverflowError, RuntimeError, TypeError,
+            UnicodeError, struct.error, tokenize.TokenError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path.name}: not an NPZ archive of arrays") from None

@@ -10,9 +10,8 @@ from privledger.testing.checks import (
     parametrize_with_sklearn_checks,
 )
 from privledger.testing.examples import Example, example_schema, example_table
-from privledger.testing.failing import LearnerCheckFailed
+from privledger.testing.fitting import LearnerCheckFailed, WatchedTable
 from privledger.testing.guessing import Guessed, guess, guessing_audit
-from privledger.testing.watched import WatchedTable
 
 __all__ = [
     "CHECKS",

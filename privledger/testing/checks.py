@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 from unittest import SkipTest
 
 from privledger.errors import public_name
+from privledger.plugins import Priced
 from privledger.testing.charging import (
+    check_copies_never_fork_the_budget,
     check_crash_keeps_the_charge,
     check_no_read_before_grant,
     check_plan_needs_no_data,
@@ -17,10 +20,9 @@ from privledger.testing.charging import (
     check_same_plan_for_neighbouring_tables,
     check_spend_within_plan,
 )
-from privledger.testing.copying import check_copies_never_fork_the_budget
 from privledger.testing.examples import Example
-from privledger.testing.failing import LearnerCheckFailed
-from privledger.testing.holding import check_lockstep_holds
+from privledger.testing.fitting import LearnerCheckFailed, fail, fresh
+from privledger.testing.lockstep import lockstep
 from privledger.testing.replaying import (
     check_model_follows_answers,
     check_rows_are_treated_alone,
@@ -32,6 +34,31 @@ from privledger.testing.taint import (
     check_nothing_private_in_the_model,
 )
 from privledger.testing.trials import check_epsilon_holds, check_fresh_noise
+
+# The check by replay: the premises of a learner's privacy proof, on paths of its fits.
+
+LOCK, LOCK_SECONDS = "lockstep-holds", 0.3
+
+
+def check_lockstep_holds(learner: Priced, example: Example | None = None, *,
+                         seconds: float = LOCK_SECONDS) -> None:
+    """Fits on neighbouring tables with equal answers lose no more than their releases cost.
+
+    docs/proofs/lockstep.md has the premises. What holds is said of the tables and paths that
+    were visited: more of them with more time. Of a learner that is not replayable nothing is said,
+    but for a warning.
+
+    Args:
+        seconds: of processor time; a few pairs of tables are always looked at.
+    """
+    found = lockstep(fresh(learner), example, seconds=seconds)
+    if found.word == "not replayable":
+        warnings.warn(f"{LOCK}: nothing is known of {type(learner).__name__}, as {found.why}",
+                      stacklevel=2)
+    elif not found.holds:
+        place = "the fit" if found.release < 0 else f"release {found.release + 1}"
+        fail(LOCK, f"{found.premise}, {place}: {found.why}")
+
 
 Check = Callable[..., None]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import SchemaError, UnsupportedNode
 from privledger.facts.schema import Column, Schema
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 
 Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
 
@@ -142,12 +142,16 @@ def examples_for(learner: Priced, given: Example | None = None) -> tuple[Example
     return tuple(found)
 
 
+def ends(column: Column) -> tuple[Any, Any]:
+    """Two values as far apart as a column allows."""
+    if column.kind == "numeric":
+        return column.lower, column.upper
+    return column.categories[0], column.categories[-1]
+
+
 def extremes(schema: Schema) -> tuple[Any, Any]:
     """Two targets as far apart as the schema allows."""
-    target = schema.target
-    if target.kind == "numeric":
-        return target.lower, target.upper
-    return target.categories[0], target.categories[-1]
+    return ends(schema.target)
 
 
 def same_records(base: Example, count: int, target: Any) -> Example:

@@ -5,20 +5,96 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from attrs import frozen
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
+from privledger.facts.columns import Columns
+from privledger.facts.schema import Schema
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.session import GrantedPlan
-from privledger.guard.teller import Request, Teller
+from privledger.guard.mirror import own_schema, remember
+from privledger.guard.observer import Found, Observer, _observing
+from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
-from privledger.plugins.learner import Priced
-from privledger.testing.examples import Example
-from privledger.testing.watched import WatchedTable
+from privledger.plugins import Priced
+from privledger.tables.chunk import Rows
+from privledger.tables.encode import encode_features, encode_target
+from privledger.testing.examples import Example, Table, example_schema, example_table
+
+# What a failed check raises.
+
+
+class LearnerCheckFailed(AssertionError):
+    """A learner breaks a rule; `check` is the rule's stable id."""
+
+    def __init__(self, check: str, message: str) -> None:
+        super().__init__(f"{check}: {message}")
+        self.check = check
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.check, str(self).removeprefix(f"{self.check}: "))
+
+
+def fail(check: str, message: str) -> NoReturn:
+    """Raise `LearnerCheckFailed` for the rule `check`."""
+    raise LearnerCheckFailed(check, message)
+
+
+# A small table behind a guard that notices every reading outside a release.
+
+
+@define(eq=False, repr=False, slots=False)
+class WatchedRows(Rows):
+    """Rows that remember whether they were read while no release was running."""
+
+    watch: WatchedTable | None = field(default=None, kw_only=True)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("features", "target", "cache"):
+            watch = object.__getattribute__(self, "__dict__").get("watch")
+            if watch is not None and not watch.reading():
+                watch.early += 1
+        return object.__getattribute__(self, name)
+
+
+@define(eq=False)
+class WatchedTable:
+    """A guarded example table that counts readings outside a release.
+
+    Attributes:
+        data: the handle to give to a learner.
+        early: readings while no release was running.
+    """
+
+    ledger: Ledger
+    data: Dataset
+    vault: Vault
+    early: int = 0
+
+    @classmethod
+    def build(cls, ledger: Ledger, task: str, table: Table | None = None,
+              schema: Schema | None = None, *, unlabelled: bool = False) -> WatchedTable:
+        """Guard `table`, the example's own if it is None."""
+        schema = example_schema(task) if schema is None else schema
+        X, y = example_table(task) if table is None else table
+        own = own_schema(schema)
+        columns: Columns = encode_features(X, own)
+        rows = WatchedRows(columns, encode_target(y, own, unlabelled=unlabelled),
+                           ledger._source)
+        vault = Vault("example", rows, ledger._history, relation=ledger.relation,
+                      public_features=ledger.relation == "replace_label",
+                      unlabelled=unlabelled)
+        remember(vault, schema)
+        watched = cls(ledger, Dataset(schema, _sealed(vault), ledger=ledger.handle), vault)
+        rows.watch = watched
+        return watched
+
+    def reading(self) -> bool:
+        """Whether a release is running right now."""
+        return self.vault.reading
 
 
 def relation_of(learner: Priced) -> Any:
@@ -142,12 +218,25 @@ def _codes(fitted: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(places, dtype=np.float64)
 
 
-class Requests:
+class Requests(Observer):
     """Every grant that was asked for while `recording`, in any ledger; and these ledgers."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Callable[[Ledger], None] | None = None) -> None:
         self.sessions: list[Any] = []
-        self.ledgers: list[Ledger] = []
+        self.ledgers: list[Any] = []
+        self._first = first
+
+    def opened(self, ledger: object) -> None:
+        if self._first is not None and isinstance(ledger, Ledger):
+            self._first(ledger)
+
+    def drew(self, ledger: object, reserve: Callable[..., Found], asked: object,
+             shown: object) -> Found:
+        if not any(known is ledger for known in self.ledgers):
+            self.ledgers.append(ledger)
+        session = reserve(asked, shown)
+        self.sessions.append(session)
+        return session
 
     @property
     def grants(self) -> list[Any]:
@@ -170,21 +259,8 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
     """Notice every session that a ledger of this process opens.
 
     Args:
-        first: called with each ledger before it is asked the first time.
+        first: called with each ledger that is made, before it is asked.
     """
-    found, real = Requests(), Teller._grant
-
-    def grant(self: Any, asked: Request, shown: object) -> GrantedPlan:
-        if not any(known is self for known in found.ledgers):
-            found.ledgers.append(self)
-            if first is not None:
-                first(self)
-        session = real(self, asked, shown)
-        found.sessions.append(session)
-        return session
-
-    Teller._grant = grant  # type: ignore[method-assign]
-    try:
+    found = Requests(first)
+    with _observing(found):
         yield found
-    finally:
-        Teller._grant = real  # type: ignore[method-assign]

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from privledger.errors import PrivledgerError
 from privledger.facts.schema import Schema
-from privledger.guard import Session
+from privledger.guard.observer import Observer, _observing
 from privledger.noise.seeded import repeatable
 from privledger.questions import CustomScores, feature_scores
 from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
 from privledger.testing.examples import Example, examples_for, same_records
-from privledger.testing.failing import fail
-from privledger.testing.fitting import Way, outputs, relation_of, ways
+from privledger.testing.fitting import Way, fail, outputs, relation_of, ways
 from privledger.testing.structure import table_probes
 from privledger.testing.taint import walk
 
@@ -42,7 +41,7 @@ class _Asked:
     said: NDArray[np.float64]
 
 
-class Tape:
+class Tape(Observer):
     """What releases said, in order. The first fit records; later ones are told the same.
 
     Attributes:
@@ -61,6 +60,10 @@ class Tape:
     def rewind(self) -> None:
         """From now on repeat, from the start."""
         self.place, self.recording, self.other, self.asking = 0, False, set(), []
+
+    def released(self, granted: object, release: Callable[..., object], mechanism: object,
+                 query: object, **named: object) -> object:
+        return self.says(release(mechanism, query, **named))
 
     def says(self, answer: Any) -> Any:
         """The recorded answer in place of `answer`; what goes beyond the record, as it is."""
@@ -98,22 +101,17 @@ _VALUES = CustomValue.values
 @contextmanager
 def answered_by(tape: Tape) -> Iterator[None]:
     """Every release of this process happens, and then says what `tape` says."""
-    real = Session.release
-
-    def release(self: Session, *given: Any, **named: Any) -> Any:
-        return tape.says(real(self, *given, **named))
 
     def values(self: CustomValue, rows: Rows) -> NDArray[np.float64]:
         said = _VALUES(self, rows)
         tape.asking.append((self, _Asked(rows, said.copy())))
         return said
 
-    Session.release = release  # type: ignore[method-assign]
     CustomValue.values = values  # type: ignore[method-assign]
     try:
-        yield
+        with _observing(tape):
+            yield
     finally:
-        Session.release = real  # type: ignore[method-assign]
         CustomValue.values = _VALUES  # type: ignore[method-assign]
 
 

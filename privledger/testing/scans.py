@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from privledger.testing.examples import Example
-from privledger.testing.failing import fail
+from privledger.testing.fitting import fail
 
 SAMPLER, NAMES = "no-sampler-of-its-own", "public-names-only"
 

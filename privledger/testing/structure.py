@@ -10,7 +10,7 @@ from attrs import evolve
 
 from privledger.errors import PrivledgerError
 from privledger.graph import IndividualFilter, Node, OneOf, to_json
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.testing.examples import (
     Example,
     example_schema,
@@ -21,9 +21,9 @@ from privledger.testing.examples import (
 from privledger.testing.examples import (
     example as table_for,
 )
-from privledger.testing.failing import fail
 from privledger.testing.fitting import (
     Way,
+    fail,
     fitted_on,
     fresh,
     ledger_for,

@@ -29,9 +29,9 @@ from privledger.testing.examples import (
     examples_for,
     without_some,
 )
-from privledger.testing.failing import fail
 from privledger.testing.fitting import (
     Way,
+    fail,
     fresh,
     ledger_for,
     plain_ways,

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.facts.schema import Schema
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.rounding import downward, exact, upward
 from privledger.testing.examples import Example, examples_for, extremes, same_records
-from privledger.testing.failing import fail
-from privledger.testing.fitting import Way, fresh, outputs, relation_of, ways
+from privledger.testing.fitting import Way, fail, fresh, outputs, relation_of, ways
 from privledger.testing.guessing import FALSE_ALARM, Pair, fits_needed, guessing_audit
 from privledger.testing.structure import probes_beside
 

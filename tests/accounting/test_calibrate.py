@@ -1,6 +1,7 @@
 """Calibration returns a noise that was evaluated and met the target."""
 
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -90,3 +91,34 @@ def test_gaussian_noise_is_found_as_far_as_nodes_allow(noise, epsilon, delta):
 def test_the_epsilon_of_a_choice_is_found_as_far_as_nodes_allow(choice, epsilon):
     found = pl.calibrate(choice, epsilon, largest=True)
     assert epsilon * (1 - 1e-9) <= pl.epsilon(choice(found)) <= epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-6), (1e-6, 1e-6), (1e-7, 1e-9)])
+@pytest.mark.parametrize(("rate", "runs", "mechanism"), [
+    (.01, 100, pl.Gaussian), (.5, 20, pl.Gaussian), (.01, 50, pl.Laplace)])
+def test_samples_at_tiny_epsilons_take_some_seconds(epsilon, delta, rate, runs, mechanism,
+                                                    monkeypatch):
+    """A minute, for masses that were zero: out to a largest loss that was far away."""
+    from privledger.accounting.pld import accountant
+    from privledger.accounting.pld.by_pld import epsilon_lower_by_pld
+    from privledger.graph import cost_of
+
+    ranges, widest = accountant._ranges, 0
+
+    def counted(probe, items, lattice, delta):
+        nonlocal widest
+        found = ranges(probe, items, lattice, delta)
+        widest = max(widest, *((last - first) / max(lattice.size, 4096) for first, last in found))
+        return found
+
+    monkeypatch.setattr(accountant, "_ranges", counted)
+    begun = time.process_time()
+    noise = pl.calibrate(lambda z: pl.Repeat(pl.PoissonSample(rate, mechanism(z)), runs), epsilon,
+                         delta)
+    assert time.process_time() - begun < 30
+    assert widest < 20
+    node = pl.Repeat(pl.PoissonSample(rate, mechanism(noise)), runs)
+    assert epsilon_lower_by_pld(cost_of(node, "add_remove").losses, delta) <= (
+        pl.epsilon(node, delta)) <= epsilon
+    less = pl.Repeat(pl.PoissonSample(rate, mechanism(noise * .9999)), runs)
+    assert pl.epsilon(less, delta) > epsilon

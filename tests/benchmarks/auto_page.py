@@ -26,7 +26,7 @@ from gallery_drawing import (
 )
 from measure import table
 
-from privledger.reports.colours import shade_of
+from privledger.reports.page.marks import shade_of
 
 TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "joint-tree": "JointTree", "diprime": "DiPriMe",
           "mrf": "MRF", "ensemble": "ensemble", "dpboost": "DPBoost", "auto, pure": "Auto, pure",

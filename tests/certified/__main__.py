@@ -18,7 +18,6 @@ from pathlib import Path
 from privledger.errors import PrivledgerError
 from privledger.facts.values import table
 from privledger.reading import parse_json
-from privledger.testing.lockstep.worst_tables import NEAR, search
 from tests.certified.certified import PAGE, Certificate, page
 from tests.certified.learner_certificates import (
     NAME,
@@ -27,6 +26,7 @@ from tests.certified.learner_certificates import (
     stored_learners,
 )
 from tests.certified.released_nodes import Node, released_nodes
+from tests.certified.searching import NEAR, search
 
 FOLDER = Path("docs", "certificates")
 """Of a clone, from its top: they are not part of the package."""

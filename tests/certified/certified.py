@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from attrs import frozen
 
 from privledger.facts.values import Json, table
-from privledger.testing.lockstep.claims import Claim
-from privledger.testing.lockstep.neighbours import RELATIONS, TablePair
+from privledger.testing.lockstep.neighbours import TablePair
+from tests.certified.claims import Claim
 from tests.certified.learner_certificates import LearnerCertificate
+from tests.certified.pairs import RELATIONS, pair_from_json, pair_to_json
 
 PAGE = "certificates.md"
 WANTED = 0.99
@@ -57,13 +58,13 @@ class Certificate:
     def to_json(self) -> Json:
         """Plain values that say everything."""
         return {"claim": self.claim.to_json(), "ratio": self.ratio, "ceiling": self.ceiling,
-                "why": self.why, "tables": self.tables, "witness": self.witness.to_json()}
+                "why": self.why, "tables": self.tables, "witness": pair_to_json(self.witness)}
 
     @classmethod
     def from_json(cls, value: Json) -> Certificate:
         """The inverse of `to_json`."""
         return cls(Claim.from_json(table(value["claim"])), float(value["ratio"]),
-                   TablePair.from_json(table(value["witness"])), float(value["ceiling"]),
+                   pair_from_json(table(value["witness"])), float(value["ceiling"]),
                    str(value["why"]), int(value["tables"]))
 
 

@@ -12,13 +12,14 @@ from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
 from privledger.facts.values import Json, items, table, text
-from privledger.plugins.registry import load_learner
+from privledger.plugins import load_learner
 from privledger.reading import parse_json
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.lockstep.lock import Lock
 from privledger.testing.lockstep.neighbours import TablePair
 from privledger.testing.lockstep.witnesses import locked
 from privledger.testing.lockstep.worst_tables import climbing
+from tests.certified.pairs import pair_from_json, pair_to_json
 
 NAME = "learners.json"
 SETTINGS: Mapping[str, Mapping[str, object]] = {
@@ -96,14 +97,14 @@ class LearnerCertificate:
                 "relation": self.relation, "seeds": list(self.seeds),
                 "unlabelled": self.unlabelled, "ratio": self.ratio,
                 "releases": list(self.releases), "tables": self.tables,
-                "witness": self.witness.to_json()}
+                "witness": pair_to_json(self.witness)}
 
     @classmethod
     def from_json(cls, value: Json) -> LearnerCertificate:
         """The inverse of `to_json`."""
         return cls(text(value, "learner"), table(value["settings"]), text(value, "relation"),
                    tuple(items(value, "seeds")), bool(value["unlabelled"]),
-                   TablePair.from_json(table(value["witness"])), float(value["ratio"]),
+                   pair_from_json(table(value["witness"])), float(value["ratio"]),
                    tuple(items(value, "releases")), int(value["tables"]))
 
 

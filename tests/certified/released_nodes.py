@@ -17,8 +17,8 @@ from privledger.mechanisms import (
 )
 from privledger.questions.feature_choice import FeatureChoice, rank_sensitivity
 from privledger.testing.examples import example_schema
-from privledger.testing.lockstep.claims import Claim
-from privledger.testing.lockstep.neighbours import RELATIONS
+from tests.certified.claims import Claim
+from tests.certified.pairs import RELATIONS
 
 CLASSES, NUMBERS = "several classes", "regression"
 

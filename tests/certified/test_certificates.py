@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from privledger.plugins.registry import find_learner, is_shipped, learner_names
+from privledger.plugins import find_learner, is_shipped, learner_names
 from privledger.questions.choice import Choice
 from privledger.questions.query import Query
 from tests.certified.__main__ import main, stored

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import privledger as pl
-from privledger.cli import demo, learners, main, prepared
+from privledger.cli import demo, main, make, plan
 
 SCHEMA = {
     "name": "tiny",
@@ -74,12 +74,12 @@ class Tiny:
 @pytest.fixture(autouse=True)
 def tiny_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     """`load_learner` knows `tiny`, whatever else is installed."""
-    real = prepared.load_learner
+    real = plan.load_learner
 
     def load(name: str) -> Any:
         return Tiny if name == "tiny" else real(name)
 
-    for module in (prepared, learners, demo):
+    for module in (plan, make, demo):
         monkeypatch.setattr(module, "load_learner", load)
     monkeypatch.delenv("PRIVLEDGER_DATA", raising=False)
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from privledger.cli import brought, main
+from privledger.cli import app, main
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def bring(monkeypatch):
     monkeypatch.setitem(sys.modules, "stranger", module)
 
     def make(**places):
-        points = [EntryPoint(name.rstrip("2").replace("_", "-"), place, brought.GROUP)
+        points = [EntryPoint(name.rstrip("2").replace("_", "-"), place, app.GROUP)
                   for name, place in places.items()]
-        monkeypatch.setattr(brought, "entry_points", lambda group: points)
+        monkeypatch.setattr(app, "entry_points", lambda group: points)
 
     return make
 
@@ -54,9 +54,9 @@ def test_ours_are_never_theirs(bring):
 
 @pytest.mark.parametrize("name", ["Verify", "-x", "a b", "", "ä", "two--dashes", "a/b"])
 def test_odd_names_are_not_seen(monkeypatch, name):
-    monkeypatch.setattr(brought, "entry_points",
+    monkeypatch.setattr(app, "entry_points",
                         lambda group: [EntryPoint(name, "stranger:hello", group)])
-    assert brought.brought(frozenset()) == {}
+    assert app.brought(frozenset()) == {}
 
 
 def test_one_name_of_two_packages_is_nobodys(bring):

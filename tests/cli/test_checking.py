@@ -260,12 +260,12 @@ def test_a_run_is_checked_on_top_of_its_ledger(call, as_json, run_file, policy):
 
 
 def test_a_run_that_cannot_be_priced_is_refused(call, run_file, policy, monkeypatch):
-    from privledger.cli import prepared
+    from privledger.cli import plan
 
     def unpriced(node, *rest, **more):
         raise pl.errors.UnsupportedNode("no proof")
 
-    monkeypatch.setattr(prepared, "price_plan", unpriced)
+    monkeypatch.setattr(plan, "price_plan", unpriced)
     page = call("check", run_file, "--policy", policy, "--new-ledger")
     assert page.exit_code == 1
     assert "no finite epsilon is proved" in page.stdout

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.ledger.merkle import begins_with, consistency, root
-from privledger.reports.signing import check_signature
+from privledger.ledger.checkpoint import begins_with, consistency, root
+from privledger.reports.receipt import check_signature
 from tests.standalone.test_proofs import some
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))

@@ -12,7 +12,7 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import audit
-from privledger.reports.spreadsheet import COLUMNS, DECIMALS, inert
+from privledger.reports.formats import COLUMNS, DECIMALS, inert
 from tests.cli.test_one_pass import ledger_with_everything
 
 SCHEMA = pl.Schema.from_dict({"name": "t", "columns": [

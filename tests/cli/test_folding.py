@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.ledger.view_releases import ReleaseLine
+from privledger.ledger.view import ReleaseLine
 from privledger.reports.changes import MOST_CHANGES, Change, Changes, briefly
-from privledger.reports.gist import gist, released_line, reserved_line
-from privledger.reports.outline import outline
+from privledger.reports.outline import gist, outline, released_line, reserved_line
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("y", "numeric", "target", 0.0, 1.0)))

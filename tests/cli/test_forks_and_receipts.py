@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.reports.forks import divergence
+from privledger.reports.changes import divergence
 
 G = pl.Gaussian(9.0)
 BUDGET = pl.Budget(2.0, 1e-6)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import privledger as pl
-from privledger.reports import brief
+from privledger.reports import spend
 from tests.doctored import doctor
 
 
 @pytest.fixture
 def long(tmp_path, monkeypatch):
-    monkeypatch.setattr(brief, "LONG", 40)
+    monkeypatch.setattr(spend, "LONG", 40)
     path = tmp_path / "long.ledger"
     schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp") as ledger:
@@ -53,7 +53,7 @@ def test_a_broken_chain_is_found(call, long, statement):
 
 def test_a_break_before_the_checkpoint_is_found(call, long, monkeypatch):
     """The totals come from the checkpoint; the hashes before it are looked at all the same."""
-    monkeypatch.setattr(brief, "History", _Folded)
+    monkeypatch.setattr(spend, "History", _Folded)
     doctor(long, "UPDATE entries SET body = replace(body, 'l7', 'l8') WHERE position = 24")
     page = call("show", long)
     assert page.exit_code == 3 and "chain-is-unbroken" in page.stdout

@@ -12,8 +12,8 @@ import privledger as pl
 from privledger.ledger import History, audit, folded
 from privledger.ledger.codec import decode
 from privledger.ledger.history import fold_rows
-from privledger.ledger.view_compared import comparison
-from privledger.ledger.view_forecast import fullness
+from privledger.ledger.view import comparison
+from privledger.ledger.view_timeline import fullness
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
 from tests.bodies import body_of
@@ -75,7 +75,12 @@ def slow(store):
                 for line in grant.lines if line.asserted]
     asserted += [f"{kind} in the plan of {grant.name}" for grant in report.grants
                  for kind in grant.mechanisms if kind.startswith("Asserted")]
+    unverified = {(", ".join([*(kind for kind in grant.mechanisms if kind.startswith("Asserted")),
+                              *(["an asserted answer"] if any(line.vouched for line in grant.lines)
+                                else [])]), grant.name, grant.learner, grant.data, grant.isolation)
+                  for grant in report.grants}
     return report, {
+        "unverified": {one for one in unverified if one[0]},
         "spent": report.spent, "spent_delta": report.spent_delta, "delta": report.delta,
         "relation": report.relation, "learners": {grant.learner for grant in granted},
         "mechanisms": {name for grant in report.grants for name in grant.mechanisms},
@@ -89,7 +94,9 @@ def slow(store):
 
 def quick(store):
     found = attrs.asdict(survey(store), recurse=False)
-    sets = ("learners", "mechanisms", "asserted", "isolation", "noise", "tables")
+    found["unverified"] = [(one.claim, one.name, one.learner, one.table, one.isolation)
+                           for one in found["unverified"]]
+    sets = ("learners", "mechanisms", "asserted", "isolation", "noise", "tables", "unverified")
     return {name: set(value) if name in sets else value for name, value in found.items()
             if name not in ("findings", "past", "live", "epsilon", "answers", "vouched")}
 

@@ -129,7 +129,7 @@ def test_what_a_run_file_has_to_say_about_people(folder, call, change):
 
 
 def test_a_holdout_keeps_a_persons_rows_together(folder, call):
-    from privledger.cli.holdout import split_off
+    from privledger.cli.run import split_off
 
     schema = pl.Schema.load(folder / "schema.toml")
     X, y = pl.read_table(folder / "visits.csv", schema)

@@ -155,7 +155,7 @@ def test_unsupported_relations_are_refused(call, run_file):
 
 
 def test_holdout_is_a_function_of_each_row(run_file):
-    from privledger.cli.holdout import split_off
+    from privledger.cli.run import split_off
 
     schema = pl.Schema.load(run_file.parent / "schema.json")
     X, y = pl.read_table(run_file.parent / "table.csv", schema)
@@ -195,7 +195,9 @@ def test_the_first_plan_says_what_every_filter_would_cost(call, as_json, run_fil
     assert "fixes the filter: gdp, for every later plan" in " ".join(
         call("plan", run_file).stdout.split())
     edit(run_file, "rounds = 3", "rounds = 3\nepsilon = 0.5")
-    assert call("run", run_file).exit_code == 0
+    ran = call("run", run_file)
+    assert ran.exit_code == 0 and "fixes the filter: gdp, for every later plan; this plan by" in (
+        " ".join(ran.stdout.split()))
     assert as_json("plan", run_file)["price"]["fixes"] == []
     assert "fixes the filter" not in call("plan", run_file).stdout
 

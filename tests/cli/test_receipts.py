@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.reports.signing import check_signature, sign_receipt
+from privledger.reports.receipt import check_signature, sign_receipt
 
 RUNNER = CliRunner()
 

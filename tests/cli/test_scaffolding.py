@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.cli.new import names_of, written
+from privledger.cli.make import names_of, written
 from privledger.models.keeping import ModelFacts, kept, revived
-from privledger.plugins.registry import checked
+from privledger.plugins import checked
 
 ROOT = Path(__file__).resolve().parents[2]
 

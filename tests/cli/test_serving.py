@@ -1,4 +1,4 @@
-"""`privledger serve`: four pages, for whoever has the address, on this machine."""
+"""`privledger serve`: the page and its figures, for whoever has the address, on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ import pytest
 
 import privledger as pl
 from privledger.cli import serve
+from privledger.cli.report import read_page
 from privledger.cli.serve import HOST, Site, _Server
+from privledger.reports.page import ShownPerson, render_page
+from tests.doctored import doctor
 
 EVIL = '<script>alert(1)</script>"\'&\x1b[2J'
 
@@ -40,7 +43,7 @@ def book(tmp_path):
 def served(book):
     """Address parts of a running page."""
     ledger = pl.Ledger.open(book, read_only=True)
-    server = _Server(Site(ledger, "right-token", verify=True), "right-token", 0)
+    server = _Server(Site(str(book), ledger, verify=True), "right-token", 0)
     server.timeout = 0.05
     thread = threading.Thread(target=server.serve_until_idle, args=(60.0,), daemon=True)
     thread.start()
@@ -67,21 +70,19 @@ def ask(server, path, *, token="right-token", method="GET", host=None):
     return found.status, body, found.headers
 
 
-def test_the_four_pages(served):
-    assert "epsilon 9" in ask(served, "/")[1]
-    status, grants, _ = ask(served, "/grants?page=0")
-    assert status == 200 and "friend" in grants
-    at = grants.split("at=")[2].split('"')[0]
-    plan = ask(served, f"/grant?at={at}")
-    assert plan[0] == 200 and "IndividualFilter" in plan[1] and "Gaussian" in plan[1]
-    record = ask(served, "/record?row=3&data=0")
-    assert record[0] == 200 and "CONFIDENTIAL" in record[1]
+def test_the_page_is_the_reports_and_the_figures_are_shows(served, book, as_json):
+    status, page, headers = ask(served, "/")
+    assert status == 200 and headers["Content-Type"].startswith("text/html")
+    made = read_page(book, ShownPerson(), publishable=False)
+    assert page == render_page(made) and "friend" in page and "IndividualFilter" in page
+    status, figures, headers = ask(served, "/figures")
+    assert status == 200 and headers["Content-Type"] == "application/json"
+    assert json.loads(figures) == as_json("show", book)
 
 
 @pytest.mark.parametrize("path", [
-    "/nothing", "/../etc/passwd", "/grants?page=9", "/grants?page=-1", "/grants?page=x",
-    "/grant?at=999999", "/grant", "/record?row=99999", "/record?row=1&data=7", "/record",
-    "/record?row=1&row=2", "/grants?page=%D9%A1", "/record?row=1e3",
+    "/nothing", "/../etc/passwd", "/figures/", "/grants?page=0", "/record?row=1", "/%00",
+    "/index.html", "/FIGURES",
 ])
 def test_anything_else_is_not_there_and_is_not_repeated(served, path):
     status, body, _ = ask(served, path)
@@ -103,10 +104,12 @@ def test_without_token_or_host_or_get_there_is_nothing(served, options, expected
 
 
 def test_labels_are_inert_and_headers_strict(served):
-    for path in ("/", "/grants", "/record?row=1"):
-        status, body, headers = ask(served, path)
-        assert status == 200 and "<script" not in body and "\x1b" not in body
+    for path in ("/", "/figures", "/nothing"):
+        _, body, headers = ask(served, path)
+        assert "<script>alert" not in body and "\x1b" not in body
         assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cache-Control"] == "no-store"
         assert headers["Referrer-Policy"] == "no-referrer"
@@ -117,36 +120,40 @@ def test_it_listens_here_only(served):
     assert served.socket.family == socket.AF_INET
 
 
-def test_what_was_appended_is_shown_and_not_called_verified(served, book):
+def test_what_was_appended_is_verified_and_shown(served, book):
     assert "every entry re-read" in ask(served, "/")[1]
     with pl.Ledger.open(book) as ledger:
         schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
         data = ledger.protect({"x": np.linspace(0, 1, 20)}, schema, name="late")
         ledger.request(pl.Gaussian(20.0), data, learner="latecomer").close()
-    page = ask(served, "/")[1]
-    assert "every entry re-read" not in page and "not verified" in page
-    assert "latecomer" in ask(served, "/grants")[1]
+    for path in ("/", "/figures"):
+        page = ask(served, path)[1]
+        assert "every entry re-read" in page and "latecomer" in page
+
+
+def test_what_was_edited_meanwhile_is_never_called_good(served, book):
+    assert ask(served, "/")[0] == 200
+    with pl.Ledger.open(book) as ledger:
+        ledger.open_window("next")
+    doctor(book, "UPDATE entries SET body = replace(body, 'friend', 'fiend')")
+    for path in ("/", "/figures"):
+        status, page, _ = ask(served, path)
+        assert status == 500 or "NOT TRUSTED" in page
+        assert "within budget" not in page
+
+
+def test_nothing_is_verified_before_somebody_asks(book):
+    with pl.Ledger.open(book, read_only=True) as ledger:
+        site = Site(str(book), ledger, verify=False)
+        assert site.findings is None
+        assert "every entry re-read" in site.answer("/")[1] and site.findings == 0
 
 
 def test_it_writes_nothing(served, book):
     before = book.read_bytes()
-    for path in ("/", "/grants", "/record?row=1"):
+    for path in ("/", "/figures"):
         ask(served, path)
     assert book.read_bytes() == before
-
-
-def test_grants_come_a_hundred_at_a_time(tmp_path):
-    with pl.Ledger.create(tmp_path / "many.ledger", budget=pl.Budget(9.0, 1e-6),
-                          filter="gdp") as ledger:
-        schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
-        data = ledger.protect({"x": [0.5]}, schema, name="one")
-        for number in range(120):
-            ledger.request(pl.Gaussian(500.0), data, learner=f"n{number}!").close()
-        site = Site(ledger, "t", verify=False)
-        first, second = (site.answer("/grants", {"page": str(page)}) for page in (0, 1))
-        assert first.count("<tr>") == 101 and second.count("<tr>") == 21
-        assert "n119!" in first and "n0!" in second and "older" in first
-        assert site.answer("/grants", {"page": "2"}) is None
 
 
 def test_the_command_says_where_and_ends_by_itself(book):
@@ -222,7 +229,7 @@ def test_a_slow_reader_of_the_answer_holds_nobody(served, quick):
         one.sendall(request.encode())
         held.append(one)
     try:
-        assert ask(served, "/grants")[0] == 200
+        assert ask(served, "/figures")[0] == 200
     finally:
         for one in held:
             one.close()

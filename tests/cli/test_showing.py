@@ -175,9 +175,9 @@ def test_a_ledger_of_a_later_format_is_not_trusted(call, ledger_file):
 
 
 def test_learners_lists_plugins_and_broken_ones(call, as_json, monkeypatch):
-    from privledger.cli import learners
+    from privledger.cli import make
 
-    monkeypatch.setattr(learners, "learner_names", lambda: ("tiny", "broken"))
+    monkeypatch.setattr(make, "learner_names", lambda: ("tiny", "broken"))
     page = call("learners")
     assert page.exit_code == 0
     assert "nobody, 2026" in page.stdout

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.cli.confined import private_files
+from privledger.cli.plan import private_files
 from privledger.runs import RunFile
 
 SCHEMA = {"name": "t", "target": "y", "columns": [

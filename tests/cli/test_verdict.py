@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.ledger.view_compared import comparison
+from privledger.ledger.view import comparison
 from privledger.reports import ledger_report
-from privledger.reports.verdict import BAD, GOOD, OPEN
+from privledger.reports.survey import BAD, GOOD, OPEN
 
 SCHEMA = pl.Schema.from_dict({"name": "t", "columns": [
     {"name": "x", "kind": "numeric", "lower": 0, "upper": 1}]})

@@ -32,7 +32,7 @@ from privledger_learners import (
 import privledger as pl
 from privledger.guard.vault import _vault_of
 from privledger.noise.seeded import SeededSource
-from privledger.noise.streams import KeyedCoins
+from privledger.noise.source import KeyedCoins
 from privledger.questions.closed_set import QUESTIONS
 from privledger.questions.tallies import Tabled, Tally
 from privledger.spool.pocket import Pocket

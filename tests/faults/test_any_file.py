@@ -21,8 +21,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.cli.federated_file import load
-from privledger.cli.federated_receipts import write_receipts
+from privledger.cli.owners import load, write_receipts
 from privledger.ledger import audit
 from privledger.models.file import ModelFile, model_bytes, model_file
 from privledger.people.keys import make_people_key
@@ -120,7 +119,6 @@ USES = {
         ("record", "0"), ("check", "--policy", "policy.toml"), ("export", "-o", "-"),
         ("report", "-o", "page.html"), ("explain",), ("explain", "0"), ("diff", "b.ledger"),
         ("export", "--as", "csv", "-o", "-"), ("export", "--as", "json", "-o", "-"),
-        ("export", "--as", "dot", "-o", "-"), ("export", "--as", "graphml", "-o", "-"),
         ("export", "--as", "dp-event", "-o", "-"), ("prove", "--entry", "1", "-o", "p"),
         ("whatif", "--plan", "node.json"), ("whatif", "--rows", "3"),
         ("whatif", "--again", "GRANT"),

@@ -189,8 +189,7 @@ def test_the_next_session_that_can_be_settled_settles_the_others(place):
     fail(ledger)
     fails(session)
     heal(ledger)
-    with ledger.request(G, guard(ledger)):
-        pass
+    ledger.request(G, guard(ledger)).close()
     assert sorted(items(place)) == [("settled", 0), ("settled", 3)] and not spills(place)
 
 

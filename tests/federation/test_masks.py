@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privledger.errors import NotGranted
-from privledger.federation import SEED_BITS, MaskedSum, PlainSum, secure_sum
-from privledger.federation.party import _modulo
-from privledger.federation.secure_sum import Attempt
+from privledger.federation import SEED_BITS, MaskedSum, PlainSum, party
+from privledger.federation.party import Attempt, _modulo
 
 NAMES = ["a", "b", "c"]
 FIRST = Attempt(bytes(32), 0, 0, tuple(NAMES), bytes(32))
@@ -55,8 +54,8 @@ def test_an_attempt_is_burnt(make):
 
 
 def test_keys_of_streams_have_256_bits(monkeypatch):
-    sizes, real = [], secure_sum.ChaCha20
-    monkeypatch.setattr(secure_sum, "ChaCha20",
+    sizes, real = [], party.ChaCha20
+    monkeypatch.setattr(party, "ChaCha20",
                         lambda key, nonce: (sizes.append(len(key)), real(key, nonce))[1])
     sums(NAMES)[0].masked(np.zeros(4, dtype=np.uint64), FIRST)
     assert sizes == [32, 32]

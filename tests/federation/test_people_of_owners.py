@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 import privledger as pl
-from privledger.cli.federated_receipts import read_all, write_receipts
+from privledger.cli.owners import read_all, write_receipts
 from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.federation import (
     Federation,

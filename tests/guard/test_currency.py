@@ -106,7 +106,7 @@ def test_a_part_without_the_filter_is_not_free():
     """The dearer of two parts counts, whoever was in the filter's."""
     ledger, node = open_ledger("gdp"), pl.IndividualFilter("gdp", 0.04)
     plan = pl.Parallel([node, pl.Gaussian(10.0)])
-    from privledger.ledger.view_currency import currency
+    from privledger.ledger.view_records import currency
 
     found = currency(plan, ledger_rule(ledger), "add_remove", 0, 0.0)
     assert found.prices[0] == 0 or found.prices[0] <= found.cap
@@ -128,7 +128,7 @@ def pl_cost(plan):
 
 
 def test_a_minimum_of_theorems_is_not_read_along_a_chord():
-    from privledger.ledger.view_currency import currency
+    from privledger.ledger.view_records import currency
 
     ledger = open_ledger("gdp")
     plan = pl.nodes.Group(2, pl.IndividualFilter("gdp", 0.04))

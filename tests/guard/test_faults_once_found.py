@@ -162,8 +162,7 @@ def test_a_renyi_filter_at_an_order_off_the_grid_is_priced_at_that_order():
     _, data = protected()
     data = ledger.protect({"x": np.zeros(3), "c": list("abd")}, np.zeros(3), SCHEMA)
     node = pl.IndividualFilter("renyi", 0.5, order=40.3)
-    with ledger.request(node, data):
-        pass
+    ledger.request(node, data).close()
     assert ledger.spent > 0
     assert ledger.verify() == []
 
@@ -570,6 +569,49 @@ def test_a_custom_function_returns_real_numbers(result):
     with book.request(pl.Laplace(1.0), data) as session, pytest.raises(
             pl.errors.DataError, match="custom query raised TypeError"):
         session.release(pl.Laplace(1.0), data.custom(lambda table: result, 1.0, "why"))
+
+
+@pytest.mark.parametrize("filter", ["basic", "gdp", "rdp", "zcdp"])
+def test_a_block_that_read_nothing_is_handed_back(tmp_path, filter):
+    """And one that read, was refused after reading, or may have run elsewhere, is not."""
+    schema, path = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),)), tmp_path / "l"
+    book = pl.Ledger.create(path, budget=pl.Budget(9.0, 1e-6), filter=filter)
+    data, plan = book.protect({"x": [1.0, 2.0]}, None, schema), pl.Laplace(2.0)
+    with book.request(plan, data), book.request(plan, data) as inner:
+        assert not inner.releases
+    with book.request(plan, data) as session, pytest.raises(pl.NotGranted):
+        session.release(pl.Laplace(3.0), data.count())
+    assert book.spent == 0 and session.receipt.epsilon == 0
+    kept = [lambda session: session.release(plan, data.count()), lambda session: session.close()]
+    for done in kept:
+        before = book.spent
+        with book.request(plan, data) as session:
+            done(session)
+        assert book.spent > before
+    if filter in ("rdp", "zcdp"):
+        before = book.spent
+        with book.request(pl.AssertedZCDP(1e-4, "why"), data):
+            pass
+        assert book.spent > before
+    assert book.verify() == []
+    book.close()
+    done = subprocess.run([sys.executable, verify_history.__file__, str(path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_scope_whose_block_read_nothing_pays_for_nobody(tmp_path):
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),))
+    book = pl.Ledger.create(tmp_path / "l", budget=pl.Budget(9.0, 1e-6))
+    scope = book.open_scope(pl.IndividualFilter("gdp", .01))
+    data, paid = book.protect({"x": [1.0, 2.0]}, None, schema), book.spent
+    node = pl.IndividualFilter("gdp", .01, node=pl.Gaussian(20.0))
+    with book.request(node, data, scope=scope) as session:
+        session.filtered()
+    assert (book.spent, book.record(0).total) == (paid, 0) and book.verify() == []
+    with book.request(node, data, scope=scope) as session:
+        session.release(pl.Gaussian(20.0), session.filtered().count())
+    assert book.record(0).total > 0 and book.verify() == []
 
 
 @pytest.mark.parametrize("filter", ["basic", "gdp", "rdp", "zcdp"])

@@ -15,8 +15,7 @@ from privledger.ledger.codec import model
 from privledger.ledger.entries import make_entry
 from privledger.ledger.roster import Roster, place_of
 from privledger.ledger.vectors import WIDTH, piece_name
-from privledger.people.digests import digests, to_bytes
-from privledger.people.keys import PeopleKey
+from privledger.people.keys import PeopleKey, digests, to_bytes
 from tests.alone import verify_history
 
 KEY = b"k" * 32

@@ -194,7 +194,7 @@ def test_a_forest_of_one_tree_has_no_opinion_of_what_it_saw():
 
 def test_a_run_file_has_to_ask_for_labels_only_by_name(tmp_path, monkeypatch):
     # Found by name only where this version is installed.
-    monkeypatch.setattr("privledger.cli.prepared.load_learner", lambda _: LabelPrivateClassifier)
+    monkeypatch.setattr("privledger.cli.plan.load_learner", lambda _: LabelPrivateClassifier)
     X, y = table_of(200)
     schema = schema_of(("first", "second", "third"))
     (tmp_path / "t.json").write_text(json.dumps(schema.to_dict()))

@@ -197,6 +197,61 @@ def test_a_stream_of_plain_tables_stays_within_its_budget():
     assert learner.ledger_.verify() == []
 
 
+@pytest.mark.parametrize("options", [
+    {"individual_filter": "renyi", "extra_rounds": 100}, {"extra_rounds": 15},
+    {"individual_filter": "gdp", "extra_rounds": 5, "static_noise": True},
+    {"individual_filter": "renyi", "sampling_rate": 0.3, "extra_rounds": 5},
+])
+@pytest.mark.parametrize("names", [("a", "b"), None])
+def test_a_stream_reserves_the_extra_rounds_that_it_runs(options, names):
+    """The plan held `n_trees` rounds, and the fit asked for the extra ones, too."""
+    X, y = table(names)
+    made = SGBDTClassifier if names else SGBDTRegressor
+    target = labels(*names) if names else NUMBER
+    learner = made(1.0, 1e-6, schema(target), n_trees=10, **options)
+    rounds = 10 + options["extra_rounds"]
+    for call, (first, last) in enumerate(((0, 700), (700, 1100), (1100, N)), 1):
+        learner.partial_fit({k: v[first:last] for k, v in X.items()}, y[first:last])
+        assert learner.n_trees_ == call * rounds
+    assert learner.stream_scope_.node.kind == options.get("individual_filter", "gdp")
+    assert 0.9 < learner.ledger_.spent <= 1.0
+    assert learner.ledger_.verify() == []
+
+
+def test_a_fit_in_a_scope_reserves_the_extra_rounds_that_it_runs():
+    X, y = table()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.03))
+    learner = SGBDTRegressor(0.5, 1e-6, schema(NUMBER), n_trees=10, extra_rounds=7, scope=scope)
+    assert learner.fit(ledger.protect(X, y, schema(NUMBER))).n_trees_ == 17
+    assert ledger.verify() == []
+
+
+@pytest.mark.parametrize(("options", "name"), [
+    ({"sampling_rate": 0.3}, "individual_filter"), ({"n_trees": 0}, "n_trees"),
+    ({"individual_filter": "gdp", "sampling_rate": 0.3}, "individual_filter"),
+])
+def test_what_no_stream_can_do_is_refused_before_anything_is_opened(options, name):
+    X, y = table()
+    learner = SGBDTRegressor(1.0, 1e-6, schema(NUMBER), **options)
+    with pytest.raises(pl.InvalidValue, match=name):
+        learner.partial_fit(X, y)
+    assert not hasattr(learner, "stream_scope_")
+
+
+def test_what_a_scope_makes_useless_is_an_error():
+    X, y = table()
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.03))
+    data = ledger.protect(X, y, schema(NUMBER))
+    for options, name in (({"individual_filter": "renyi"}, "individual_filter"),
+                          ({"sampling_rate": 0.5}, "scope")):
+        with pytest.raises(pl.InvalidValue, match=name):
+            SGBDTRegressor(0.5, 1e-6, schema(NUMBER), scope=scope, **options).fit(data)
+    with pytest.raises(pl.InvalidValue, match="scope"):
+        SGBDTRegressor(0.5, 1e-6, schema(NUMBER), scope=scope).partial_fit(X, y)
+
+
 def test_only_the_owner_appends_to_a_guarded_table():
     X, y = table()
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6))

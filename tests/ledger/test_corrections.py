@@ -16,7 +16,7 @@ from privledger.ledger import audit, checkpoint
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.events import Corrected
-from privledger.reports.ranking import highest_people, highest_records
+from privledger.reports.spend import highest_people, highest_records
 from privledger.rounding import from_units
 from privledger.storage import MemoryStore
 from tests.alone import verify_history

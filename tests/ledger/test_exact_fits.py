@@ -191,6 +191,168 @@ def test_the_exact_sum_never_passes_the_budget_as_written(budget, scales):
     assert as_written(rule.epsilon_of(units)) >= total
 
 
+PURE = {
+    "PermuteAndFlip": pl.PermuteAndFlip, "Exponential": pl.Exponential,
+    "Exponential, monotone": lambda e: pl.Sequential([pl.Exponential(e, (0, 1))] * 2),
+    "ReportNoisyMax": pl.ReportNoisyMax,
+    "ReportNoisyMax, gumbel": lambda e: pl.ReportNoisyMax(e, "gumbel"),
+    "ReportNoisyMax, laplace": lambda e: pl.ReportNoisyMax(e, "laplace"),
+    "TopK": lambda e: pl.TopK(3, e), "TopK, gumbel": lambda e: pl.TopK(3, e, "gumbel"),
+    "Asserted": lambda e: pl.Asserted(e, "their word"),
+    "DiscreteLaplace": pl.DiscreteLaplace, "Laplace": lambda e: pl.Laplace(1.0, e),
+    "SparseVector": lambda e: pl.SparseVector(2.0, 4.0, 1, e),
+    "RandomizedResponse": lambda e: pl.RandomizedResponse(
+        pl.calibrate(pl.RandomizedResponse, e, 0.0, "replace_one")),
+    "Repeat": lambda e: pl.Repeat(pl.PermuteAndFlip(e), 1),
+    "Parallel": lambda e: pl.Parallel([pl.PermuteAndFlip(e), pl.Exponential(e)]),
+    "OneOf": lambda e: pl.nodes.OneOf([pl.PermuteAndFlip(e), pl.DiscreteLaplace(e)]),
+    "Group": lambda e: pl.nodes.Group(2, pl.PermuteAndFlip(e / 2)),
+    "AsReplaceOne": lambda e: pl.nodes.AsReplaceOne(pl.PermuteAndFlip(e / 2)),
+    "LabelOnly": lambda e: pl.nodes.LabelOnly(pl.PermuteAndFlip(e)),
+    "Federated": lambda e: pl.nodes.Federated(pl.PermuteAndFlip(e), 3, 1),
+    "PoissonSample": lambda e: pl.PoissonSample(.5, pl.PermuteAndFlip(pl.calibrate(
+        lambda x: pl.PoissonSample(.5, pl.PermuteAndFlip(x)), e, largest=True))),
+}
+RELATION = {"RandomizedResponse": "replace_one", "AsReplaceOne": "replace_one",
+            "LabelOnly": "replace_label"}
+CONCENTRATED = {
+    "AssertedZCDP": lambda rho: pl.AssertedZCDP(rho, "their word"),
+    "Gaussian": lambda rho: pl.Gaussian(math.nextafter(math.sqrt(1 / (2 * rho)), 9e9)),
+    "DiscreteGaussian": lambda rho: pl.DiscreteGaussian(
+        math.nextafter(math.sqrt(1 / (2 * rho)), 9e9)),
+    "Exponential": lambda rho: pl.Exponential(math.nextafter(math.sqrt(8 * rho), 0)),
+    "TopK": lambda rho: pl.TopK(2, math.nextafter(math.sqrt(8 * rho), 0), "gumbel"),
+    "Group": lambda rho: pl.nodes.Group(2, pl.AssertedZCDP(rho / 4, "their word")),
+    "Parallel": lambda rho: pl.Parallel([pl.AssertedZCDP(rho, "their word")] * 2),
+}
+
+
+def test_every_mechanism_with_a_price_of_its_own_has_a_row_here():
+    from typing import get_args
+
+    from privledger.mechanisms import Mechanism
+
+    rows = {name.split(",")[0] for name in (*PURE, *CONCENTRATED)}
+    assert {kind.__name__ for kind in get_args(Mechanism)} <= rows
+
+
+def whole_and_one_more(rule, relation, node, parts):
+    """Whether so many fit, one by one and as one plan, and whether one more does."""
+    from privledger.graph import cost_of
+
+    def units(plan):
+        return rule.price(cost_of(plan, relation), 0.0)[0]
+
+    inside = node.node if isinstance(node, pl.nodes.LabelOnly) else node
+    around = pl.nodes.LabelOnly if isinstance(node, pl.nodes.LabelOnly) else lambda plan: plan
+    fits = [units(node) * parts, units(around(pl.Repeat(inside, parts))),
+            units(around(pl.Sequential([inside] * parts)))]
+    return (all(found <= rule.cap_units for found in fits),
+            units(node) * (parts + 1) <= rule.cap_units)
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_equal_parts_of_a_pure_budget_fit_so_many_times_and_not_once_more(name):
+    from privledger.ledger import fixed_filter
+
+    for whole in (1.0, .3, .7, .1, 2.5, 7.3):
+        rule = fixed_filter("basic", pl.Budget(whole))
+        for parts in (1, 2, 3, 7, 10, 13):
+            node = PURE[name](pl.Budget(whole).split(parts)[0].epsilon)
+            assert whole_and_one_more(rule, RELATION.get(name, "add_remove"), node, parts) == (
+                True, False), (whole, parts)
+
+
+@pytest.mark.parametrize(("whole", "part", "parts"), [
+    (1.0, .1, 10), (.3, .1, 3), (.7, .1, 7), (1.0, .2, 5), (.9, .3, 3), (2.1, .7, 3),
+    (1.1, .1, 11)])
+@pytest.mark.parametrize("name", [name for name in PURE if "Sample" not in name])
+def test_tenths_are_tenths(whole, part, parts, name):
+    from privledger.ledger import fixed_filter
+
+    rule = fixed_filter("basic", pl.Budget(whole))
+    assert whole_and_one_more(rule, RELATION.get(name, "add_remove"), PURE[name](part),
+                              parts) == (True, False)
+
+
+@pytest.mark.parametrize("name", CONCENTRATED)
+def test_equal_parts_of_rho_fit_so_many_times_and_not_once_more(name):
+    from privledger.ledger import fixed_filter
+
+    for budget in (pl.Budget(1.0, 1e-6), pl.Budget(.3, 1e-9), pl.Budget(5.0, 1e-5)):
+        rule = fixed_filter("zcdp", budget)
+        for parts in (1, 2, 3, 7, 10, 13, 97):
+            rho = float(Fraction(rule.cap_units, 1 << 192) / parts)
+            node = CONCENTRATED[name](math.nextafter(rho, 0))
+            assert whole_and_one_more(rule, "add_remove", node, parts) == (True, False)
+
+
+@QUICK
+@given(st.one_of(decimals.map(float), st.floats(1e-9, 100)))
+def test_what_is_charged_is_never_less_than_what_is_drawn(epsilon):
+    """The law's own rate, as a fraction, against the price."""
+    from privledger.graph import cost_of
+    from privledger.questions import rates
+    from privledger.rounding import down, meant
+
+    class Scores:
+        bound = rates.Bound(1.0, (-1.0, 1.0))
+
+        def sensitivity(self, relation):
+            return .7
+
+        def check_chooser(self, mechanism):
+            pass
+
+    for node in (pl.PermuteAndFlip(epsilon), pl.Exponential(epsilon), pl.TopK(2, epsilon)):
+        rate = rates.rate_of(node, Scores(), "add_remove")
+        assert 2 * Fraction(.7) * Fraction(rate) <= cost_of(node, "add_remove").pure_part
+    assert Fraction(down(epsilon)) <= meant(epsilon) <= Fraction(epsilon)
+    assert cost_of(pl.DiscreteLaplace(epsilon), "add_remove").pure_part == meant(epsilon)
+
+
+def test_discrete_noise_is_drawn_for_the_float_below():
+    asked = []
+
+    class Told:
+        def discrete_laplace(self, parameter, size):
+            asked.append(parameter)
+            return np.zeros(size, np.int64)
+
+    from privledger.questions.blocks import Ones
+    from privledger.questions.sums import _drawn
+    from privledger.questions.whole_sums import whole_recipe
+
+    node = pl.DiscreteLaplace(.1)
+    made = whole_recipe(node, (Ones(),), "add_remove", moves=False)
+    _drawn(node, np.array([made.noise]), Told())
+    assert asked == [math.nextafter(.1, 0)]
+
+
+@pytest.mark.parametrize("node", [pl.PermuteAndFlip(.1), pl.TopK(1, .1), pl.DiscreteLaplace(.1)])
+def test_ten_tenths_are_granted_and_both_verifiers_say_so(node, tmp_path):
+    ledger, data = ledger_after(1.0, [node] * 10, 0.0, tmp_path / "l.ledger")
+    assert ledger.spent == 1.0 and ledger.receipt.epsilon == 1.0
+    with pytest.raises(pl.BudgetExceeded):
+        ledger.request(node, data=data, learner="x")
+    assert ledger.verify() == []
+    ledger.close()
+    alone = subprocess.run([sys.executable, str(VERIFIER), str(tmp_path / "l.ledger")],
+                           capture_output=True, text=True)
+    assert alone.returncode == 0, alone.stdout
+
+
+@pytest.mark.parametrize("whole", [1e-5, 1e-6, 3e-6, 2.5e-8])
+def test_parts_of_delta_fit_together_as_charges(whole):
+    from privledger.ledger import fixed_filter
+    from privledger.ledger.filters import delta_units_up
+
+    rule = fixed_filter("basic", pl.Budget(1.0, whole))
+    for parts in range(1, 100):
+        part = pl.Budget(1.0, whole).split(parts)[0].delta
+        assert delta_units_up(part) * parts <= rule.delta_cap_units
+
+
 @pytest.mark.parametrize("whole", [1.0, .3, 1e-6, 7.3])
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 10, 30, 31, 97])
 def test_parts_of_a_budget_fit_together(whole, parts):

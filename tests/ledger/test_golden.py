@@ -1,11 +1,15 @@
-"""Ledgers that version 0.1 wrote, one of each filter, with what it said of them (golden/).
+"""Ledgers of every earlier format and filter, with what was said of them then (golden/).
 
-Everything happened in each: windows, caps, a policy (rdp), a scope, a refusal, a correction, a
-crash, grants that were handed back or failed. Never written anew: they are what is out there.
+Version 0.1 wrote format 3, and everything happened in each: windows, caps, a policy (rdp), a scope,
+a refusal, a correction, a crash, grants that were handed back or failed. Those of formats 1, 2 and
+4 were written by the code of their time (4: of people, with kept answers). Never written anew: they
+are what is out there.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import shutil
 import subprocess
@@ -25,6 +29,7 @@ from privledger.storage import store_at
 from tests.alone import verify_history
 
 FOLDER = Path(__file__).parent / "golden"
+FORMATS = json.loads((FOLDER / "formats.json").read_text(encoding="ascii"))
 TOTALS = json.loads((FOLDER / "totals.json").read_text(encoding="ascii"))
 
 
@@ -109,3 +114,33 @@ def test_a_spill_of_then_is_taken_up(tmp_path):
         found = ledger._history.full().grants[grant]
         assert (found.status, found.releases) == ("settled", 1) and ledger.verify() == []
     assert not beside.exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_earlier_format_is_read_byte_for_byte(name, tmp_path):
+    known, place = FORMATS[name], tmp_path / "old.ledger"
+    place.write_bytes(gzip.decompress((FOLDER / f"{name}.gz").read_bytes()))
+    with pl.Ledger.open(place, read_only=True) as ledger:
+        assert ledger.verify() == []
+        assert (ledger.receipt.as_dict(), ledger.spent) == (known["receipt"], known["epsilon"])
+        state = ledger._history.full()
+    assert name == f"{state.rule.kind}.format{state.format}" and state.format == known["format"]
+    assert (state.units, state.delta_units, state.refusals, len(state.enrolled)) == tuple(
+        known[one] for one in ("units", "delta_units", "refusals", "enrolled"))
+    assert [list(spent) for spent in state.cap_spent] == known["cap_spent"]
+    assert {name: [grant.status, *grant.charged, grant.releases]
+            for name, grant in state.grants.items()} == known["grants"]
+    for _, kind, text, _, _ in rows(place):
+        assert written(decode(kind, parse_body(text))) == text
+    exported = tmp_path / "now.jsonl"
+    done = CliRunner().invoke(main, ["export", str(place), "--include-records",
+                                     "-o", str(exported)])
+    assert done.exit_code == 0, done.output
+    assert hashlib.sha256(exported.read_bytes()).hexdigest() == known["export"]
+    alone = subprocess.run([sys.executable, "-I", verify_history.__file__, str(exported)],
+                           capture_output=True, text=True, check=False)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+
+
+def test_every_format_and_filter_is_there():
+    assert set(FORMATS) == {f"{kind}.format{number}" for kind in TOTALS for number in (1, 2, 4)}

@@ -232,8 +232,7 @@ def test_receipts_name_the_last_entry(ledger, schema, table):
     assert receipt == ledger.receipt
     assert receipt.epsilon == ledger.spent and receipt.mode == "private"
     assert receipt.as_dict()["head"] == ledger.state.head
-    with ledger.request(G, data):
-        pass
+    ledger.request(G, data).close()
     assert ledger.receipt.head != receipt.head
 
 

@@ -13,6 +13,9 @@ from privledger.ledger.line import (
     Limit,
     QueuePosition,
     Refund,
+    _sums_of,
+    can_come,
+    demand_of,
     follow,
     held_by,
     is_over,
@@ -139,13 +142,16 @@ def test_a_request_that_leaves_the_room_of_who_waits_passes():
 def test_a_request_waits_for_refunds_of_which_it_would_take_a_part():
     own = holding(8, 10, 1, 1, 1)  # who waits for 4 comes if any two are handed back
     assert held_by(line(place("big", 4)), place("small", 1), (own,)) == "the ledger"
-    own = holding(8, 10, 5)  # all at once: 3 are left
-    assert held_by(line(place("big", 4)), place("small", 2), (own,)) == ""
+    for amounts, title in (((5,), ""), ((1, 4, 4), ""), ((1, 1, 4), "the ledger")):  # short of 2
+        own = holding(8, 10, *amounts)
+        assert held_by(line(place("big", 4)), place("small", 2), (own,)) == title
+    own = holding(8, 10, 2, 2)  # nobody hands back 3
+    assert held_by(line(place("big", 5)), place("small", 1), (own,)) == ""
 
 
 def test_what_a_cap_keeps_from_who_waits_is_kept_for_nobody():
-    """It holds 19 and 1, and may have 20: for 11 more, the 19 would have to come back."""
-    whole, own = holding(190, 200, 19, 1), holding(20, 20, 19, 1, team="a")
+    """It holds 19 and 1, and may have 24: for 11 more, the 19 would have to come back."""
+    whole, own = holding(190, 200, 19, 1), holding(20, 24, 19, 1, team="a")
     assert held_by(line(place("big", 11)), place("b", 1), (whole,)) == "the ledger"
     assert held_by(line(place("big", 11, "a")), place("b", 1), (whole, own)) == ""
 
@@ -154,7 +160,54 @@ def test_who_passes_leaves_the_room_under_every_limit():
     whole, own = holding(8, 20, 6), holding(5, 10, team="a")
     assert held_by(line(place("big", 13)), place("x", 5), (whole, own)) == ""
     places = line(place("big", 13), place("a", 5, "a"))
-    assert held_by(places, place("x", 5, "a"), (whole, own)) == "a"
+    for units in (1, 5):
+        assert held_by(places, place("x", units, "a"), (whole, own)) == "a"
+
+
+def test_what_a_window_renews_is_held_whatever_is_handed_back():
+    """Who waits for both comes if the 5 are handed back. Then 1 would fit beside it."""
+    whole, window = holding(8, 10, 5), evolve(holding(5, 10, 5), title="window", renews=True)
+    assert held_by(line(place("big", 6)), place("small", 1), (whole, window)) == "window"
+    assert held_by(line(place("big", 6)), place("small", 1), (whole,)) == ""
+
+
+def test_who_could_come_in_a_new_window_only_is_waited_for():
+    window = evolve(holding(9, 10), title="window", renews=True)
+    assert can_come(demand_of(place("a", 10), (window,)), (window,))
+    assert not can_come(demand_of(place("a", 11), (window,)), (window,))
+    assert not can_come(demand_of(place("a", 2), (window,)), (evolve(window, renews=False),))
+
+
+def test_delta_is_counted_as_units_are():
+    def own(*amounts):
+        return evolve(holding(0, 100), used=(0, 8), cap=(100, 10), refunds=tuple(
+            Refund(f"g{number}", ("h", 1, "s"), (0, amount))
+            for number, amount in enumerate(amounts)))
+
+    big, small = evolve(place("big", 1), delta_units=4), place("small", 1)
+    many = [2**number for number in range(12)]  # their sums share spans: nothing is known of one
+    assert held_by(line(evolve(big, delta_units=1000)), small, (own(*many),)) == ""
+    assert held_by(line(big), small, (own(1, 1, 1),)) == ""  # it takes no delta
+    small = evolve(small, delta_units=1)
+    assert held_by(line(big), small, (own(1, 1, 1),)) == "the ledger"
+    assert held_by(line(big), small, (own(5),)) == ""
+
+
+def test_of_many_each_is_looked_at_alone_and_after_all_before_it():
+    many = [place(f"p{number}", 13) for number in range(30)]
+    for units, title in ((5, ""), (6, "the ledger")):
+        assert held_by(line(*many), place("small", units), (holding(8, 20, 6),)) == title
+    many[3] = place("p3", 15)  # comes alone, and leaves 3
+    assert held_by(line(*many), place("small", 4), (holding(8, 20, 6),)) == "the ledger"
+    two = [place(f"q{number}", 9) for number in range(2)]  # both come, and leave 2
+    assert held_by(line(*two, *many), place("small", 2), (holding(18, 20, 18),)) == ""
+    assert held_by(line(*two, *many), place("small", 3), (holding(17, 20, 17),)) == "the ledger"
+    whole, team = holding(90, 100, 5), holding(9, 10, 5, team="a")
+    waits = [place(f"a{number}", 4, "a") for number in range(8)]
+    fit = [place("f0", 5), place("f1", 5)]  # they will be granted: nothing is left of the ledger
+    own = place("small", 1, "a")
+    assert held_by(line(*waits), own, (whole, team)) == ""
+    assert held_by(line(*waits, *fit), own, (whole, team)) == "the ledger"
 
 
 def test_who_fits_is_counted_beside_who_waits():
@@ -224,3 +277,24 @@ def test_nobody_comes_later_for_what_passed(refunds, rest, team, waits, asks, re
     for gone in some([refund.grant for refund in whole.refunds]):
         for come in some(ahead):
             assert fits(gone, come, [one]) or not fits(gone, come, [])
+
+
+@given(st.lists(st.integers(1, 9), max_size=5), st.integers(0, 20),
+       st.lists(st.integers(1, 20), min_size=1, max_size=4), st.integers(1, 6))
+def test_who_is_held_up_would_have_delayed_somebody(refunds, rest, waits, asks):
+    """In one budget the rule is exact: a request that leaves the room of all passes."""
+    used, places = rest + sum(refunds), [place(f"p{n}", units) for n, units in enumerate(waits)]
+    limits, one = (holding(used, 24, *refunds),), place("own", asks)
+    if used + asks <= 24 and held_by(line(*places), one, limits):
+        assert any(used - sum(gone) + sum(come) <= 24 < used - sum(gone) + sum(come) + asks
+                   for gone in some(refunds) for come in some(waits))
+
+
+@given(st.lists(st.integers(0, 2**40), max_size=12))
+def test_sums_of_refunds_are_all_within_their_spans(amounts):
+    spans = _sums_of(amounts)
+    assert len(spans) <= 64 and spans == sorted(spans)
+    for some_of_them in some(amounts):
+        assert any(low <= sum(some_of_them) <= high for low, high in spans)
+    if len(amounts) < 7:
+        assert all(low == high for low, high in spans)

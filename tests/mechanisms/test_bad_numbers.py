@@ -178,6 +178,5 @@ def test_what_can_be_priced_can_be_requested(guarded, plan):
     """A number that a record accepts must also fit into the history."""
     ledger, data = guarded
     pl.epsilon(plan, 1e-6)
-    with ledger.request(plan, data):
-        pass
+    ledger.request(plan, data).close()
     assert ledger.verify() == []

@@ -22,7 +22,7 @@ from privledger.errors import InvalidValue
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.rounding import count
-from privledger.testing.failing import fail
+from privledger.testing.fitting import fail
 from tests.noise_laws import (
     choice_laws,
     discrete_laws,

@@ -19,7 +19,7 @@ from privledger.kernels import members
 from privledger.noise import exact_choice, samplers, top_k, trials_law
 from privledger.noise import source as source_module
 from privledger.questions import cells, choice, feature_choice, label_query, query, sums
-from privledger.testing.failing import LearnerCheckFailed
+from privledger.testing.fitting import LearnerCheckFailed
 from tests.noise_laws import noise_law
 from tests.noise_laws.noise_law import check_noise_law
 

@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.people.grouping import grouped, text_keys
-from privledger.people.ids import persons
-from privledger.people.spelling import Misspelt, spelt
+from privledger.people.ids import Misspelt, grouped, persons, spelt, text_keys
 
 pandas = pytest.importorskip("pandas")
 

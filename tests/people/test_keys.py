@@ -10,8 +10,15 @@ import pickle
 import pytest
 
 import privledger as pl
-from privledger.people.digests import PURPOSE, digests, to_bytes
-from privledger.people.keys import PeopleKey, make_people_key, people_key, read_people_key
+from privledger.people.keys import (
+    PURPOSE,
+    PeopleKey,
+    digests,
+    make_people_key,
+    people_key,
+    read_people_key,
+    to_bytes,
+)
 
 
 @pytest.mark.parametrize("key", [b"k" * 16, b"k" * 32, b"k" * 64, b"k" * 65, bytes(range(200))])

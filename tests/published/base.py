@@ -87,8 +87,7 @@ def refused(attempt: Callable[[], object], kind: type[Exception], data: pl.Datas
 def charged(plan: Any, schema: pl.Schema = NUMBERS, delta: float = 0.0, **options: Any) -> float:
     """What a fresh ledger takes for `plan`, at the ledger's delta."""
     ledger, data = guarded(schema, delta=delta, **options)
-    with ledger.request(plan, data):
-        pass
+    ledger.request(plan, data).close()
     return ledger.spent
 
 

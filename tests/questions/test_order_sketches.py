@@ -18,8 +18,7 @@ from privledger.questions.feature_columns import on_grid
 from privledger.questions.order_keys import Grid, grid_of, target_steps
 from privledger.questions.order_sketch import Ordered, Tallied
 from privledger.questions.tallied_scores import dot
-from privledger.tables.chunk import Rows
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE, Rows
 from tests.questions.test_chunks import merged, numbers_in
 from tests.questions.test_feature_scores import slow_agreement, slow_pairs
 

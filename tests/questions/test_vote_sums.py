@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.engines.sketches import from_bytes, to_bytes
 from privledger.errors import UnsupportedNode
-from privledger.facts.columns import Columns
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Columns, TableFacts
 from privledger.noise.seeded import SeededSource
 from privledger.questions import vote_sums
 from privledger.questions.feature_scores import Products, SettledScores, merged_of

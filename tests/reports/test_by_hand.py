@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.reports.by_hand import MOST_TERMS, NOTHING
+from privledger.reports.pricing import MOST_TERMS, NOTHING
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
 

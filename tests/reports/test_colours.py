@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
-from privledger.reports.colours import SHADES, hue_of, shade_of
+from privledger.reports.page.marks import SHADES, hue_of, shade_of
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = ("auto", "diprime-forest", "dpboost", "dpsis", "joint-tree", "label-private",

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.reports.deployment import HUMAN, REQUIRED
+from privledger.reports.formats import HUMAN, REQUIRED
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 

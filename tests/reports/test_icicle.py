@@ -9,8 +9,8 @@ import pytest
 
 import privledger as pl
 from privledger.ledger.view import view_of
-from privledger.reports.colours import SHADES, hue_of
-from privledger.reports.page.icicle import NARROWEST, ROW, WIDTH, icicle
+from privledger.reports.page.drawing import NARROWEST, ROW, WIDTH, icicle
+from privledger.reports.page.marks import SHADES, hue_of
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
 

@@ -19,8 +19,7 @@ from privledger.graph import cost_of
 from privledger.ledger import fixed_filter
 from privledger.reports import audited, ledger_report
 from privledger.reports.page import ShownPerson, page_of, render_page
-from privledger.reports.page.drawing import MOST_DRAWN, Root, drawing
-from privledger.reports.page.nodes import NodeTable, prices, short
+from privledger.reports.page.drawing import MOST_DRAWN, NodeTable, Root, drawing, prices, short
 from privledger.reports.page.people import packed
 from privledger.reports.page.render import at_least, inert
 from tests.faults.hostile import RAW, SHORT
@@ -428,7 +427,7 @@ def test_accountants_are_compared_however_many_nodes_there_are(filter_, monkeypa
         node = pl.Laplace(noise * 2.0) if filter_ == "basic" else pl.Gaussian(float(noise))
         ledger.request(node, data).close()
     whole = {one.accountant: one.epsilon for one in page(ledger).what_if.compared}
-    monkeypatch.setattr("privledger.reports.page.whatif.MOST_ROWS", 3)
+    monkeypatch.setattr("privledger.reports.page.facts.MOST_ROWS", 3)
     few = {one.accountant: one.epsilon for one in page(ledger).what_if.compared}
     assert few.pop("pld") is None and whole.pop("pld") is not None
     assert few["this ledger"] == ledger.spent

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.ledger.view import view_of
-from privledger.reports.page.dated import limits, time_line
-from privledger.reports.page.past import past, undated
-from privledger.reports.page.ticks import seconds_of, time_ticks, whole_ticks
+from privledger.reports.page.marks import seconds_of, time_ticks, whole_ticks
+from privledger.reports.page.past import limits, past, time_line, undated
 
 SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)

@@ -8,7 +8,7 @@ from privledger_learners import SGBDTRegressor
 
 import privledger as pl
 from privledger.mechanisms.register import Mechanism
-from privledger.reports.too_few import noise_of, quietest, too_few
+from privledger.reports.outline import noise_of, quietest, too_few
 
 SCHEMA = pl.Schema("t", (
     pl.Column("who", "identifier", "identifier"), pl.Column("x", "numeric", "feature", 0.0, 1.0),

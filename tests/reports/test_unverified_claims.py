@@ -16,7 +16,7 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import charges_of
-from privledger.reports.deployment import deployment
+from privledger.reports.formats import deployment
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect
 from tests.standalone.histories import SMALL
@@ -84,6 +84,54 @@ def test_an_external_run_is_an_unverified_claim_on_every_surface(path):
                       'isolation = ["guarded", "foreign"]\n', encoding="utf-8")
     assert "1 unverified claim" in flat("check", path, "--policy", policy)
     assert "opacus 1.5.2" in flat("check", path, "--policy", policy)
+
+
+def test_verify_and_receipts_name_what_is_unverified(path, tmp_path):
+    """They gave a number, and not who, where and under which labels."""
+    with pl.Ledger.open(path) as ledger:
+        ledger.foreign(pl.Gaussian(30.0), table="images", library="opacus", version="1.5.2",
+                       hook="step", labels={"team": "red"}).close()
+        ledger.foreign(pl.Asserted(1e-3, "their word"), table="texts", library="own",
+                       version="1", hook="step").close()
+    said = flat("verify", path)
+    for words in ("unverified: external run of opacus 1.5.2 in grant-", "the first of 2 grants",
+                  "labels hook=step, team=red", "table images", "isolation foreign",
+                  "Asserted", "external run of own 1 in grant-"):
+        assert words in said, words
+    for command in ("verify", "receipt"):
+        claims = json.loads(run(command, path, "--format", "json").output)["unverified"]
+        assert [(one["library"], one["table"], one["isolation"], one["grants"],
+                 one["labels"].get("team")) for one in claims] == [
+            ("own 1", "texts", "foreign", 1, None), ("opacus 1.5.2", "images", "foreign", 2, "red")]
+    kept = tmp_path / "kept.json"
+    assert run("receipt", path, "-o", kept).exit_code == 0
+    assert "and the receipt is in it" in flat("verify", path, "--receipt", kept)
+
+
+def test_asserted_answers_are_named_with_their_grant_and_honest_ledgers_name_none(tmp_path):
+    place = tmp_path / "a.ledger"
+    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    with pl.Ledger.create(place, budget=pl.Budget(3.0, 1e-5)) as ledger:
+        data = ledger.protect({"x": np.arange(9) / 9}, schema, name="t")
+        with ledger.request(pl.Gaussian(20.0), data) as session:
+            session.release(pl.Gaussian(20.0), data.sum("x"))
+        assert "unverified" not in json.loads(run("receipt", place, "--format", "json").output)
+        assert "unverified:" not in flat("verify", place)
+        with ledger.request(pl.Gaussian(20.0), data, learner="b", labels={"team": "z"}) as session:
+            session.release(pl.Gaussian(20.0), data.custom(
+                lambda part: part["x"], 1.0, "each row alone"))
+    assert "unverified: an asserted answer in grant-" in flat("verify", place)
+    assert "learner b; table t; labels team=z; isolation guarded" in flat("verify", place)
+
+
+def test_receipts_have_a_date_that_no_comparison_minds(path):
+    with pl.Ledger.open(path) as ledger:
+        first, second = ledger.receipt, ledger.handle.receipt
+        assert first == second and first.time <= second.time
+        assert first.as_dict(dated=True)["time"] == first.time > "2020"
+    old = first.as_dict()
+    assert type(first)(**old) == first and "time" not in {*old, *type(first)(**old).as_dict(
+        dated=True)}
 
 
 def test_where_from_is_shown_and_grouped_and_filtered_by(path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.ledger.merkle import consistency, inclusion, leaf, root
+from privledger.ledger.checkpoint import consistency, inclusion, leaf, root
 from privledger.standalone import verify_proof
 from privledger.standalone.verify_proof import Wrong, extends, included
 

@@ -13,7 +13,7 @@ import privledger as pl
 from privledger.cli import main
 from privledger.storage import PostgresStore, is_url, shown
 from privledger.storage.address import parse_address
-from privledger.storage.postgres_errors import explain
+from privledger.storage.postgres_sql import explain
 
 BUDGET = pl.Budget(2.0, 1e-6)
 SECRET = "s3cr%40t"  # decodes to s3cr@t

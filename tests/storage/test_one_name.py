@@ -19,7 +19,8 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.ledger import audit
-from privledger.storage import SQLiteStore, descriptors, store_at
+from privledger.storage import SQLiteStore, store_at
+from privledger.storage import place as places
 from tests.bodies import said
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -330,7 +331,7 @@ def test_a_commit_whose_file_vanished_meanwhile_is_not_believed(path):
 
 def test_many_handles_come_and_go_and_no_lock_is_dropped(path):
     """Closing a descriptor would drop SQLite's locks, and let another process take the log."""
-    others = set(descriptors._held)
+    others = set(places._held)
     with pl.Ledger.open(path) as ledger:
         data = guard(ledger)
         for _ in range(3):
@@ -342,12 +343,12 @@ def test_many_handles_come_and_go_and_no_lock_is_dropped(path):
             assert done.returncode == 0, done.stderr
             assert Path(f"{path}-wal").exists()
         assert len(ledger.state.grants) == 3
-    assert not Path(f"{path}-wal").exists() and set(descriptors._held) <= others
+    assert not Path(f"{path}-wal").exists() and set(places._held) <= others
 
 
 def test_threads_that_open_and_close_leave_no_descriptor(path):
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    others = set(descriptors._held)
+    others = set(places._held)
 
     def work():
         for _ in range(5):
@@ -358,7 +359,7 @@ def test_threads_that_open_and_close_leave_no_descriptor(path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(descriptors._held) <= others
+    assert set(places._held) <= others
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 1
 

@@ -354,7 +354,8 @@ def test_a_place_that_is_over_by_the_servers_clock_is_anybodys_to_strike_out(pla
 
 def test_a_repair_keeps_places_and_their_sessions(postgres, place, alice):
     waits(alice[0])
-    look = "SELECT name, status, session, lease_ends FROM privledger.grants ORDER BY name"
+    look = ("SELECT name, status, session, lease_ends FROM privledger.grants "
+            "ORDER BY ledger, name")
     before = postgres.sql(look, database=database_of(place))
     postgres.sql(REPAIR.format(name_of(place)), database=database_of(place))
     assert postgres.sql(look, database=database_of(place)) == before

@@ -392,7 +392,7 @@ def test_columns_may_be_called_anything():
 
 def test_what_needs_no_arrow_imports_none():
     done = subprocess.run([sys.executable, "-c", (
-        "import sys, numpy as np, pandas, privledger as pl; from privledger.tables import files\n"
+        "import sys, numpy as np, pandas, privledger as pl; from privledger.tables import sources\n"
         "frame = pandas.DataFrame({'x': [.5]})\n"
         "before = set(sys.modules)\n"
         "S = pl.Schema('t', (pl.Column('x', 'numeric', 'feature', 0., 1.),))\n"

@@ -322,7 +322,7 @@ def test_a_zipped_file_that_swells_is_refused_before_it_takes_memory(tmp_path, r
 
 
 def test_an_archive_that_swells_is_refused(tmp_path):
-    from privledger.tables.files import _npz_arrays
+    from privledger.tables.sources import _npz_arrays
 
     np.savez_compressed(tmp_path / "a.npz", X=np.zeros((10 << 20, 1)), y=np.zeros(1, dtype=int))
     with pytest.raises(pl.errors.DataError, match="unpacks to over 200 times"):

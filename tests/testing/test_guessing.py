@@ -15,10 +15,17 @@ from scipy.stats import norm
 from privledger.errors import PrivledgerError
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.testing import guess, guessing_audit
-from privledger.testing.guessing import _goal, fits_needed
-from privledger.testing.plan_claims import plan_claims
-from privledger.testing.scoring import LEVELS, NAMES, learned, shares_of_bets
-from privledger.testing.wagers import SHARES, BetAccount, BetClaim, for_a_group
+from privledger.testing.guessing import _goal, fits_needed, plan_claims
+from privledger.testing.scoring import (
+    LEVELS,
+    NAMES,
+    SHARES,
+    BetAccount,
+    BetClaim,
+    for_a_group,
+    learned,
+    shares_of_bets,
+)
 
 epsilons, deltas = st.floats(0, 6), st.sampled_from([0.0, 1e-6, 1e-3, 0.2])
 

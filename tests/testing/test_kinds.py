@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cheats.others import CountsLabels, NoisyScores, PublicCells, SomeLabels
+from cheats.others import CountsLabels, NoisyScores, PublicCells, SomeLabels, Untagged
 
 import privledger as pl
 from privledger.testing import (
@@ -17,7 +17,8 @@ from privledger.testing import (
 from privledger.testing.examples import examples_for, neighbours_of, worst_pair
 
 
-@parametrize_with_learner_checks([PublicCells(epsilon=1.0), NoisyScores(epsilon=0.8)])
+@parametrize_with_learner_checks([PublicCells(epsilon=1.0), NoisyScores(epsilon=0.8),
+                                  Untagged(epsilon=1.0)])
 def test_honest_learners_of_other_kinds_conform(learner, check):
     check(learner)
 

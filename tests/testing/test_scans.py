@@ -39,7 +39,7 @@ def test_public_choices_and_mechanisms_pass(line):
     "from privledger import guard", "data._vault", "session._state", "pl.guard.Ledger",
     "data.ledger._history", "import privledger as p\np.accounting", "pl.errors.sys.modules",
     "from privledger.errors import upward", "import privledger.questions.query",
-    "from privledger.testing.watched import Spy", "pl.plugins.registry", "pl.Gausian(1.0)"])
+    "from privledger.testing.fitting import Spy", "pl.plugins.registry", "pl.Gausian(1.0)"])
 def test_insides_are_seen(line):
     assert list(inside_names(ast.parse("import privledger as pl\n" + line)))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import privledger as pl
-from privledger.tables.chunk import Rows
+from privledger.tables.chunk import Rows, numbered
 from privledger.tables.encode import encode_target
-from privledger.tables.weighing import numbered
 from tests.properties.test_sensitivity import CLASSES, SCHEMA, random_table
 
 PERSON = {"unit": "person", "people_key": b"a key that is only for tests 012"}

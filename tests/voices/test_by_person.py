@@ -127,8 +127,7 @@ def test_parts_in_a_sample_hold_and_so_do_samples_of_parts_by_coins(make_ledger)
                  pl.Parallel([pl.PoissonSample(0.1, noise)] * 4, "iid_per_record"),
                  pl.Parallel([pl.PoissonSample(0.1, noise), pl.graph.Public("not asked")])):
         ledger, data = guarded(make_ledger, PEOPLE)
-        with ledger.request(plan, data, delta=1e-7):
-            pass
+        ledger.request(plan, data, delta=1e-7).close()
 
 
 def test_parts_of_other_noise_than_gaussian_are_priced_where_costs_add_up(make_ledger):
@@ -143,8 +142,8 @@ def test_parts_of_other_noise_than_gaussian_are_priced_where_costs_add_up(make_l
         data = ledger.protect({"x": np.ones(3), "c": np.array(["a"] * 3, dtype=object)},
                               np.full(3, 5.0), SCHEMA, people=np.array([1, 1, 2]))
         if fits:
-            with ledger.request(plan, data):
-                continue
+            ledger.request(plan, data).close()
+            continue
         with pytest.raises(pl.errors.UnsupportedNode, match="divide one person"):
             ledger.request(plan, data)
 

@@ -11,7 +11,7 @@ import privledger as pl
 from privledger.noise.seeded import SeededSource
 from privledger.questions.cells import CategoryCells, IntervalCells
 from privledger.questions.options import options_of
-from privledger.tables.weighing import ONE
+from privledger.tables.chunk import ONE
 from tests.properties.test_sensitivity import CLASSES, SCHEMA
 from tests.voices.tables import RELATIONS, People
 

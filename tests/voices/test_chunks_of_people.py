@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from privledger.questions.query import Query
-from privledger.tables.weighing import numbered
+from privledger.tables.chunk import numbered
 from tests.questions.test_chunks import SUMMED, N, chunks_of, features, merged, numbers_in, rows_of
 
 PEOPLE = numbered(np.arange(N) * 7 % 11)

@@ -9,7 +9,7 @@ import pytest
 from privledger.noise.seeded import SeededSource
 from privledger.questions import choice, feature_scores, one_voice, options, split_scores, votes
 from privledger.questions.query import Query
-from privledger.tables import weighing
+from privledger.tables import chunk
 from privledger.tables.chunk import Rows
 from tests.voices import test_choices_of_people as choosing
 from tests.voices import test_sums_of_people as summing
@@ -26,7 +26,7 @@ def test_weights_found_anew_in_a_part(make_ledger, monkeypatch):
     def again(self, members):
         part = subset(self, members)
         held = np.bincount(part.people, minlength=part.n_people)
-        part.mass = weighing.ONE // np.maximum(held, 1)[part.people]
+        part.mass = chunk.ONE // np.maximum(held, 1)[part.people]
         return part
 
     monkeypatch.setattr(Rows, "subset", again)

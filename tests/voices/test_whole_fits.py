@@ -33,9 +33,8 @@ from privledger.questions.cells import CoinCells
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.options import options_of
 from privledger.questions.query import Query
-from privledger.tables.chunk import Rows
+from privledger.tables.chunk import ONE, Rows, numbered
 from privledger.tables.encode import encode_target
-from privledger.tables.weighing import ONE, numbered
 from tests.models.kept_learners import CLASSES, NUMBER, TWO, table
 from tests.voices.tables import PERSON
 

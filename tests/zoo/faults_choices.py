@@ -19,20 +19,20 @@ SUMS_OF_VOTES = "privledger/questions/vote_sums.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "rate-doubled", "exponential rate", RATES,
-        "        rate = mechanism.epsilon / (2 * sensitivity)\n",
-        "        rate = mechanism.epsilon / sensitivity\n",
+        "        rate = epsilon / (2 * sensitivity)\n",
+        "        rate = epsilon / sensitivity\n",
         "joint", (LOCK,),
         "Scores are multiplied by twice what the node's epsilon allows."),
     Fault(
         "rate-one-percent", "exponential rate", RATES,
-        "        rate = mechanism.epsilon / (2 * sensitivity)\n",
-        "        rate = mechanism.epsilon / (1.98 * sensitivity)\n",
+        "        rate = epsilon / (2 * sensitivity)\n",
+        "        rate = epsilon / (1.98 * sensitivity)\n",
         "dpsis", (LOCK,),
         "Every choice is sharper than its node says, by one part in a hundred."),
     Fault(
         "monotone-by-assumption", "exponential rate", RATES,
-        "        rate = mechanism.epsilon / (sensitivity * (most - least))\n",
-        "        rate = mechanism.epsilon / sensitivity\n",
+        "        rate = epsilon / (sensitivity * (most - least))\n",
+        "        rate = epsilon / sensitivity\n",
         "dpsis-topk-correlation", (LOCK,),
         "Scores that rise and fall are treated as if a record moved all of them one way."),
     Fault(

@@ -10,8 +10,7 @@ import pytest
 from privledger.noise.seeded import generator
 from privledger.testing.fitting import relation_of, takes_tables
 from privledger.testing.lockstep import lockstep
-from privledger.testing.lockstep.arriving import arriving
-from privledger.testing.lockstep.lock import fitting_of
+from privledger.testing.lockstep.lock import arriving, fitting_of
 from tests.zoo import hunting
 from tests.zoo.hunting import FAULTS, SUSPECTS, found_first, honest, hunted
 from tests.zoo.page import PAGE, names_in

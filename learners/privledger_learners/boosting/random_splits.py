@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 import privledger as pl
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
@@ -110,9 +110,30 @@ class SgbdtRule:
         return pl.Sequential([*self.before_nodes(noise), pl.Repeat(self.round_node(noise),
                                                                    self.trees)])
 
+    def every_round(self, noise: float) -> pl.Repeat:
+        """All rounds that a fit behind a filter may ask for, the extra ones too."""
+        return pl.Repeat(self.round_node(noise), self.trees + self.extra_rounds)
+
+    def in_scope(self, noise: float, scope: pl.IndividualFilter) -> pl.IndividualFilter:
+        """A whole fit behind the filter of a scope, which pays for the initial score, too."""
+        inside = pl.Sequential([*self.before_nodes(noise), self.every_round(noise)])
+        return evolve(scope, node=inside)
+
+    def noise_under(self, scope: pl.IndividualFilter, share: float) -> float:
+        """Noise by which a fit without extra rounds takes `share` of every record's cap."""
+        most = share * scope.cap
+        if scope.kind == "gdp":
+            return 1 / math.sqrt(most)
+        low, high = 1e-3, 1e9
+        while high > low * (1 + 1e-10):
+            noise = math.sqrt(low * high)
+            fits = float(pl.rdp(self.unfiltered(noise), [scope.order])[0]) <= most
+            low, high = (low, noise) if fits else (noise, high)
+        return high
+
     def filter_node(self, noise: float, order: float) -> pl.IndividualFilter:
         """The trees behind an individual filter whose cap is what `trees` rounds cost."""
-        inside = pl.Repeat(self.round_node(noise), self.trees + self.extra_rounds)
+        inside = self.every_round(noise)
         if self.individual_filter == "gdp":
             cap = self.trees / self.tree_node(noise).noise_multiplier ** 2
             return pl.IndividualFilter("gdp", cap * (1 + 1e-12), node=inside)

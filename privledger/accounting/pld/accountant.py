@@ -68,9 +68,9 @@ def _ranges(
         below = np.cumsum(weight) / weight.sum()
         enough = above * total <= _LOST * delta
         high = loss[int(np.argmax(enough))] if bool(enough.any()) else loss[-1]
-        high = pair.top if pair.top <= high + 2 * lattice.step + 1 else float(high)
-        if pair.top < math.inf and (pair.top - high) < lattice.size * lattice.step:
-            high = pair.top
+        # To the largest loss, unless it lies so far away that nearly all masses would be zero.
+        near = max(2, lattice.size, min(1 / lattice.step, 8.0 * lattice.size)) * lattice.step
+        high = pair.top if pair.top <= high + near else float(high)
         low = float(loss[max(0, int(np.argmax(below > 1e-10 / total)) - 1)])
         first = math.floor(low / lattice.step) - 1
         last = max(first + 1, math.ceil(high / lattice.step) + 1)

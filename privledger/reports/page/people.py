@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 from privledger.ledger import Entry, GrantState, State, Store
 from privledger.ledger.events import Released
+from privledger.ledger.roster import everybody
 from privledger.ledger.view import readable
+from privledger.ledger.view_people import Taken, each_taken
 from privledger.ledger.view_records import (
+    ALL,
     ROUND,
-    Counted,
     alike,
     dearest,
     each_counted,
@@ -25,13 +28,15 @@ from privledger.ledger.view_records import (
     longer,
     note_of,
 )
+from privledger.people.keys import to_bytes
 
 BINS = 40
 MOST_TOP = 20
 MOST_VALUES = 1_200_000
 FINE, COARSE = 65535, 4095
 MOST_FINE = 300_000
-_Each: TypeAlias = Callable[[], Iterator[tuple[GrantState, Counted]]]
+MOST_SEARCHED = 300_000
+"""People whose digests a page holds: they cannot be packed."""
 
 
 @frozen
@@ -113,12 +118,20 @@ class People:
 
 def people(store: Store, state: State, entries: Sequence[Entry],
            shown: ShownPerson) -> tuple[People, ...]:
-    """Every data set for which a grant counted by record."""
-    if not shown.totals:
+    """Every data set for which a grant counted by record; of a ledger whose promise is about people
+    everybody in the roster, by place, in one."""
+    counting = [grant for grant in state.grants.values() if note_of(grant)]
+    if not shown.totals or not counting:
         return ()
     filtered = filtered_rounds(entries)
-    names = dict.fromkeys(grant.event.data for grant in state.grants.values() if note_of(grant))
-    return tuple(_people(store, state, name, filtered, shown) for name in names)
+    if state.unit != "person":
+        return tuple(_of_table(store, state, name, filtered, shown)
+                     for name in dict.fromkeys(grant.event.data for grant in counting))
+    found = _counted(ALL, partial(each_taken, store, state), filtered, shown)
+    if shown.vectors and found.records <= MOST_SEARCHED:
+        digests = to_bytes(everybody(store, [event for _, event in state.enrolled]))
+        found = evolve(found, digests=base64.b64encode(digests).decode("ascii"))
+    return (found,)
 
 
 def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
@@ -131,74 +144,66 @@ def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
     return found
 
 
-def _people(store: Store, state: State, data: str, filtered: dict[str, int],
-            shown: ShownPerson) -> People:
+def _of_table(store: Store, state: State, data: str, filtered: dict[str, int],
+              shown: ShownPerson) -> People:
+    """What grants without counts took belongs to every record."""
     grants = grants_for(state, data)
-    each = _reader(store, state, [grant for grant in grants if note_of(grant)])
-    total, missed, sources = _added(each, filtered)
-    caps = {source.scope or source.grant: source.cap for source in sources}
     rest = [grant for grant in grants if not note_of(grant)]
-    same, others = alike(state, rest)
-    caps = others | caps
+    counting = [grant for grant in grants if note_of(grant)]
+
+    def each() -> Iterator[tuple[GrantState, Taken]]:
+        for grant, found in each_counted(store, state, counting):
+            assert found is not None
+            yield grant, Taken(found.amounts(), found.rounds, found.cap, True)
+
+    # All that was counted at once would fill the memory; of a single grant it is read once.
+    only = tuple(each()) if len(counting) == 1 else ()
+    return _counted(data, (lambda: iter(only)) if only else each, filtered, shown,
+                    *alike(state, rest), len(rest))
+
+
+def _counted(data: str, each: Callable[[], Iterator[tuple[GrantState, Taken]]],
+             filtered: dict[str, int], shown: ShownPerson, same: float = 0.0,
+             others: Mapping[str, float] = MappingProxyType({}), alike_grants: int = 0) -> People:
+    """Spend of every record, gone through twice.
+
+    Args:
+        same, others, alike_grants: what grants that are not in `each` took from every record, the
+            cap of each, and how many they are.
+    """
+    total, missed, sources = np.zeros(0), np.zeros(0, dtype=bool), list[PersonSource]()
+    for grant, found in each():
+        number = len(found.amounts)
+        # A release that failed after its round was paid for is in no entry.
+        rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
+        rounds = rounds if found.counted else 0
+        total, missed = longer(total, number), longer(missed, number)
+        total[:number] = (total[:number] + found.amounts) * ROUND
+        missed[:number] |= (found.rounds >= 0) & (found.rounds < rounds)
+        sources.append(PersonSource(grant.grant, grant.event.scope, found.cap, rounds, number))
     total += same
+    caps = {**others, **{source.scope or source.grant: source.cap for source in sources}}
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = len(total) * len(sources)
     few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
     top = dearest(total, MOST_TOP)
     lines: list[list[tuple[float, int]]] = [[] for _ in top]
-    for place, (_, found) in enumerate(each()):
+    for at, (_, found) in enumerate(each()):
         for record, row in enumerate(top):
-            lines[record].append(_part(found, int(row)))
+            there = row < len(found.amounts)
+            lines[record].append((float(found.amounts[row]), int(found.rounds[row])) if there
+                                 else (0.0, -1))
         if shown.vectors and few:
-            sources[place] = evolve(
-                sources[place], took=deflated(np.minimum(found.rounds, FINE)),
-                spent=packed(found.amounts(), sources[place].cap, levels))
+            sources[at] = evolve(sources[at], took=deflated(np.clip(found.rounds, 0, FINE)),
+                                 spent=packed(found.amounts, sources[at].cap, levels))
     return People(
-        data=data, records=len(total), cap=cap, alike=same, alike_grants=len(rest),
+        data=data, records=len(total), cap=cap, alike=same, alike_grants=alike_grants,
         most=float(total.max(initial=0.0)), mean=float(total.mean()) if len(total) else 0.0,
         stopped=int(missed.sum()), counts=histogram(total, cap),
         top=tuple(TopRecord(int(row), float(total[row]), tuple(parts))
                   for row, parts in zip(top, lines, strict=True)),
         sources=tuple(sources), levels=levels,
         total=packed(total, cap, levels) if shown.vectors and not few else "")
-
-
-def _reader(store: Store, state: State, counting: Sequence[GrantState]) -> _Each:
-    """Reads what grants counted, as often as it is called: all at once would fill the memory."""
-    if len(counting) > 1:
-        return partial(_each, store, state, counting)
-    only = tuple(_each(store, state, counting))
-    return lambda: iter(only)
-
-
-def _added(each: _Each, filtered: dict[str, int],
-           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[PersonSource]]:
-    """Spend of every record, whether it missed a round, and what each grant is."""
-    total, missed = np.zeros(0), np.zeros(0, dtype=bool)
-    sources = []
-    for grant, found in each():
-        number = len(found.taken)
-        # A release that failed after its round was paid for is in no entry.
-        rounds = max(filtered.get(grant.grant, 0), int(found.rounds.max(initial=0)))
-        total, missed = longer(total, number), longer(missed, number)
-        total[:number] = (total[:number] + found.amounts()) * ROUND
-        missed[:number] |= found.rounds < rounds
-        sources.append(PersonSource(grant.grant, grant.event.scope, found.cap, rounds,
-                              number))
-    return total, missed, sources
-
-
-def _each(store: Store, state: State,
-          counting: Sequence[GrantState]) -> Iterator[tuple[GrantState, Counted]]:
-    for grant, found in each_counted(store, state, counting):
-        assert found is not None
-        yield grant, found
-
-
-def _part(found: Counted, row: int) -> tuple[float, int]:
-    if row >= len(found.taken):
-        return 0.0, -1
-    return found.at(row), int(found.rounds[row])
 
 
 def histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:

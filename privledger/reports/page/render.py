@@ -6,31 +6,114 @@ import base64
 import hashlib
 import json
 import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from privledger.accounting import promise
+from privledger.errors import LedgerCorrupt
+from privledger.findings import Finding
 from privledger.graph import canonical
+from privledger.ledger import Entry
+from privledger.ledger.entries import entry_of
+from privledger.ledger.view_timeline import timeline
 from privledger.numerals import many
-from privledger.reports.colours import as_css, classes, hue_of
-from privledger.reports.page.distrusted import Distrusted
+from privledger.reports.page.drawing import row_values, short
 from privledger.reports.page.facts import Page, PageCharge
 from privledger.reports.page.marks import (
+    as_css,
+    classes,
     delta_curve,
     histogram,
+    hue_of,
     moment,
 )
-from privledger.reports.page.nodes import row_values, short
+from privledger.reports.page.past import MOST_FINDINGS, PUBLIC, FindingText, Told, said_of
 from privledger.reports.page.people import People
 from privledger.reports.safe_text import clean
+from privledger.reports.survey import LedgerVerdict
 from privledger.rounding import downward, downward_percent, exact, upward, upward_percent
+from privledger.storage import shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+# The page of a history that cannot be added up: its faults, and its entries as they read.
+#
+# Hashes do not hold, or an entry is no entry. So there is no total to show, no promise and no
+# spend: only what is wrong, where, and what stands there.
+
+NEAR, ENDS, MOST_TOLD = 2, 20, 600
+UNREADABLE = "this is no entry: it cannot be read"
+Row = tuple[object, ...]
+
+
+@frozen
+class Distrusted:
+    """What the page says.
+
+    Attributes:
+        name: of the ledger. verdict: NOT TRUSTED, in the line that `verify` says.
+        said: findings and the entries shown. entries: how many rows there are.
+        publishable: what entries say of fits was left out.
+    """
+
+    name: str
+    verdict: LedgerVerdict
+    said: FindingText
+    entries: int
+    publishable: bool
+
+    @property
+    def faulty(self) -> frozenset[int]:
+        """Entries that a finding is about."""
+        return frozenset(line.entry for line in self.said.lines)
+
+
+def distrusted(rows: Sequence[Row], location: str, verdict: LedgerVerdict,
+               findings: Sequence[Finding], *, publishable: bool = False) -> Distrusted:
+    """Args: rows: of the store, as they are. verdict: about `findings`, of which there is one."""
+    wanted = _wanted(len(rows), {one.position for one in findings[:MOST_FINDINGS]})
+    told = tuple(one for place, one in enumerate(_told(rows, location))
+                 if place in wanted or one.position in wanted)[:MOST_TOLD]
+    if publishable:
+        told = tuple(Told(one.position, one.kind, "",
+                          one.text if one.kind in PUBLIC else "", "") for one in told)
+    return Distrusted(clean(PurePath(shown(location)).name, 80) or "ledger in memory",
+                      verdict, said_of(findings, told), len(rows), publishable)
+
+
+def _wanted(rows: int, faults: Collection[int]) -> set[int]:
+    """Both ends of the history, and whatever stands near a fault."""
+    near = {at + step for at in faults if at >= 0 for step in range(-NEAR, NEAR + 1)}
+    return near | set(range(min(ENDS, rows))) | set(range(max(0, rows - ENDS), rows))
+
+
+def _told(rows: Iterable[Row], location: str) -> Iterator[Told]:
+    """Every row in words. Nothing is verified; a row that is no entry says so."""
+    entries: list[Entry | None] = []
+    places: list[int] = []
+    for place, row in enumerate(rows):
+        try:
+            entries.append(entry_of(row, location))
+        except LedgerCorrupt:
+            entries.append(None)
+        first = row[0] if row else None
+        places.append(first if type(first) is int else place)
+    moments = timeline(one for one in entries if one is not None)
+    for position, entry in zip(places, entries, strict=True):
+        if entry is None:
+            yield Told(position, "?", "", UNREADABLE, "")
+        else:
+            one = next(moments)
+            yield Told(position, clean(one.kind, 40), clean(one.time, 40), clean(one.text), "")
+
 
 PLAIN = 150_000
 """A longer tree goes into the page deflated, as base64."""
@@ -66,6 +149,11 @@ def render_distrusted(page: Distrusted) -> str:
     style = _style()
     return _environment().get_template("distrusted.html.j2").render(
         page=page, style=Markup(style), policy=content_policy(style), version=version("privledger"))
+
+
+def page_policy() -> str:
+    """What a page may do: nothing but its one style and its one script."""
+    return content_policy(_style(), _asset("report.js"))
 
 
 def content_policy(style: str, script: str = "") -> str:

@@ -36,7 +36,7 @@ from privledger.testing.lockstep.kept import (
     Responses,
     Words,
 )
-from privledger.testing.lockstep.units import unit_within
+from privledger.testing.lockstep.tap import unit_within
 
 AROUND = (RecordedCoins, Words)
 """Draws about who takes part, which P5 looks at."""

@@ -7,15 +7,201 @@ up to `TOLERANCE` of the price it is compared with. docs/proofs/lockstep.md, pre
 from __future__ import annotations
 
 import math
+from functools import cache
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.testing.lockstep.flips import log_flips
 from privledger.testing.lockstep.kept import Chosen, ChosenSet, Floats, Ints, Responses
-from privledger.testing.lockstep.subsets import MOST_PAIRS, set_log_laws, sets_met
+
+# The exact law of permute-and-flip, over candidates or over classes of equal candidates.
+#
+# A candidate arrives at a uniform time t and is taken unless it fails its own coin a_i =
+# exp(score - best) or an earlier one was taken: p_i = a_i integral over t of the product over
+# the others of (1 - a_j t). Gauss and Legendre's rule on panels that double in length: 32 nodes
+# each integrate a product of 64 factors exactly, and longer ones to 1e-12 (tests: mpmath).
+
+_NODES = 32
+_FAR = 800.0  # what is left of the product where the expected number of heads is this large
+_CELLS = 1 << 21
+
+
+def log_flips(exponents: Floats, log_sizes: Floats) -> Floats:
+    """Log-probability of one member of every class, shape (classes,).
+
+    Args:
+        exponents: rate * (score - best) of each class, at most zero, the largest zero.
+        log_sizes: logs of how many members each class has, at most 690 together.
+    """
+    heads = float(np.logaddexp.reduce(exponents + log_sizes))
+    times, log_weights = _panels(max(0, math.ceil(heads / math.log(2))), heads)
+    left = np.zeros(len(times))
+    for part in _parts(len(exponents), len(times)):
+        fails = _log_fails(exponents[part], times)
+        left -= np.exp(log_sizes[part, None] + fails).sum(axis=0)
+    found = np.empty(len(exponents))
+    for part in _parts(len(exponents), len(times)):
+        fails = np.exp(_log_fails(exponents[part], times))
+        found[part] = _log_sum(left + fails + log_weights)
+    result: Floats = found + exponents
+    return result
+
+
+def _log_sum(logs: Floats) -> Floats:
+    """log of the sum of exp along the last axis."""
+    most = logs.max(axis=1)
+    found: Floats = most + np.log(np.exp(logs - most[:, None]).sum(axis=1))
+    return found
+
+
+def _parts(classes: int, nodes: int) -> list[slice]:
+    step = max(1, _CELLS // nodes)
+    return [slice(first, first + step) for first in range(0, classes, step)]
+
+
+def _log_fails(exponents: Floats, times: Floats) -> Floats:
+    """log(-log(1 - a t)), shape (classes, nodes); also where a t is below the floats."""
+    log_heads = exponents[:, None] + np.log(times)
+    small = log_heads < -40.0  # -log(1 - x) is x there, to the last bit
+    with np.errstate(under="ignore"):
+        exact = np.log(-np.log1p(-np.exp(np.where(small, -1.0, log_heads))))
+    result: Floats = np.where(small, log_heads, exact)
+    return result
+
+
+@cache
+def _panel() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return (nodes + 1) / 2, weights / 2
+
+
+def _panels(halvings: int, heads: float) -> tuple[Floats, Floats]:
+    """Times from 0 to 1 and the logs of their weights."""
+    ends = [0.0, *(2.0**-power for power in range(halvings + 1, -1, -1))]
+    nodes, weights = _panel()
+    kept = [(low, high) for low, high in pairwise(ends)
+            if low == 0 or math.log(low) + heads <= math.log(_FAR)]
+    times = np.concatenate([low + (high - low) * nodes for low, high in kept])
+    return times, np.log(np.concatenate([(high - low) * weights for low, high in kept]))
+
+
+# The exact law of the canonical Lipschitz mechanism, and the sets on which two laws meet.
+#
+# On one table a set's probability depends on its first missing number h + 1 and its worst number
+# t alone (docs/proofs/top-k.md). On two tables orders differ: a set has a class in each, and
+# which two classes meet in some set follows from who must be inside and who outside.
+
+MOST_PAIRS = 1 << 24
+_SET_CELLS = 1 << 20
+
+
+@frozen(eq=False)
+class SetLaw:
+    """Law of the drawn set on one table.
+
+    Attributes:
+        scores: of every candidate, shape (d,).
+        log_p: log-probability of a single set whose first missing number is h + 1 and whose
+            worst is t, at [h, t]; -inf where there is none. Shape (k + 1, d + 1).
+        far: how far each lies below the best, in nats, same shape.
+    """
+
+    scores: Floats
+    log_p: Floats
+    far: Floats
+
+
+def set_log_laws(draw: ChosenSet) -> SetLaw:
+    """All classes of one draw. See `SetLaw`."""
+    d, k = len(draw.scores), draw.k
+    ranked = np.sort(draw.scores)[::-1]
+    inside = (ranked[:k] - ranked[k - 1]) * (draw.rate * (1 - draw.gamma))
+    outside = (ranked[k - 1] - ranked[k:]) * (draw.rate * draw.gamma)
+    first = float(ranked[k - 1] - ranked[k]) * (draw.rate * (1 - draw.gamma))
+    h, t = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(k + 1, d + 1),
+                                                 indexing="ij"))
+    utility = np.append(-inside[h] - outside[t - k - 1], first)
+    sizes = np.append(_log_choose(t - h - 2, k - h - 1), 0.0)
+    exponents = utility - utility.max()
+    if draw.noise == "gumbel":
+        logs = exponents - np.logaddexp.reduce(exponents + sizes)
+    else:
+        logs = log_flips(exponents, sizes)
+    log_p, far = np.full((k + 1, d + 1), -np.inf), np.zeros((k + 1, d + 1))
+    h, t = np.append(h, k), np.append(t, k)
+    log_p[h, t], far[h, t] = logs, -exponents
+    return SetLaw(draw.scores, log_p, far)
+
+
+def _log_choose(n: Ints, k: Ints) -> Floats:
+    from scipy.special import gammaln
+
+    found: Floats = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    return found
+
+
+def sets_met(p: SetLaw, q: SetLaw, k: int) -> tuple[Floats, Floats, bool]:
+    """Every value that log p(Y)/q(Y) takes on a set Y of k candidates.
+
+    Returns:
+        The values and how far the sets lie below both best, shape (kinds,); and whether all
+        kinds of sets were looked at.
+    """
+    rank_p = np.argsort(np.lexsort((-q.scores, -p.scores)))
+    rank_q = np.argsort(np.lexsort((rank_p, -q.scores)))  # as few swaps as scores allow
+    d = len(rank_p)
+    missing, must = _ends(rank_p, rank_q, k)
+    worst, banned = _ends(d - 1 - rank_p, d - 1 - rank_q, d - k)
+    whole = len(missing) * len(worst) <= MOST_PAIRS
+    if not whole:
+        kept = np.linspace(0, len(missing) - 1, max(1, MOST_PAIRS // len(worst))).astype(int)
+        missing, must = missing[kept], must[kept]
+    values, depths = [np.zeros(0)], [np.zeros(0)]
+    step = max(1, _SET_CELLS // len(worst))
+    for at in range(0, len(missing), step):
+        part = slice(at, at + step)
+        o, i = np.nonzero(_feasible(missing[part], must[part], worst, banned, k))
+        out, last = missing[part][o], worst[i]
+        own = rank_p[out[:, 0]], rank_p[last[:, 0]] + 1
+        other = rank_q[out[:, 1]], rank_q[last[:, 1]] + 1
+        values.append(p.log_p[own] - q.log_p[other])
+        depths.append(p.far[own] + q.far[other])
+    return np.concatenate(values), np.concatenate(depths), whole
+
+
+def _ends(rank_p: Ints, rank_q: Ints, most: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """Pairs (first missing in p's order, first missing in q's), shape (pairs, 2), and who must
+    then be inside, shape (pairs, d). Turned round: the worst that are inside."""
+    x, y = np.nonzero((rank_p[None, :] >= rank_p[:, None]) & (rank_q[:, None] >= rank_q[None, :])
+                      & (rank_p[:, None] <= most) & (rank_q[None, :] <= most))
+    must = (rank_p[None, :] < rank_p[x, None]) | (rank_q[None, :] < rank_q[y, None])
+    kept = must.sum(axis=1) <= most
+    return np.stack([x[kept], y[kept]], axis=1), must[kept]
+
+
+def _feasible(missing: Ints, must: NDArray[np.bool_], worst: Ints, banned: NDArray[np.bool_],
+              k: int) -> NDArray[np.bool_]:
+    """Which pairs of first missing and pairs of worst belong to a set of k candidates."""
+    d = must.shape[1]
+    clash = must.astype(np.float32) @ banned.astype(np.float32).T > 0
+    for one in range(2):
+        for other in range(2):
+            clash |= missing[:, one, None] == worst[None, :, other]
+    inside = _with(must, worst)
+    outside = _with(banned, missing).T
+    found: NDArray[np.bool_] = ~clash & (inside <= k) & (outside <= d - k)
+    return found
+
+
+def _with(held: NDArray[np.bool_], more: Ints) -> Ints:
+    """How many candidates are in each set of `held` together with each pair of `more`."""
+    count = held.sum(axis=1)[:, None] + ~held[:, more[:, 0]]
+    found: Ints = count + (~held[:, more[:, 1]] & (more[:, 0] != more[:, 1])[None, :])
+    return found
+
 
 Whole: TypeAlias = NDArray[np.int64] | NDArray[np.object_]
 
@@ -52,26 +238,6 @@ class Loss:
     def range(self) -> float:
         """Range of the log ratio of the whole release."""
         return float(self.width.sum())
-
-
-@frozen
-class Shift:
-    """How far two answers lie apart, in units of their own noise.
-
-    Attributes:
-        l1: sum of |difference| / scale, what Laplace noise pays in nats.
-        l2: root of the sum of squares, what Gaussian noise pays as mu.
-    """
-
-    l1: float
-    l2: float
-
-
-def ratio(loss: float, price: float) -> float:
-    """Loss over price, with the tolerance on the side of the price. Infinite if NaN."""
-    if not (loss >= 0 and price > 0):
-        return 0.0 if loss == 0 else math.inf
-    return loss / (price * (1 + TOLERANCE))
 
 
 def selection_loss(a: Chosen, b: Chosen) -> Loss:
@@ -121,29 +287,6 @@ def response_loss(draw: Responses) -> float:
     if p == 0:
         return math.inf
     return max(0.0, math.log1p(m * (1 - p) / p) * (1 - 2.0**-50))
-
-
-def additive_shift(a: object, b: object, scale: object, grid: object = 1.0) -> Shift:
-    """Distance of two un-noised answers.
-
-    Args:
-        a, b: answers before noise, of one shape. scale: sigma or b of each number, in grid
-            steps. grid: length of a step, in units of the answers; a number or one for each.
-
-    Returns:
-        Both norms; infinite if shapes differ, or anything is not a number.
-    """
-    one, other = (np.asarray(side, dtype=np.float64).ravel() for side in (a, b))
-    if one.shape != other.shape:
-        return Shift(math.inf, math.inf)
-    with np.errstate(all="ignore"):
-        unit = np.atleast_1d(np.asarray(scale, dtype=np.float64)
-                             * np.asarray(grid, dtype=np.float64))
-        shift = np.abs(one - other) / unit.ravel()
-    shift[one == other] = 0.0
-    if not np.isfinite(shift).all():
-        return Shift(math.inf, math.inf)
-    return Shift(math.fsum(shift), math.sqrt(math.fsum(shift * shift)))
 
 
 def _apart(why: str, segments: int) -> Loss:

@@ -11,29 +11,94 @@ from itertools import islice
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from attrs import define, evolve, field, frozen
 
 from privledger.accounting import UNITS, Relation, check_relation
-from privledger.errors import InvalidValue
-from privledger.noise.seeded import Generator, generator
-from privledger.plugins.learner import Priced
+from privledger.errors import InvalidValue, PrivledgerError
+from privledger.guard import Ledger
+from privledger.ledger import Budget
+from privledger.ledger.filters import KINDS
+from privledger.noise.seeded import Generator, generator, repeatable
+from privledger.plugins import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
-from privledger.testing.fitting import relation_of, takes_tables
-from privledger.testing.lockstep.arriving import arriving
-from privledger.testing.lockstep.besides import besides
-from privledger.testing.lockstep.crowds import crowded, in_crowds
-from privledger.testing.lockstep.kept import Broken
-from privledger.testing.lockstep.lock import Lock, Pair, fitting_of
-from privledger.testing.lockstep.neighbouring import first_pairs, neighbours
+from privledger.testing.fitting import fresh, protect, relation_of, takes_tables
+from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
+from privledger.testing.lockstep.lock import Lock, arriving, fitting_of, steady_of
+from privledger.testing.lockstep.neighbours import Pair, crowded, first_pairs, in_crowds, neighbours
+from privledger.testing.lockstep.probing import probed
+from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, unit_of
+from privledger.testing.lockstep.sampling import samples_of
+from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.lockstep.witnesses import Manner, locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
+from privledger.testing.replaying import others_of
+
+# What a lock asks once of a learner: tables far apart, histories read twice, plain tables.
+
+
+def besides(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
+    """P1 on tables that share nothing, both verifiers on the histories, and P7."""
+    yield from _far(fitting, table, rng)
+    yield from _charges(fitting, table)
+    yield from losers_told(fitting, table, rng)
+    yield from probed(fitting, table, rng)
+
+
+def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
+    """With equal answers no table makes another run: what follows from an exact count or from an
+    extreme shows here, where one record more would hide it."""
+    real, again = replays(fitting, table, rng, reread=True)
+    yield from real.wrong
+    yield from (Broken("P5", -1, why) for why in real.samples)
+    if real.failed:
+        yield Broken("P1", -1, f"the fit on the example fails: {real.failed}")
+    steady = steady_of(real, again(table))
+    if any(one.vectors for one in real.grants) and any(map(samples_of, real.releases)):
+        yield from _before_samples(real, again(table, shared=False))
+    for name, other in others_of(table, fitting.relation).items():
+        # Draws are fresh: coins and words of other records are others.
+        yield from parted(real, again(other), f"with {name}", steady)
+
+
+def _before_samples(real: RecordedRun, again: RecordedRun) -> Iterator[Broken]:
+    """P6: an individual filter stands above a sample: who pays does not follow from its coins."""
+    for one, other in zip(real.grants, again.grants, strict=False):
+        for (_, taken, rounds), (_, others, turns) in zip(one.vectors, other.vectors,
+                                                         strict=False):
+            if not real.by_person and not (np.array_equal(taken, others)
+                                           and np.array_equal(rounds, turns)):
+                yield Broken("P6", -1, "what a record pays depends on the coins of a sample: it "
+                                       "was drawn before the filter")
+                return
+
+
+def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:
+    """What every kind of filter books for the same plan is priced again by a second reader."""
+    if fitting.plain:
+        return
+    # An ample budget admits what adds up badly; a tight one is where delta is made use of.
+    for kind, factor in (("basic", AMPLE), *((kind, 8.0) for kind in KINDS)):
+        budget = Budget(float(fitting.learner.epsilon) * factor, min(factor * fitting.delta, 0.5))
+        try:
+            ledger = Ledger.create(None, budget=budget, relation=fitting.relation, filter=kind,
+                                   mode="simulation", seed=0, **unit_of(table))
+            with repeatable(fitting.seed):
+                fresh(fitting.learner).fit(protect(ledger, table))
+        except PrivledgerError:  # it counts no such plan, or has no theorem for this delta
+            continue
+        yield from reread(ledger)
+
 
 MOST_ROWS = 400
 """Of a searched table: every lock fits it three times."""
 
 FIRST_PLAIN = 20
 """Pairs of plain tables that are always looked at, whatever the time."""
+
+EARLY = 0.25
+"""Part of the time for locks before what is asked once."""
 
 HEAD_START = 0.25
 """Seconds of climbing before more plain tables."""
@@ -189,13 +254,23 @@ def lockstep(learner: Priced, example: Example | None = None, *, relation: str |
 
 
 def _first(audit: Audit, base: Example, rng: Generator) -> bool:
-    """The pairs that are always looked at; whether a premise broke."""
-    for turn, pair in enumerate(first_pairs(base, audit.relation, rng)):
-        if turn and not audit.more():
+    """The pairs that are always looked at; whether a premise broke.
+
+    Locks are quick, and a few find most of what there is: they go first.
+    """
+    worst, asked = None, False
+    soon = time.process_time() + EARLY * (audit.until - audit.start)
+    for pair in first_pairs(base, audit.relation, rng):
+        if asked and not audit.more():
             return False
-        if audit.lock(pair).broken or (not turn and _besides(audit, pair, base, rng)):
+        if audit.lock(pair).broken:
             return True
-    return False
+        worst = worst or pair
+        if not asked and time.process_time() >= soon:
+            asked = True
+            if _besides(audit, worst, base, rng):
+                return True
+    return not asked and worst is not None and _besides(audit, worst, base, rng)
 
 
 def _arrivals(audit: Audit, base: Example, rng: Generator, start: int = 0) -> Iterator[bool]:

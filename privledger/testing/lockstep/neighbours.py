@@ -6,25 +6,21 @@ enough to be printed, kept in a file, and made again by a stranger.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue
-from privledger.facts.columns import Columns
+from privledger.accounting import Relation
 from privledger.facts.schema import Column, Schema
-from privledger.facts.values import Json, items, table
-from privledger.rounding import count
-from privledger.tables.chunk import Rows
-from privledger.tables.encode import encode_features, encode_target
-from privledger.testing.examples import Example
+from privledger.noise.seeded import Generator
+from privledger.testing.examples import Example, extremes, same_records, worst_pair
+from privledger.testing.structure import table_probes
 
 Cell: TypeAlias = float | int | str | bool | None
 Row: TypeAlias = tuple[Cell, ...]
-RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
 @frozen
@@ -48,17 +44,6 @@ class TablePair:
         shared = sum(often for _, often in self.common)
         return shared + (self.old is not None), shared + (self.new is not None)
 
-    def check(self, relation: str) -> None:
-        """Raise `InvalidValue` unless these are neighbours under `relation`."""
-        old, new = self.old, self.new
-        if relation == "add_remove":
-            fits = (old is None) != (new is None)
-        else:
-            fits = old is not None and new is not None and old != new and (
-                relation == "replace_one" or old[:-1] == new[:-1])
-        if relation not in RELATIONS or not fits:
-            raise InvalidValue("relation", relation, "one under which the tables are neighbours")
-
     def turned(self) -> TablePair:
         """The same two tables in the other order."""
         return TablePair(self.schema, self.common, self.new, self.old)
@@ -68,35 +53,9 @@ class TablePair:
         first, second = (_columns(self.schema, *self._rows(last)) for last in (self.old, self.new))
         return first, second
 
-    def encoded(self) -> tuple[Rows, Rows]:
-        """Both as the guard reads them, without a noise source."""
-        first, second = (_encoded(self.schema, *self._rows(last)) for last in (self.old, self.new))
-        return first, second
-
     def _rows(self, last: Row | None) -> tuple[list[Row], list[int]]:
         rows, often = [row for row, _ in self.common], [times for _, times in self.common]
         return (rows, often) if last is None else ([*rows, last], [*often, 1])
-
-    def to_json(self) -> Json:
-        """Plain values that say everything."""
-        return {"schema": self.schema.to_dict(),
-                "common": [[list(row), often] for row, often in self.common],
-                "old": None if self.old is None else list(self.old),
-                "new": None if self.new is None else list(self.new)}
-
-    @classmethod
-    def from_json(cls, value: Json) -> TablePair:
-        """The inverse of `to_json`. Raises `PrivledgerError` if it says no such thing."""
-        schema = Schema.from_dict(table(value.get("schema")))
-        common = []
-        for one in items(value, "common"):
-            if not isinstance(one, list) or len(one) != 2:
-                raise InvalidValue("common", type(one).__name__, "rows and how often they occur")
-            common.append((_row(one[0], schema), count("how often", one[1])))
-        ends = [None if value.get(key) is None else _row(value[key], schema)
-                for key in ("old", "new")]
-        return cls(schema, tuple(common), *ends)
-
 
 def columns_of(schema: Schema) -> tuple[Column, ...]:
     """Features in their order, and the target last, where there is one."""
@@ -122,13 +81,6 @@ def _cell(value: Cell) -> Cell:
     return None if isinstance(value, float) and value != value else value
 
 
-def _row(value: object, schema: Schema) -> Row:
-    if not isinstance(value, list) or len(value) != len(columns_of(schema)) or not all(
-            cell is None or isinstance(cell, float | int | str) for cell in value):
-        raise InvalidValue("row", type(value).__name__, "one value per feature, and the target")
-    return tuple(value)
-
-
 def _array(column: Column, cells: Sequence[Cell]) -> NDArray[np.float64] | NDArray[np.object_]:
     if column.kind == "numeric":
         return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
@@ -146,11 +98,150 @@ def _columns(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Examp
     return Example(schema, named, arrays[-1], unlabelled)
 
 
-def _encoded(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Rows:
-    """Distinct rows are encoded once."""
-    few = _columns(schema, rows, [1] * len(rows))
-    order = np.repeat(np.arange(len(rows)), often)
-    columns = encode_features(few.X, schema)
-    target = encode_target(few.y, schema, unlabelled=few.unlabelled)
-    arrays = tuple(array[order] for array in columns.arrays)
-    return Rows(Columns(schema, arrays, len(order)), target[order])
+# Neighbouring tables to begin with: the record that differs always comes last.
+
+Pair = tuple[Example, Example]
+
+
+def any_value(column: Column, rng: Generator, *, missing: bool = True) -> Cell:
+    """A value of one column: mostly an end or the middle; none, where that may be."""
+    if missing and column.missing and column.role == "feature" and rng.random() < 0.15:
+        return None
+    if column.kind == "categorical":
+        cell: Cell = column.categories[int(rng.integers(0, len(column.categories)))]
+        return cell
+    share = (0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, rng.random())[int(rng.integers(0, 8))]
+    value = column.lower + share * (column.upper - column.lower)
+    return float(round(value)) if column.integer else value
+
+
+def corner(base: Example, rng: Generator, target: Any = None) -> Example:
+    """One record, at the corners of the public bounds, sometimes inside them or missing."""
+    X = {column.name: _array(column, [any_value(column, rng, missing=column.kind == "numeric")]
+                             ).astype(base.X[column.name].dtype)
+         for column in base.schema.features}
+    y = np.empty(1, dtype=base.y.dtype)
+    y[0] = any_value(base.schema.target, rng) if target is None else target
+    return evolve(base, X=X, y=y)
+
+
+def joined(one: Example, other: Example) -> Example:
+    """The records of both, in this order."""
+    X = {name: np.concatenate([column, other.X[name].astype(column.dtype)])
+         for name, column in one.X.items()}
+    return evolve(one, X=X, y=np.concatenate([one.y, other.y.astype(one.y.dtype)]))
+
+
+def neighbours(table: Example, relation: Relation, rng: Generator,
+               last: Example | None = None) -> Pair:
+    """A table and its neighbour: one record more, or its last one another.
+
+    Args:
+        last: the record that comes; made up if it is None.
+    """
+    record = corner(table, rng) if last is None else last
+    if relation == "add_remove":
+        pair = table, joined(table, record)
+        return pair if rng.random() < 0.7 else pair[::-1]
+    if not table.n_records:
+        table = corner(table, rng)
+    if relation == "replace_label":
+        place = int(np.flatnonzero([y is not None and y == y for y in table.y])[-1])
+        order = np.append(np.delete(np.arange(table.n_records), place), place)
+        table = table.take(order)
+        return table, table.with_target(len(order) - 1, record.y[0])
+    rest = table.take(np.arange(table.n_records - 1))
+    return joined(rest, corner(table, rng)), joined(rest, record)
+
+
+def first_pairs(base: Example, relation: Relation, rng: Generator) -> Iterator[Pair]:
+    """Pairs that have shown most: equal records, the example itself, few records, the grid."""
+    yield worst_pair(base, relation)
+    yield neighbours(base, relation, rng)
+    low, high = extremes(base.schema)
+    for few in (1, 2, 40):  # an empty table is refused at the door
+        table = same_records(base, few, low)
+        yield neighbours(table, relation, rng, corner(base, rng, high))
+    grid = table_probes(base)
+    size = len(next(iter(grid.values())))
+    table = base.take(np.arange(size) % base.n_records)
+    for name, column in grid.items():
+        table = table.with_column(name, column.astype(table.X[name].dtype))
+    yield neighbours(table, relation, rng)
+    for _ in range(4):
+        yield random_pair(base, relation, rng)
+
+
+def random_pair(base: Example, relation: Relation, rng: Generator) -> Pair:
+    """A few corners, each many times, and one more."""
+    table = base.take(np.arange(0))
+    for _ in range(int(rng.integers(1, 4))):
+        times = int(rng.choice([1, 1, 2, 3, 5, 8, 30]))
+        table = joined(table, corner(base, rng).take(np.zeros(times, dtype=int)))
+    return neighbours(table, relation, rng)
+
+
+# The same pairs where the promise is about people: several rows of each, one person more.
+
+MOST_ROWS = 6
+
+
+def crowded(pair: Pair, relation: Relation, rng: Generator) -> Pair:
+    """Neighbouring tables of people whose common rows are those of `pair`.
+
+    The person that differs comes last, with one to six rows of any kind, or with a row of `pair`
+    several times.
+    """
+    smaller = min(pair, key=lambda table: table.n_records)
+    same = pair[0].n_records == pair[1].n_records
+    rest = np.arange(smaller.n_records - same)
+    common = smaller.take(rest)
+    ids = _ids(len(rest), rng)
+    larger = max(pair, key=lambda table: table.n_records)
+    last = larger.take(np.arange(larger.n_records - 1, larger.n_records))
+    if relation == "replace_label":
+        return _relabelled(pair, rng)
+    if relation == "add_remove":
+        found = evolve(common, people=ids), _with(common, ids, _one(last, rng))
+        return found if pair[0] is smaller else found[::-1]
+    old = smaller.take(np.arange(smaller.n_records - 1, smaller.n_records))
+    return _with(common, ids, _one(old, rng)), _with(common, ids, _one(last, rng))
+
+
+def in_crowds(table: Example, rng: Generator) -> Example:
+    """A table whose rows are of people with several each."""
+    return evolve(table, people=_ids(table.n_records, rng))
+
+
+def _ids(rows: int, rng: Generator) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Whose each common row is: nobody's alone, or of people with many."""
+    people = int(rng.integers(max(1, rows // 4), max(2, rows + 1)))
+    return np.asarray(rng.integers(0, people, size=rows), dtype=np.int64)
+
+
+def _one(row: Example, rng: Generator) -> Example:
+    """The rows of one person."""
+    rows = int(rng.integers(1, MOST_ROWS + 1))
+    if rng.random() < 0.4:
+        return row.take(np.zeros(rows, dtype=int))
+    found = row
+    for _ in range(rows - 1):
+        found = joined(found, corner(row, rng))
+    return found
+
+
+def _with(common: Example, ids: np.ndarray[tuple[int], np.dtype[np.int64]],
+          person: Example) -> Example:
+    table = joined(common, person)
+    return evolve(table, people=np.concatenate([ids, np.full(person.n_records, 10**6)]))
+
+
+def _relabelled(pair: Pair, rng: Generator) -> Pair:
+    """One person's labels, all of them, are others; the rows that get a label have had one."""
+    rows = pair[0].n_records
+    mine = np.array([value is not None and value == value for value in pair[0].y])
+    mine &= np.arange(rows) >= rows - int(rng.integers(1, MOST_ROWS + 1))
+    ids = np.where(mine, 10**6, _ids(rows, rng))
+    y = pair[0].y.copy()
+    y[mine] = pair[1].y[-1]
+    return evolve(pair[0], people=ids), evolve(pair[0], y=y, people=ids)

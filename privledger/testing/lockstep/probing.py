@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Literal
 
 from attrs import define, evolve, field
 
 from privledger.errors import BudgetExceeded, PrivledgerError
-from privledger.guard import Ledger, Session
-from privledger.guard.handle import _granted
+from privledger.graph import (
+    Context,
+    IndividualFilter,
+    Meter,
+    Node,
+    OneOf,
+    Parallel,
+    PoissonSample,
+    Repeat,
+    Sequential,
+)
+from privledger.graph.meter import filter_caps
+from privledger.guard import Ledger
+from privledger.guard.observer import _observing
 from privledger.guard.session import GrantedPlan
 from privledger.ledger import Budget
 from privledger.mechanisms import (
@@ -22,22 +36,133 @@ from privledger.mechanisms import (
     ReportNoisyMax,
     TopK,
 )
-from privledger.noise.seeded import Generator, generator, repeatable
+from privledger.noise.seeded import Generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect, recording
-from privledger.testing.lockstep.covering import uncovered
 from privledger.testing.lockstep.kept import Broken, RecordedRun
-from privledger.testing.lockstep.metering import overdrawn
 from privledger.testing.lockstep.replay import (
     AMPLE,
     Fitting,
     Recorder,
-    Releasing,
+    fresh_words,
     grant_of,
-    tapped,
     unit_of,
 )
+from privledger.testing.lockstep.sampling import uncovered
 from privledger.testing.lockstep.tap import Tap
+
+# P7: what a meter must refuse, on plans made of the nodes that a fit really reserved.
+#
+# Every case is a plan, releases that it admits, and one more that no reading of the plan covers.
+# Refusing is right by the meaning of the nodes; nothing is said of what a meter should admit.
+
+Chain = tuple[Context, ...]
+Asked = tuple[Chain, Node]
+Case = tuple[str, Node, tuple[Asked, ...], Asked]
+
+Certificate = Literal["public_predicate", "iid_per_record", "index"]
+
+_COINS: Certificate = "iid_per_record"
+_OTHERS: tuple[Certificate, ...] = ("public_predicate", "index")
+
+
+def overdrawn(leaves: Iterable[Node], louder: Iterable[Node]) -> list[str]:
+    """Which of the cases a meter takes although it must not; empty if it is right.
+
+    Args:
+        leaves: nodes that were reserved. louder: another node for each, equal to none of them.
+    """
+    found = []
+    for leaf, other in zip(leaves, louder, strict=True):
+        for why, plan, before, asked in (*_bare(leaf, other), *_sampled(leaf), *_parts(
+                leaf, other), *_filters(leaf)):
+            if _takes(plan, before, asked):
+                found.append(why)
+    return list(dict.fromkeys(found))
+
+
+def _takes(plan: Node, before: tuple[Asked, ...], asked: Asked) -> bool:
+    """Whether the last release is admitted; a meter that refuses an earlier one is not judged."""
+    meter = Meter(plan)
+    try:
+        for chain, leaf in before:
+            meter.admit(chain, leaf)
+        meter.admit(*asked)
+    except PrivledgerError:
+        return False
+    return True
+
+
+def _bare(leaf: Node, other: Node) -> Iterator[Case]:
+    once = ((), leaf)
+    yield "another node than the one reserved", leaf, (), ((), other)
+    yield "a node twice", leaf, (once,), once
+    yield "a third of two", Repeat(leaf, 2), (once, once), once
+    yield "one of a sequence twice", Sequential([leaf, other]), (once,), once
+    yield "two of one-of", OneOf([leaf, other]), (once,), ((), other)
+    mixed = OneOf([Sequential([leaf, leaf]), Sequential([leaf, other])])
+    yield "all that one-of names", mixed, (once, once), ((), other)
+
+
+def _sampled(leaf: Node) -> Iterator[Case]:
+    rate = 0.25
+    one, again = (Context("poisson", token, rate=rate) for token in ("a", "b"))
+    wider = evolve(one, rate=0.5)
+    plan = PoissonSample(rate, leaf)
+    yield "everybody in the place of a sample", plan, (), ((), leaf)
+    yield "a sample in the place of everybody", leaf, (), ((one,), leaf)
+    yield "a larger sample", plan, (), ((wider,), leaf)
+    yield "a sample twice", plan, (((one,), leaf),), ((one,), leaf)
+    yield "two samples for one", plan, (((one,), leaf),), ((again,), leaf)
+    yield "a sample of itself", PoissonSample(rate, plan), (), ((one, one), leaf)
+    twice = PoissonSample(rate, Repeat(leaf, 2))
+    yield "a fresh sample for one that goes on", twice, (((one,), leaf),), ((again,), leaf)
+    yield "a name that means a larger sample", twice, (((one,), leaf),), ((wider,), leaf)
+    yield "one sample for two", Repeat(plan, 2), (((one,), leaf),), ((one,), leaf)
+
+
+def _parts(leaf: Node, other: Node) -> Iterator[Case]:
+    plan = Parallel([leaf, leaf], _COINS)
+    first = Context("part", "a", part=0, parts=2, certificate=_COINS)
+    second, again = evolve(first, part=1), evolve(first, token="b")
+    yield "a table in the place of parts", plan, (), ((), leaf)
+    yield "a part in the place of a table", leaf, (), ((first,), leaf)
+    for certificate in _OTHERS:
+        own = Parallel([leaf, leaf], certificate)
+        yield "coins in the place of others", own, (), ((first,), leaf)
+        strange = evolve(first, certificate=certificate)
+        yield "parts of another kind", plan, (), ((strange,), leaf)
+        yield "a name that means other parts", plan, (((first,), leaf),), (
+            (evolve(second, certificate=certificate),), leaf)
+    yield "more parts", plan, (), ((evolve(first, parts=3),), leaf)
+    yield "a part beyond the last", plan, (), ((evolve(first, part=2),), leaf)
+    yield "a part before the first", plan, (), ((evolve(first, part=-1),), leaf)
+    yield "a part twice", plan, (((first,), leaf),), ((first,), leaf)
+    yield "two partitions for one", plan, (((first,), leaf),), ((again,), leaf)
+    yield "another partition's part", plan, (((first,), leaf),), ((evolve(again, part=1),), leaf)
+    two = Parallel([leaf, other], _COINS)
+    yield "a part at another's price", two, (), ((first,), other)
+    yield "a part at another's price", two, (((first,), leaf),), ((second,), leaf)
+    sample = Context("poisson", "c", rate=0.25)
+    yield "a sample of parts for parts of a sample", PoissonSample(0.25, plan), (), (
+        (first, sample), leaf)
+
+
+def _filters(leaf: Node) -> Iterator[Case]:
+    narrow, wide = (IndividualFilter("gdp", cap, node=leaf) for cap in (1.0, 2.0))
+    renyi = IndividualFilter("renyi", 1.0, 8.0, leaf)
+    one = Context("filter", "a", caps=filter_caps(narrow))
+    plan = IndividualFilter("gdp", 1.0, node=Repeat(leaf, 2))
+    yield "nobody's filter", narrow, (), ((), leaf)
+    yield "a filter in the place of a table", leaf, (), ((one,), leaf)
+    for other in (wide, renyi):
+        strange = Context("filter", "a", caps=filter_caps(other))
+        yield "a filter of other caps", narrow, (), ((strange,), leaf)
+        yield "a name that means another filter", plan, (((one,), leaf),), ((strange,), leaf)
+        yield "a filter of other caps", other, (), ((one,), leaf)
+    yield "a filtered node twice", narrow, (((one,), leaf),), ((one,), leaf)
+    yield "two filters for one", plan, (((one,), leaf),), ((evolve(one, token="b"),), leaf)
+
 
 STOPPED = "a lock stopped this fit"
 
@@ -64,54 +189,52 @@ class Prober(Recorder):
     taken: list[str] = field(factory=list)
     pending: tuple[GrantedPlan, object, object] | None = None
 
-    def release(self, real: Releasing, session: Session, mechanism: object, query: object,
-                named: dict[str, object]) -> object:
-        """As `Recorder.release`; and then what nobody reserved."""
-        granted = _granted(session)
+    def released(self, granted: object, release: Callable[..., object], mechanism: object,
+                 query: object, **named: object) -> object:
+        """As `Recorder.released`; and then what nobody reserved."""
+        assert isinstance(granted, GrantedPlan)
         if len(self.releases) == self.before:
             self.pending = granted, mechanism, query
             raise _Stopped(STOPPED)
-        found = Recorder.release(self, real, session, mechanism, query, named)
+        found = Recorder.released(self, granted, release, mechanism, query, **named)
         if len(self.releases) == self.stop:
             raise _Stopped(STOPPED)
         if len(self.releases) == self.last:
             louder = louder_of(mechanism)
             opened = granted.vault.opened
-            if louder is not None and not _refused(real, session, louder, query, named):
+            if louder is not None and not _refused(partial(release, louder, query, **named)):
                 self.taken.append("a release with less noise than reserved was answered")
             elif granted.vault.opened > opened:
                 self.taken.append("rows were read for a release that was refused")
             try:
-                Recorder.release(self, real, session, mechanism, query, named)
+                Recorder.released(self, granted, release, mechanism, query, **named)
             except PrivledgerError:
                 self.releases.pop()
         return found
 
 
-def _refused(real: Releasing, session: Session, mechanism: object, query: object,
-             named: dict[str, object]) -> bool:
+def _refused(ask: Callable[[], object]) -> bool:
     try:
-        real(session, mechanism, query, **named)
+        ask()
     except PrivledgerError:
         return True
     return False
 
 
+_LOUDER: dict[type, tuple[str, float]] = {
+    Gaussian: ("noise_multiplier", 0.75), Laplace: ("scale", 0.75),
+    DiscreteLaplace: ("parameter", 1.25), DiscreteGaussian: ("sigma", 0.75),
+    RandomizedResponse: ("noise_parameter", 0.75),
+    **dict.fromkeys((Exponential, PermuteAndFlip, ReportNoisyMax, TopK), ("epsilon", 1.25))}
+"""The field of a mechanism that says how much noise there is, and a factor that makes it less."""
+
+
 def louder_of(mechanism: object) -> object:
     """The same mechanism with less noise than was reserved; None where there is none."""
-    if isinstance(mechanism, Gaussian):
-        return evolve(mechanism, noise_multiplier=mechanism.noise_multiplier * 0.75)
-    if isinstance(mechanism, Laplace):
-        return evolve(mechanism, scale=mechanism.scale * 0.75)
-    if isinstance(mechanism, DiscreteLaplace):
-        return evolve(mechanism, parameter=mechanism.parameter * 1.25)
-    if isinstance(mechanism, DiscreteGaussian):
-        return evolve(mechanism, sigma=mechanism.sigma * 0.75)
-    if isinstance(mechanism, Exponential | PermuteAndFlip | ReportNoisyMax | TopK):
-        return evolve(mechanism, epsilon=mechanism.epsilon * 1.25)
-    if isinstance(mechanism, RandomizedResponse):
-        return evolve(mechanism, noise_parameter=mechanism.noise_parameter * 0.75)
-    return None
+    name, factor = _LOUDER.get(type(mechanism), ("", 0.0))
+    if not name:
+        return None
+    return evolve(mechanism, **{name: getattr(mechanism, name) * factor})  # type: ignore[misc]
 
 
 def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
@@ -138,12 +261,12 @@ def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]
 
 
 def _tap(rng: Generator) -> Tap:
-    return Tap(generator(int(rng.integers(0, 1 << 62))))
+    return Tap(fresh_words(rng))
 
 
 def _probe(fitting: Fitting, table: Example, prober: Prober) -> RecordedRun:
     run = RecordedRun(table.n_records)
-    with repeatable(fitting.seed), tapped(prober), recording() as asked:
+    with repeatable(fitting.seed), _observing(prober), recording() as asked:
         try:
             fitting.fitted(table)
         except Exception as error:
@@ -217,7 +340,7 @@ def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
     """How many of so many fits a budget grants, how often rows were read for them, and whether
     the ledger itself says that they are over it."""
     granted = 0
-    with repeatable(fitting.seed), tapped(Prober(_tap(rng))):
+    with repeatable(fitting.seed), _observing(Prober(_tap(rng))):
         ledger = Ledger.create(None, budget=Budget(spent, fitting.delta),
                                relation=fitting.relation, mode="simulation", seed=0,
                                **unit_of(table))
@@ -251,4 +374,3 @@ def _twice(fitting: Fitting, table: Example, rng: Generator, spent: float, *,
         yield Broken("P7", -1, "a fit was granted that is over its budget")
     if read and not granted and not several:
         yield Broken("P7", -1, "rows were read for a fit that was refused")
-

@@ -1,44 +1,195 @@
 """One fit of a lock: a learner on a table of the kit, through a tap, with forced answers.
 
 Nothing inside the guard is replaced but its source of noise. What the learner is handed is
-exchanged where it leaves the guard, in `Session.release`.
+exchanged by an observer, where it leaves the guard.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from contextlib import nullcontext
+from functools import cache
+from hashlib import blake2b
+from types import ModuleType
+from typing import Any
 
+import attrs
 import numpy as np
 from attrs import define, field
 
 from privledger.accounting import Relation
 from privledger.errors import public_name
-from privledger.graph import Node, Tuning
-from privledger.guard import Ledger, Session
+from privledger.facts.schema import Schema
+from privledger.graph import Context, Node, Tuning, canonical
+from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.handle import _granted
+from privledger.guard.observer import Observer, _observing
 from privledger.guard.session import Branch, GrantedPlan
+from privledger.guard.teller import Teller
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
-from privledger.ledger.log import Chain, ReleaseLog
-from privledger.noise.seeded import repeatable
+from privledger.ledger.codec import encode
+from privledger.ledger.entries import Chain, ReleaseLog
+from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.people.keys import PeopleKey
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
+from privledger.questions.score import Score
+from privledger.standalone.build import one_file
 from privledger.tables.chunk import Rows
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
-from privledger.testing.lockstep import rereading
-from privledger.testing.lockstep.digest import Digester
-from privledger.testing.lockstep.each_one import watched
-from privledger.testing.lockstep.kept import Added, Grant, RecordedRun, Release
+from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, Release
 from privledger.testing.lockstep.sampling import counted
-from privledger.testing.lockstep.tap import Tap
+from privledger.testing.lockstep.shown import watched
+from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.replaying import facts_of
 from privledger.testing.structure import table_probes
+
+# Digests of questions: equal for equal questions of two runs, whatever handles were called.
+#
+# Handles carry tokens from a counter of the process; they are numbered by first appearance here.
+# Objects that several questions share are told once, and what is added to a score, once each.
+
+_SKIPPED = ("seal", "key", "cache")
+
+
+@define(eq=False)
+class Digester:
+    """Of one run. Everything that was told is kept alive, so that no identity is used twice."""
+
+    _seen: dict[int, tuple[int, object]] = field(init=False, factory=dict)
+    _tokens: dict[str, int] = field(init=False, factory=dict)
+    _told: dict[int, int] = field(init=False, factory=dict)
+
+    def of(self, *values: object) -> bytes:
+        """What these say, 16 bytes."""
+        found = blake2b(digest_size=16)
+        for value in values:
+            for piece in self._pieces(value):
+                found.update(piece)
+        return found.digest()
+
+    def _pieces(self, value: object) -> Iterator[bytes]:
+        if value is None or isinstance(value, str | bytes | bool | int | float | complex | slice):
+            yield repr(value).encode() + b";"
+        elif isinstance(value, np.ndarray | np.generic):
+            array = np.asarray(value)
+            plain = array.tobytes() if array.dtype != object else repr(array.tolist()).encode()
+            yield f"{array.dtype}{array.shape}".encode() + plain
+        elif isinstance(value, Context):
+            yield from self._pieces((self._token(value), *(
+                getattr(value, one.name) for one in attrs.fields(Context)
+                if one.name != "token")))
+        elif isinstance(value, tuple | list):
+            yield f"[{len(value)}".encode()
+            for item in value:
+                yield from self._pieces(item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from self._pieces((key, item))
+        elif isinstance(value, Score):
+            yield from self._score(value)
+        else:
+            yield from self._object(value)
+
+    def _token(self, context: Context) -> int:
+        return self._tokens.setdefault(context.token, len(self._tokens))
+
+    def _score(self, score: Score) -> Iterator[bytes]:
+        """A running score: its fields once, and what was added since it was last asked of."""
+        number, fresh = self._number(score)
+        yield f"score{number}".encode()
+        if fresh:
+            yield from self._pieces((score.loss, score.start, score.center, score.scale))
+        told = self._told.get(id(score), 0)
+        news = score.updates(told)
+        self._told[id(score)] = told + len(news)
+        yield from self._pieces(news)
+
+    def _object(self, value: object) -> Iterator[bytes]:
+        number, fresh = self._number(value)
+        yield f"{type(value).__name__}{number}".encode()
+        if not fresh:
+            return
+        kind = type(value)
+        if attrs.has(kind) and not isinstance(value, Schema):
+            for one in attrs.fields(kind):
+                if one.name not in _SKIPPED:
+                    yield from self._pieces(getattr(value, one.name, None))
+        elif isinstance(value, Schema):
+            yield repr(value).encode()
+        elif callable(value):
+            yield from self._function(value)
+
+    def _function(self, value: object) -> Iterator[bytes]:
+        """Its code, its defaults, and what it closes over."""
+        code = getattr(value, "__code__", None)
+        yield b"function" if code is None else code.co_code + repr(code.co_names).encode()
+        held = [*(getattr(value, "__defaults__", None) or ())]
+        for cell in getattr(value, "__closure__", None) or ():
+            held.append(cell.cell_contents)
+        yield from self._pieces(tuple(
+            item for item in held
+            if isinstance(item, str | bool | int | float | np.ndarray | np.generic | tuple)))
+
+    def _number(self, value: object) -> tuple[int, bool]:
+        """Its number by first appearance, and whether this is it."""
+        known = self._seen.get(id(value))
+        if known is not None:
+            return known[0], False
+        self._seen[id(value)] = len(self._seen), value
+        return len(self._seen) - 1, True
+
+
+# The histories of a lock's runs: alike in every world, and right to a second reader.
+
+_NAMED = re.compile(r"\b(allocation|grant|data|scope|filter|sample|parts?|partition)-[0-9a-f]+")
+_OTHER_EACH_TIME = ("time", "uuid", "holder", "vector", "lease", "members", "people")
+
+
+def history_of(ledger: Teller) -> str:
+    """What a history says, without times and names that are new in every run.
+
+    Who is in a table and what a record spent are confidential: kept apart, by a hash that is
+    left out here.
+    """
+    names: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        return names.setdefault(found.group(), f"{found.group(1)}-{len(names)}")
+
+    lines = []
+    for entry in ledger._history.store.read():
+        held = {key: value for key, value in encode(entry.event).items()
+                if key not in _OTHER_EACH_TIME}
+        lines.append(_NAMED.sub(numbered, canonical({"kind": entry.event.kind, "body": held})))
+    return "\n".join(lines)
+
+
+@cache
+def second_reader() -> ModuleType:
+    """The stand-alone verifier, as its one file: it shares no code with the package."""
+    found = ModuleType("verify_history")
+    exec(compile(one_file(), "verify_history.py", "exec"), vars(found))
+    return found
+
+
+def reread(ledger: Teller) -> Iterator[Broken]:
+    """P7: both verifiers find nothing wrong with a history, and price it again."""
+    for finding in ledger.verify()[:1]:
+        yield Broken("P7", -1, f"the history does not verify: {finding.message}")
+    store, book = ledger._history.store, second_reader().Book()
+    for entry in store.read():
+        line = {"position": entry.position, "kind": entry.event.kind, "body": encode(entry.event),
+                "previous": entry.previous, "hash": entry.hash}
+        book.take(canonical(line).encode("ascii"))
+    book.finish(store.vector)
+    for _, text in book.faults[:1]:
+        yield Broken("P7", -1, f"a second reader finds the history wrong: {text}")
+
 
 AMPLE = 1.0 + 2.0**-30
 """A ledger of a lock holds one fit and no second one."""
@@ -46,12 +197,9 @@ AMPLE = 1.0 + 2.0**-30
 KEY = PeopleKey(b"tables of the kit are nobody's data")
 """Public, and good for made-up tables only."""
 
-Releasing: TypeAlias = Callable[..., object]
-"""`Session.release` as it is without a lock."""
-
 
 @define(eq=False)
-class Recorder:
+class Recorder(Observer):
     """What releases of one run said, and what they were made to say.
 
     Attributes:
@@ -66,13 +214,22 @@ class Recorder:
     grants: list[GrantedPlan] = field(factory=list)
     digester: Digester = field(factory=Digester)
     inside: int = 0
-    protected: list[Dataset] = field(factory=list)
+    tables: list[Dataset] = field(factory=list)
     added: list[Added] = field(factory=list)
 
-    def release(self, real: Releasing, session: Session, mechanism: object, query: object,
-                named: dict[str, object]) -> object:
+    def opened(self, ledger: object) -> None:
+        """Every ledger made meanwhile draws from the tap."""
+        assert isinstance(ledger, Teller)
+        ledger._source = self.tap
+
+    def protected(self, data: object) -> None:
+        assert isinstance(data, Dataset)
+        self.tables.append(data)
+
+    def released(self, granted: object, release: Callable[..., object], mechanism: object,
+                 query: object, **named: object) -> object:
         """One release by the guard, kept; and what the learner is handed."""
-        granted = _granted(session)
+        assert isinstance(granted, GrantedPlan)
         log, place = granted._inside.log, len(self.releases)
         noted, drawn, added = len(log), len(self.tap.draws), len(self.added)
         asked = self.digester.of(mechanism, query, sorted(named.items()))
@@ -80,7 +237,7 @@ class Recorder:
         self.releases.append(one)
         self.inside += 1
         try:
-            one.truth = real(session, mechanism, query, **named)
+            one.truth = release(mechanism, query, **named)
         except BaseException as error:
             one.failed = public_name(type(error))
             raise
@@ -106,34 +263,6 @@ def charged_since(log: ReleaseLog, first: int) -> list[tuple[Chain, Node]]:
     nodes = list(log._nodes)
     columns = log.columns()["node"]
     return [nodes[int(place)] for place in columns[first:]]
-
-
-@contextmanager
-def tapped(recorder: Recorder) -> Iterator[None]:
-    """Every ledger made in this block draws from the tap; every release goes to the recorder."""
-    release, create, guard = Session.release, Ledger.create, Ledger.protect
-
-    def taped(self: Session, mechanism: object, query: object, **named: object) -> object:
-        return recorder.release(release, self, mechanism, query, named)
-
-    def made(path: str | None, **named: Any) -> Ledger:
-        ledger = create(path, **named)
-        ledger._source = recorder.tap
-        return ledger
-
-    def protected(self: Ledger, *given: Any, **named: Any) -> Dataset:
-        recorder.protected.append(guard(self, *given, **named))
-        return recorder.protected[-1]
-
-    Session.release = taped  # type: ignore[method-assign]
-    Ledger.protect = protected  # type: ignore[method-assign]
-    Ledger.create = staticmethod(made)  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        Session.release = release  # type: ignore[method-assign]
-        Ledger.protect = guard  # type: ignore[method-assign]
-        Ledger.create = staticmethod(create)  # type: ignore[method-assign]
 
 
 @define(eq=False)
@@ -173,7 +302,7 @@ class Fitting:
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
-        with (repeatable(self.seed), tapped(recorder), watching, counted(run.samples),
+        with (repeatable(self.seed), _observing(recorder), watching, counted(run.samples),
               recording() as asked):
             try:
                 fitted = self.fitted(table)
@@ -183,6 +312,7 @@ class Fitting:
                 run.model = model_of(fitted, table)
         run.releases = recorder.releases
         within = {id(draw) for one in run.releases for draw in one.draws}
+        run.parted = tap.parted
         run.outside = [draw for draw in tap.draws if id(draw) not in within]
         run.grants = [grant_of(one) for one in recorder.grants]
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
@@ -190,9 +320,9 @@ class Fitting:
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
         run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
         run.budgets = [ledger.budget for ledger in asked.ledgers]
-        run.arrived = [rows_in(data) for data in recorder.protected] if self.plain else []
-        run.histories = [rereading.told(ledger) for ledger in asked.ledgers]
-        run.wrong = [found for ledger in asked.ledgers for found in rereading.reread(ledger)
+        run.arrived = [rows_in(data) for data in recorder.tables] if self.plain else []
+        run.histories = [history_of(ledger) for ledger in asked.ledgers]
+        run.wrong = [found for ledger in asked.ledgers for found in reread(ledger)
                      ] if again else []
         return run
 
@@ -207,6 +337,28 @@ class Fitting:
                                **unit_of(table))
         found = learner.fit(protect(ledger, table))
         return learner if found is None else found
+
+
+def fresh_words(rng: Generator) -> Generator:
+    """Words of a run of its own."""
+    return generator(int(rng.integers(0, 1 << 62)))
+
+
+def replays(fitting: Fitting, table: Example, rng: Generator, *, reread: bool = False
+            ) -> tuple[RecordedRun, Callable[..., RecordedRun]]:
+    """A recorded fit, and what makes fits on any table that are handed its answers.
+
+    Args:
+        reread: whether both verifiers read its histories.
+    """
+    tap = Tap(fresh_words(rng), Steering(uniform=0.5))
+    real = fitting.run(table, tap, again=reread)
+
+    def again(other: Example, *, shared: bool = True) -> RecordedRun:
+        return fitting.run(other, Tap(fresh_words(rng), script=tuple(tap.draws), shared=shared),
+                           real.answers)
+
+    return real, again
 
 
 def unit_of(table: Example) -> dict[str, Any]:

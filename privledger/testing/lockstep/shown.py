@@ -7,12 +7,15 @@ off the nodes themselves, not from the accountant.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
-from attrs import frozen
+from attrs import define, field, frozen
 
-from privledger.accounting import Relation
+from privledger.accounting import Relation, poisson_gaussian_rdp
+from privledger.ledger.individual import RECORD_UNITS
 from privledger.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -26,8 +29,23 @@ from privledger.mechanisms import (
 )
 from privledger.numerals import upward
 from privledger.questions.choice import Choice
+from privledger.questions.one_voice import Voices
+from privledger.questions.query import Query, Summing
+from privledger.questions.sums import cell_sums
+from privledger.tables.chunk import Rows
 from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
-from privledger.testing.lockstep.kept import Broken, Chosen, ChosenSet, Release, Responses
+from privledger.testing.lockstep.kept import (
+    Added,
+    Broken,
+    Chosen,
+    ChosenSet,
+    Floats,
+    Ints,
+    RecordedRun,
+    Release,
+    Responses,
+    Vector,
+)
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
     Loss,
@@ -35,6 +53,7 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
+from privledger.testing.lockstep.sampling import samples_of
 
 LEAST = 1e-7
 """Nats that a leaf must show to count: what is equal on both tables shows none at all."""
@@ -162,3 +181,216 @@ def scattered(place: int, one: Release, found: Shown, relation: Relation, *,
     most = 1 if relation == "add_remove" else 2
     if (alone or not by_person) and found.leaves > most:
         yield Broken("P3", place, f"one record shows in {found.leaves} leaves of a choice")
+
+
+# What every record or person, and not only the one that differs, adds to a release of sums.
+#
+# A sum is the sum of what each adds, so a record that goes moves the answer by what it had added.
+# Queries are watched while they add up; nothing in them is replaced. docs/proofs/lockstep.md, P3.
+
+
+def ratio_of(added: Added, node: object) -> float:
+    """The largest loss as one of them goes, over the node's price; 0 for another node."""
+    if not len(added.l1):
+        return 0.0
+    if isinstance(node, Gaussian):
+        return math.sqrt(float(added.l2.max())) * node.noise_multiplier
+    if isinstance(node, Laplace):
+        return float(added.l1.max()) * node.scale / node.l1_sensitivity
+    return 0.0
+
+
+def beyond(quiet: RecordedRun) -> Iterator[Broken]:
+    """P3 for everybody: who adds more than the node of a release pays for."""
+    for place, one in enumerate(quiet.releases):
+        found = max((max(ratio_of(each, one.mechanism), each.longest) for each in one.added),
+                    default=0.0)
+        if not one.failed and not found <= 1 + TOLERANCE:
+            yield Broken("P3", place, f"somebody adds {upward(found)} times what the node pays for")
+            return
+
+
+def unpaid(run: RecordedRun) -> Iterator[Broken]:
+    """P6 for everybody: who pays less under an individual filter than it adds, unsampled rounds."""
+    for number, grant in enumerate(run.grants):
+        if len(grant.vectors) != 1 or run.by_person:  # places of people are drawn
+            continue
+        (scope, taken, _), = grant.vectors
+        owed = np.zeros(len(taken))
+        for one in run.releases:
+            chain = one.charged[0][0] if one.charged else ()
+            if one.grant == number and len(chain) == 1 and chain[0].kind == "filter":
+                for each in one.added:
+                    owed += each.l2
+        owed *= 1.0 if scope.node.kind == "gdp" else scope.node.order / 2
+        if not (owed <= taken / RECORD_UNITS * scope.node.cap * (1 + 1e-6)).all():
+            yield Broken("P6", -1, "somebody pays less than it adds")
+
+
+def _added(query: Query, state: Summing, values: list[Floats | None], who: Ints,
+           n_who: int) -> Added:
+    """By the same code that adds up a cell: each row, or a person's part in a cell, alone."""
+    l1, l2 = np.zeros(len(who)), np.zeros(len(who))
+    alone, longest = np.arange(len(who)), 0.0
+    for block, recipe, array in zip(query.blocks, state.recipes, values, strict=True):
+        steps = cell_sums(array, recipe.grid, alone, len(who), len(who), block.width,
+                          math.ceil(block.clip / recipe.grid)).astype(np.float64)
+        norms = np.linalg.norm(steps, ord=state.norm, axis=1)
+        longest = max(longest, float(norms.max(initial=0.0)) * recipe.grid / block.clip)
+        steps = steps / recipe.noise
+        l1 += np.abs(steps).sum(axis=1)
+        l2 += np.square(steps).sum(axis=1)
+    each = [np.bincount(who, weights=one, minlength=n_who).astype(np.float64)
+            for one in (l1, l2)]
+    return Added(each[0], each[1], longest)
+
+
+def _of_rows(query: Query, chunk: Rows, state: Summing) -> Added:
+    values = query.contributions(chunk, state) if state.values is None else state.values
+    found = _added(query, state, values, np.arange(chunk.n), chunk.n)
+    if state.mask is not None:
+        found.l1[~state.mask] = found.l2[~state.mask] = 0.0
+    return found
+
+
+def _of_people(query: Query, said: Voices, state: Summing) -> Added:
+    return _added(query, state, list(said.values), said.who,
+                  int(said.who.max()) + 1 if len(said.who) else 0)
+
+
+@contextmanager
+def watched(into: list[Added]) -> Iterator[None]:
+    """Whatever is added up in this block is told to `into`."""
+    sketch, told = Query.sketch, Query.told
+
+    def sketching(self: Query, chunk: Rows, state: Summing) -> tuple[Ints, ...]:
+        if chunk.people is None:
+            into.append(_of_rows(self, chunk, state))
+        return sketch(self, chunk, state)
+
+    def telling(self: Query, said: Voices, state: Summing) -> tuple[Ints, ...]:
+        into.append(_of_people(self, said, state))
+        return told(self, said, state)
+
+    Query.sketch = sketching  # type: ignore[method-assign]
+    Query.told = telling  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Query.sketch = sketch  # type: ignore[method-assign]
+        Query.told = told  # type: ignore[method-assign]
+
+
+# P4 and P6: what the record that differs loses along a whole path, and what others pay.
+#
+# Under sampling the priced mixture dominates and conditional losses are never added up.
+
+
+@define(eq=False)
+class Path:
+    """Losses along one path, release by release.
+
+    Attributes:
+        epsilon, delta: what the learner claims for the fit. spent: what the ledger says of it.
+        ratio: of the path's loss to the claim, where it can be added up; else 0.
+    """
+
+    epsilon: float
+    delta: float
+    spent: float
+    ratio: float = field(init=False, default=0.0)
+
+    def judged(
+        self, quiet: RecordedRun, twin: RecordedRun, shown: Sequence[Shown]
+    ) -> Iterator[Broken]:
+        """What is wrong along the path."""
+        if not self.spent <= self.epsilon * (1 + TOLERANCE):
+            yield Broken("P4", -1, "the ledger's total is above what the learner claims")
+        yield from self._added(twin, shown)
+        yield from filtered(quiet, twin, shown)
+
+    def _added(self, twin: RecordedRun, shown: Sequence[Shown]) -> Iterator[Broken]:
+        """Trials of a tuning are left out: only the best one's answer is published."""
+        free = [found for one, found in zip(twin.releases, shown, strict=True)
+                if not samples_of(one) and not twin.grants[one.grant].trial]
+        up, down = sum(one.up for one in free), sum(one.down for one in free)
+        squared = math.fsum(one.squared for one in free)
+        least = min(self.spent, self.epsilon)
+        if squared:
+            if not delta_of_gaussian(math.sqrt(squared), least) <= self.delta * (1 + 1e-6):
+                yield Broken("P4", -1, "the Gaussian losses of a path are above the charge")
+        elif self.delta == 0 and least > 0:
+            self.ratio = max(up, down) / least
+            if not self.ratio <= 1 + TOLERANCE:
+                yield Broken("P4", -1, f"the losses of a path are {upward(self.ratio)} times the "
+                                       "charge")
+
+
+def delta_of_gaussian(mu: float, epsilon: float) -> float:
+    """Least delta of a Gaussian of mean mu at epsilon, by the normal law itself.
+
+    An oracle beside the accountant, never in its place. Dong, Roth, Su 2019, Corollary 2.13.
+    """
+    from scipy.special import log_ndtr
+
+    first = math.exp(float(log_ndtr(mu / 2 - epsilon / mu)))
+    return max(0.0, first - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
+
+
+def filtered(quiet: RecordedRun, twin: RecordedRun, shown: Sequence[Shown]) -> Iterator[Broken]:
+    """P6: the others pay the same in both worlds; the record that differs pays what it shows."""
+    losses: dict[int, float] = defaultdict(float)
+    sampled: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for one, found in zip(twin.releases, shown, strict=True):
+        chain = one.charged[0][0] if one.charged else ()  # nothing, where it was refused
+        if found.squared and any(step.kind == "filter" for step in chain):
+            rate = math.prod(step.rate for step in samples_of(one))
+            if rate < 1:
+                sampled[one.grant].append((rate, found.squared))
+            else:
+                losses[one.grant] += found.squared
+    for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
+        if (losses[number] or sampled[number]) and not theirs.vectors:
+            yield Broken("P6", -1, "what a record showed was charged to nobody")
+        for before, after in zip(mine.vectors, theirs.vectors, strict=True):
+            if twin.by_person:
+                before, after = last_alone(before, after)
+            yield from _vectors(before, after, losses[number], sampled[number])
+
+
+def _vectors(mine: Vector, theirs: Vector, squared: float,
+             sampled: Sequence[tuple[float, float]]) -> Iterator[Broken]:
+    scope, taken, rounds = mine
+    _, other_taken, other_rounds = theirs
+    common = min(len(taken), len(other_taken))
+    common -= len(taken) == len(other_taken)  # then the last of both is the one that differs
+    if not (np.array_equal(taken[:common], other_taken[:common])
+            and np.array_equal(rounds[:common], other_rounds[:common])):
+        yield Broken("P6", -1, "what other records paid depends on the one that differs")
+    most = max(int(one[-1]) if len(one) else 0 for one in (taken, other_taken))
+    if most > RECORD_UNITS:
+        yield Broken("P6", -1, "a record paid more than its cap")
+    per_square = 1.0 if scope.node.kind == "gdp" else scope.node.order / 2
+    cost = squared * per_square
+    if scope.node.kind == "renyi":  # of samples that the record was in, others may be dearer
+        cost += math.fsum(poisson_gaussian_rdp(rate, 1 / math.sqrt(one), (scope.node.order,)
+                                               ).bounds[0] for rate, one in sampled)
+    if not cost <= most / RECORD_UNITS * scope.node.cap * (1 + 1e-6):
+        yield Broken("P6", -1, "a record paid less than what it showed")
+
+
+def last_alone(mine: Vector, theirs: Vector) -> tuple[Vector, Vector]:
+    """The same, with whatever is in one of them only put last.
+
+    A person's place is drawn, so vectors of people are compared in any order.
+    """
+    (scope, taken, rounds), (_, other_taken, other_rounds) = mine, theirs
+    pairs = [Counter(zip(one.tolist(), many.tolist(), strict=True))
+             for one, many in ((taken, rounds), (other_taken, other_rounds))]
+    both = sorted((pairs[0] & pairs[1]).elements())
+    found = []
+    for own in pairs:
+        rows = [*both, *sorted((own - (pairs[0] & pairs[1])).elements())]
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        found.append((scope, columns[:, 0], columns[:, 1].astype(np.int32)))
+    return found[0], found[1]

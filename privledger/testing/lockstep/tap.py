@@ -16,6 +16,7 @@ from privledger.noise.seeded import Generator
 from privledger.noise.source import SystemSource
 from privledger.testing.lockstep.kept import (
     Additive,
+    AdditiveLaw,
     Below,
     Chosen,
     ChosenSet,
@@ -26,7 +27,69 @@ from privledger.testing.lockstep.kept import (
     Responses,
     Words,
 )
-from privledger.testing.lockstep.units import in_units, of_units, offset_within, unit_within
+
+# Outcomes of a choice as units of weight: the same outcomes on both of two tables.
+#
+# Candidates of a cut are runs of cut points between records, so their number depends on the
+# records. A run's weight is a public measure times its length. The units of a segment, counted
+# from its first candidate, are therefore the same outcomes whatever the records are.
+
+
+@frozen(eq=False)
+class Units:
+    """Where each candidate's units begin and end within its segment.
+
+    Attributes:
+        first, end: shape (candidates,). totals: of every segment, shape (segments,).
+    """
+
+    first: Ints
+    end: Ints
+    totals: Ints
+
+
+def in_units(call: Chosen) -> Units:
+    """The candidates of a choice in units of weight."""
+    ends = np.concatenate([[0], np.cumsum(call.weights)])
+    base = np.repeat(ends[call.starts[:-1]], np.diff(call.starts))
+    totals = ends[call.starts[1:]] - ends[call.starts[:-1]]
+    return Units(ends[:-1] - base, ends[1:] - base, totals)
+
+
+def unit_within(call: Chosen, offset: Below | None) -> Ints:
+    """Which unit of each segment was chosen, shape (segments,).
+
+    Args:
+        offset: the place within each chosen run, where one was drawn.
+    """
+    first = in_units(call).first[call.result]
+    if offset is None or len(offset.result) != len(first):
+        return np.asarray(first)
+    measure = call.weights[call.result] // np.maximum(offset.bounds, 1)
+    return np.asarray(first + offset.result * measure)
+
+
+def of_units(call: Chosen, units: Ints) -> tuple[Ints, Ints]:
+    """The candidates that hold these units, and how many units into them, shape (segments,)."""
+    held = in_units(call)
+    chosen = np.zeros(len(units), dtype=np.int64)
+    for segment, unit in enumerate(units.tolist()):
+        part = slice(int(call.starts[segment]), int(call.starts[segment + 1]))
+        place = int(np.searchsorted(held.end[part], unit, side="right"))
+        chosen[segment] = part.start + min(place, part.stop - part.start - 1)
+    return chosen, np.asarray(units - held.first[chosen])
+
+
+def offset_within(units: Ints, weights: Ints, bounds: Ints) -> Ints | None:
+    """The place within each chosen run that a unit is; None where the bounds are not its length.
+
+    Args:
+        units: into each chosen run. weights: of the chosen runs: a measure times the length.
+    """
+    if len(units) != len(bounds) or (bounds < 1).any() or (weights % bounds).any():
+        return None
+    return np.asarray(np.minimum(units // (weights // bounds), bounds - 1))
+
 
 S = TypeVar("S", bound=np.generic)
 D = TypeVar("D", Additive, Below, Chosen, ChosenSet, RecordedCoins, Responses, Words)
@@ -111,36 +174,26 @@ class Tap:
     def laplace(self, scale: object, size: int) -> Ints:
         return self._additive("laplace", scale, size)
 
-    def _additive(self, law: Literal["gaussian", "laplace"], scale: object, size: int) -> Ints:
-        scales: Floats = np.broadcast_to(np.array(scale, dtype=np.float64), (size,)).copy()
-        self._told(Additive)
-        if self.quiet:
-            none = np.zeros(size, dtype=np.int64)
-            return self._keep(Additive(law, scales, none), none)
-        wide = np.minimum(scales * self.steering.wide, 2.0**52)
-        found = getattr(self._source, law)(wide, size)
-        if self.steering.sign:
-            found = self.steering.sign * np.abs(found)
-        return self._keep(Additive(law, scales, found), found)
-
     def discrete_laplace(self, parameter: float, size: int) -> Ints:
-        return self._whole("discrete_laplace", 1 / parameter, size)
+        return self._additive("discrete_laplace", 1 / parameter, size)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Ints:
-        return self._whole("discrete_gaussian", sigma, size)
+        return self._additive("discrete_gaussian", sigma, size)
 
-    def _whole(self, law: Literal["discrete_gaussian", "discrete_laplace"], scale: float,
-               size: int) -> Ints:
-        """Noise that is never zero: a step is seen by what was added."""
-        scales: Floats = np.full(size, float(scale))
+    def _additive(self, law: AdditiveLaw, scale: object, size: int) -> Ints:
+        """Whole steps are never zero: a step is seen by what was added."""
+        width = np.array(scale, dtype=np.float64)
+        scales: Floats = np.broadcast_to(width, (size,)).copy()
         self._told(Additive)
-        if self.quiet:
-            none = np.zeros(size, dtype=np.int64)
-            return self._keep(Additive(law, scales, none), none)
-        wide = min(float(scale) * self.steering.wide, 2.0**50)
-        found = (self._source.discrete_laplace(1 / wide, size) if law == "discrete_laplace"
-                 else self._source.discrete_gaussian(wide, size))
-        found[found == 0] = 1
+        found = np.zeros(size, dtype=np.int64)
+        if not self.quiet and law in ("gaussian", "laplace"):
+            found = getattr(self._source, law)(np.minimum(scales * self.steering.wide, 2.0**52),
+                                               size)
+        elif not self.quiet:
+            wide = min(float(width) * self.steering.wide, 2.0**50)
+            found = getattr(self._source, law)(1 / wide if law == "discrete_laplace" else wide,
+                                               size)
+            found[found == 0] = 1
         if self.steering.sign:
             found = self.steering.sign * np.abs(found)
         return self._keep(Additive(law, scales, found), found)

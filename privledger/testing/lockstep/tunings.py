@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 from attrs import define, field
@@ -12,9 +11,7 @@ from numpy.typing import NDArray
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.graph import Tuning
 from privledger.graph.nodes import below
-from privledger.guard import Session
-from privledger.guard.dataset import Dataset
-from privledger.guard.tuned import Best
+from privledger.guard.observer import Observer, _observing
 from privledger.noise.seeded import Generator, generator
 from privledger.noise.source import SystemSource
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
@@ -66,59 +63,43 @@ def miscounted(run: RecordedRun) -> Iterator[Broken]:
 
 
 @define(eq=False)
-class Judge:
-    """Lets the first trial win, and counts how many there were."""
+class Judge(Observer):
+    """Lets the first trial win, whatever the others say of themselves, and counts them.
 
-    trials: int = 0
+    Attributes:
+        released_so_far: how many releases there were so far. releases: after each trial.
+    """
+
+    released_so_far: Callable[[], int]
     releases: list[int] = field(factory=list)
 
-
-@contextmanager
-def first_wins(judge: Judge, released: Callable[[], int]) -> Iterator[None]:
-    """In this block every trial but the first one loses, whatever it says of itself.
-
-    Args:
-        released: how many releases there were so far.
-    """
-    real = Session.best_of
-
-    def best_of(self: Session, node: object, candidates: int,
-                trial: Callable[[Dataset, int], tuple[float, object]], *,
-                why: str = "") -> Best | None:
-        def judged(data: Dataset, candidate: int) -> tuple[float, object]:
-            judge.trials += 1
-            first = judge.trials == 1
-            score, output = trial(data, candidate)
-            judge.releases.append(released())
-            return (score if first else LOST), output
-
-        return real(self, node, candidates, judged, why=why)
-
-    Session.best_of = best_of  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Session.best_of = real  # type: ignore[method-assign]
+    def scored(self, contest: object, score: Callable[..., float], said: object) -> float:
+        self.releases.append(self.released_so_far())
+        return LOST if len(self.releases) > 1 else score(said)
 
 
 def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     """P1 of a tuning: other trials beside the same winner leave the same model and history."""
+    def so_far() -> int:
+        return len(fitting.released)
+
     for _ in range(TRIES):
         seeds = [generator(int(seed)) for seed in rng.integers(0, 1 << 62, size=3)]
-        judge, tap = Judge(), Tap(seeds[0])
+        judge, tap = Judge(so_far), Tap(seeds[0])
         first = _judged(fitting, table, judge, tap, ())
-        if first.failed or not judge.trials:
+        if first.failed or not judge.releases:
             return
-        if judge.trials > 1:
+        if len(judge.releases) > 1:
             break
     else:
         return
-    again = _judged(fitting, table, Judge(), Tap(seeds[1], script=tuple(tap.draws)),
-                    tuple(one.answer for one in first.releases))
+    again = _judged(fitting, table, Judge(so_far),
+                    Tap(seeds[1], script=tuple(tap.draws)),
+                    first.answers)
     until = judge.releases[0]
-    told = tuple(one.answer for one in first.releases[:until])
-    other = _judged(fitting, table, Judge(), Tap(seeds[2], script=_with_other_words(
-        first, tap.draws, until, rng)), told)
+    told = first.answers[:until]
+    other = _judged(fitting, table, Judge(so_far),
+                    Tap(seeds[2], script=_with_other_words(first, tap.draws, until, rng)), told)
     for path, value in first.model.items():
         if again.model.get(path) == value != other.model.get(path):
             yield Broken("P1", -1, f"with other trials beside the same winner, {path} is another")
@@ -129,7 +110,7 @@ def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Br
 
 def _judged(fitting: Fitting, table: Example, judge: Judge, tap: Tap,
             told: tuple[object, ...]) -> RecordedRun:
-    with first_wins(judge, lambda: len(fitting.released)):
+    with _observing(judge):
         return fitting.run(table, tap, told)
 
 

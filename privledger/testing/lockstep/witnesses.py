@@ -15,11 +15,10 @@ from privledger.errors import InvalidValue
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json
 from privledger.noise.seeded import generator
-from privledger.plugins.learner import Priced
+from privledger.plugins import Priced
 from privledger.testing.examples import Example
-from privledger.testing.lockstep.arriving import apart
-from privledger.testing.lockstep.lock import Lock, Pair, fitting_of, lock
-from privledger.testing.lockstep.neighbours import rows_of
+from privledger.testing.lockstep.lock import Lock, apart, fitting_of, lock
+from privledger.testing.lockstep.neighbours import Pair, rows_of
 
 FORMAT = 1
 

@@ -6,27 +6,25 @@ they occur. So tables are climbed by rows and multiplicities, small ones first.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import product
 from typing import TypeVar
 
 from attrs import define, evolve, field, frozen
 
 from privledger.facts.schema import Column, Schema
-from privledger.noise.seeded import SeededSource
-from privledger.testing.examples import Example
+from privledger.noise.seeded import Generator as Rng
+from privledger.noise.seeded import generator
+from privledger.testing.examples import Example, ends
 from privledger.testing.lockstep.neighbours import (
     Cell,
     Row,
     TablePair,
+    any_value,
     columns_of,
     grouped,
     rows_of,
 )
-
-NEAR = 0.9999
-"""Part of the target at which a search stops: nothing is left to find."""
 
 Item = TypeVar("Item")
 
@@ -38,71 +36,8 @@ _MOST_KINDS = 12  # of rows in one table, if it began with fewer
 _STEPS = 80  # of a ladder of numbers
 
 
-@frozen
-class FoundTable:
-    """What a search ended with.
-
-    Attributes:
-        value: the largest score, of `pair`. tables: how many pairs were looked at.
-    """
-
-    pair: TablePair
-    value: float
-    tables: int
-
-
-@frozen(eq=False)
-class _Dice:
-    """Public coins of a search."""
-
-    seed: int
-    source: SeededSource = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "source", SeededSource(self.seed))
-
-    def pick(self, items: Sequence[Item]) -> Item:
-        return items[self.source.integer_below(len(items))]
-
-    def shuffled(self, items: Iterable[Item]) -> list[Item]:
-        left, found = list(items), []
-        while left:
-            place = self.source.integer_below(len(left))
-            left[place], left[-1] = left[-1], left[place]
-            found.append(left.pop())
-        return found
-
-    def chance(self, percent: int) -> bool:
-        return self.source.integer_below(100) < percent
-
-    def share(self) -> float:
-        return self.source.integer_below(1 << 20) / (1 << 20)
-
-
-def search(score: Callable[[TablePair], float], start: Example | Schema, relation: str, *,
-           seed: int = 0, seconds: float = 5.0, steps: int = 1 << 30, target: float = 1.0,
-           most_rows: int = 4096, first: Sequence[TablePair] = ()) -> FoundTable:
-    """Climb to the pair of neighbours with the largest score.
-
-    Args:
-        score: what is climbed, usually loss over price; whatever it raises goes through.
-        seconds: CPU time of this process, after which no new table is tried. steps: how many
-            pairs are tried at most.
-        target: a search ends at `NEAR` of it.
-        start, relation, seed, most_rows, first: as for `climbing`.
-    """
-    until = time.process_time() + seconds
-    tries = climbing(start, relation, seed=seed, most_rows=most_rows, first=first)
-    pair = best = next(tries)
-    value = most = score(pair)
-    tables = 1
-    while most < NEAR * target and tables < steps and time.process_time() < until:
-        pair = tries.send(value)
-        value = score(pair)
-        tables += 1
-        if value > most:
-            best, most = pair, value
-    return FoundTable(best, most, tables)
+def _pick(rng: Rng, items: Sequence[Item]) -> Item:
+    return items[int(rng.integers(0, len(items)))]
 
 
 def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_rows: int = 0,
@@ -118,11 +53,11 @@ def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_row
     """
     schema = start.schema if isinstance(start, Example) else start
     own = rows_of(start) if isinstance(start, Example) else []
-    dice = _Dice(seed)
-    moves = _Moves(schema, relation, dice, own, least_rows, most_rows)
+    rng = generator(seed)
+    moves = _Moves(schema, relation, rng, own, least_rows, most_rows)
     starts = iter([pair for pair in (*first, *_from(own, schema, relation),
                                      *starting_pairs(schema, relation, seed)) if moves.fits(pair)])
-    climb, turn = _Climb(dice), 0
+    climb, turn = _Climb(rng), 0
     while True:
         # The first few starts, then climbs and other starts in turn.
         fresh = next(starts, None) if turn < _FIRST + len(first) or turn % 2 else None
@@ -138,7 +73,7 @@ def climbing(start: Example | Schema, relation: str, *, seed: int = 0, least_row
 class _Climb:
     """Where a climb stands: every move that does not lose is kept, until none gains for long."""
 
-    dice: _Dice
+    rng: Rng
     value: float = -1.0
     pair: TablePair | None = None
     idle: int = 0
@@ -156,7 +91,7 @@ class _Climb:
         self.idle = 0 if gain else self.idle + (not fresh)
         if self.idle >= _PATIENCE and self.best:
             # Half of the climbs begin again at the best so far.
-            again = self.best[0] if self.dice.chance(50) else self.dice.pick(self.best)
+            again = self.best[0] if self.rng.random() < 0.5 else _pick(self.rng, self.best)
             self.value, self.pair, self.idle = again[0], again[2], 0
 
 
@@ -166,17 +101,18 @@ def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[TablePa
 
     Small and large tables take turns: the first few are of every kind.
     """
-    dice = _Dice(seed)
-    corners = _corners(schema, dice)
+    rng = generator(seed)
+    corners = _corners(schema, rng)
     crowds = list(_crowds(corners))
     kinds: list[list[TablePair]] = [_ladder_pairs(schema, relation)]
     for times in (0, *_TIMES):
         for some in ([()],) if times == 0 else (crowds[:len(corners)], crowds[len(corners):]):
             kinds.append([TablePair(schema, grouped((row, times) for row in crowd), old, new)
                           for crowd in some
-                          for old, new in _last(corners, schema, relation, dice, len(crowd))])
+                          for old, new in _last(corners, schema, relation, rng, len(crowd))])
     found: dict[TablePair, None] = {}
-    waiting = [dice.shuffled(dict.fromkeys(pairs)) for pairs in kinds]
+    waiting = [[pairs[place] for place in rng.permutation(len(pairs))]
+               for pairs in (list(dict.fromkeys(kind)) for kind in kinds)]
     while any(waiting):
         found.update((pairs.pop(), None) for pairs in waiting if pairs)
     return list(found)
@@ -184,7 +120,7 @@ def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[TablePa
 
 def _ladder_pairs(schema: Schema, relation: str) -> list[TablePair]:
     """The record that differs is out of order; in a replacement the old one was in order."""
-    found, low = [], _ends(columns_of(schema)[-1])[0]
+    found, low = [], ends(columns_of(schema)[-1])[0]
     for crowd, odd, even in _ladders(schema):
         common = grouped((row, max(1, 240 // len(crowd))) for row in crowd)
         old = {"add_remove": None, "replace_one": even}.get(relation, (*odd[:-1], low))
@@ -199,8 +135,8 @@ def _ladders(schema: Schema) -> Iterator[tuple[list[Row], Row, Row]]:
     steps: Sequence[Cell] = (
         [target.lower + (target.upper - target.lower) * step / _STEPS for step in range(_STEPS)]
         if target.kind == "numeric" else target.categories[:-1])
-    top, places = _ends(target)[1], range(len(features))
-    low, high = (tuple(_ends(column)[end] for column in features) for end in (0, 1))
+    top, places = ends(target)[1], range(len(features))
+    low, high = (tuple(ends(column)[end] for column in features) for end in (0, 1))
     numeric = [place for place in places if features[place].kind == "numeric"]
     for down in numeric[:3]:
         for flat in [place for place in places if place != down][:3]:
@@ -220,23 +156,23 @@ def _share(column: Column, step: int, steps: int) -> Cell:
     return cell
 
 
-def _corners(schema: Schema, dice: _Dice) -> list[Row]:
+def _corners(schema: Schema, rng: Rng) -> list[Row]:
     """Rows at the ends, in the middle, without values, and every other one up; each with the
     two targets that lie farthest apart."""
     columns = columns_of(schema)
-    features, ends = columns[:-1], _ends(columns[-1])
+    features, targets = columns[:-1], ends(columns[-1])
     places: list[Row] = [
         tuple(_middle(column) for column in features),
-        tuple(_ends(column)[1] for column in features),
-        tuple(_ends(column)[0] for column in features),
-        tuple(_ends(column)[place % 2] for place, column in enumerate(features)),
+        tuple(ends(column)[1] for column in features),
+        tuple(ends(column)[0] for column in features),
+        tuple(ends(column)[place % 2] for place, column in enumerate(features)),
     ]
     if any(column.missing for column in features):
         places.append(tuple(None if column.missing else _middle(column) for column in features))
-    rows = [(*place, end) for place, end in product(dict.fromkeys(places), ends)]
+    rows = [(*place, end) for place, end in product(dict.fromkeys(places), targets)]
     if columns[-1].kind == "categorical" and len(columns[-1].categories) > 2:
         more = columns[-1].categories[1:-1]
-        rows += [(*places[0], dice.pick(more))]
+        rows += [(*places[0], _pick(rng, more))]
     return rows
 
 
@@ -248,18 +184,18 @@ def _crowds(corners: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
                 (low_low, low_high), (middle_low, high_high))
 
 
-def _last(corners: Sequence[Row], schema: Schema, relation: str, dice: _Dice,
+def _last(corners: Sequence[Row], schema: Schema, relation: str, rng: Rng,
           kinds: int) -> Iterator[tuple[Row | None, Row | None]]:
     """The record that differs: ordered pairs, or one of them missing."""
     if relation == "add_remove":
         yield from ((None, row) for row in corners)
     elif relation == "replace_label":
         target = columns_of(schema)[-1]
-        low, high = _ends(target)
+        low, high = ends(target)
         yield from (((*row[:-1], low), (*row[:-1], high)) for row in corners[::2])
     else:
         ordered = [(old, new) for old in corners for new in corners if old != new]
-        yield from (dice.pick(ordered) for _ in range(4 if kinds > 1 else 8))
+        yield from (_pick(rng, ordered) for _ in range(4 if kinds > 1 else 8))
 
 
 def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[TablePair]:
@@ -270,16 +206,10 @@ def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[TablePair]:
     target = columns_of(schema)[-1]
     if relation == "add_remove":
         return [TablePair(schema, common, None, own[-1])]
-    low, high = _ends(target)
+    low, high = ends(target)
     last = own[-1] if relation == "replace_one" else (*own[0][:-1], low)
     other = (*own[0][:-1], high if last[-1] != high else low)
     return [TablePair(schema, common, last, other)]
-
-
-def _ends(column: Column) -> tuple[Cell, Cell]:
-    if column.kind == "numeric":
-        return column.lower, column.upper
-    return column.categories[0], column.categories[-1]
 
 
 def _middle(column: Column) -> Cell:
@@ -296,7 +226,7 @@ class _Moves:
 
     schema: Schema
     relation: str
-    dice: _Dice
+    rng: Rng
     own: Sequence[Row]
     least_rows: int
     most_rows: int
@@ -310,13 +240,13 @@ class _Moves:
         moves = (self._more, self._more, self._fewer, self._scaled, self._row_added,
                  self._row_moved, self._last_moved, self._last_moved, self._near, self._turned)
         most = max(_MOST_KINDS, len(pair.common))
-        for _ in range(self.dice.pick((1, 1, 2, 3))):
-            pair = self.dice.pick(moves)(pair)
+        for _ in range(_pick(self.rng, (1, 1, 2, 3))):
+            pair = _pick(self.rng, moves)(pair)
         fits = self.fits(pair) and len(pair.common) <= most
         return pair if fits and pair.old != pair.new else None
 
     def _pick(self, pair: TablePair) -> int:
-        return self.dice.pick(range(len(pair.common)))
+        return _pick(self.rng, range(len(pair.common)))
 
     def _times(self, pair: TablePair, place: int, often: int) -> TablePair:
         rows = list(pair.common)
@@ -328,20 +258,20 @@ class _Moves:
             return self._row_added(pair)
         place = self._pick(pair)
         often = pair.common[place][1]
-        return self._times(pair, place, self.dice.pick((often + 1, 2 * often, 4 * often)))
+        return self._times(pair, place, _pick(self.rng, (often + 1, 2 * often, 4 * often)))
 
     def _fewer(self, pair: TablePair) -> TablePair:
         if not pair.common:
             return pair
         place = self._pick(pair)
         often = pair.common[place][1]
-        return self._times(pair, place, self.dice.pick((often - 1, often // 2, 0)))
+        return self._times(pair, place, _pick(self.rng, (often - 1, often // 2, 0)))
 
     def _scaled(self, pair: TablePair) -> TablePair:
         return evolve(pair, common=tuple((row, 2 * often) for row, often in pair.common))
 
     def _row_added(self, pair: TablePair) -> TablePair:
-        times = 1 << self.dice.pick(range(8))
+        times = 1 << _pick(self.rng, range(8))
         return evolve(pair, common=grouped([*pair.common, (self._row(), times)]))
 
     def _row_moved(self, pair: TablePair) -> TablePair:
@@ -355,23 +285,24 @@ class _Moves:
     def _near(self, pair: TablePair) -> TablePair:
         """Common rows like the record that differs."""
         row = pair.old if pair.new is None or (
-            pair.old is not None and self.dice.chance(50)) else pair.new
+            pair.old is not None and self.rng.random() < 0.5) else pair.new
         assert row is not None
-        if self.dice.chance(70):
+        if self.rng.random() < 0.7:
             row = self._changed(row)
-        times = 1 << self.dice.pick(range(8))
+        times = 1 << _pick(self.rng, range(8))
         return evolve(pair, common=grouped([*pair.common, (row, times)]))
 
     def _last_moved(self, pair: TablePair) -> TablePair:
-        fresh = self.dice.chance(30)
+        fresh = self.rng.random() < 0.3
         if self.relation == "replace_label":
             assert pair.old is not None
             assert pair.new is not None
             place = (self._row() if fresh else self._changed(pair.old))[:-1]
-            if self.dice.chance(30):
-                return evolve(pair, old=(*place, self._value(-1)), new=(*place, self._value(-1)))
+            if self.rng.random() < 0.3:
+                old, new = (any_value(self.schema.target, self.rng) for _ in range(2))
+                return evolve(pair, old=(*place, old), new=(*place, new))
             return evolve(pair, old=(*place, pair.old[-1]), new=(*place, pair.new[-1]))
-        first = pair.old is not None and (pair.new is None or self.dice.chance(50))
+        first = pair.old is not None and (pair.new is None or self.rng.random() < 0.5)
         row = pair.old if first else pair.new
         assert row is not None
         row = self._row() if fresh else self._changed(row)
@@ -381,22 +312,11 @@ class _Moves:
         return pair.turned()
 
     def _row(self) -> Row:
-        if self.own and self.dice.chance(30):
-            return self.dice.pick(self.own)
-        return tuple(self._value(place) for place in range(len(columns_of(self.schema))))
+        if self.own and self.rng.random() < 0.3:
+            return _pick(self.rng, self.own)
+        return tuple(any_value(column, self.rng) for column in columns_of(self.schema))
 
     def _changed(self, row: Row) -> Row:
-        place = self.dice.pick(range(len(row)))
-        return (*row[:place], self._value(place), *row[place + 1:])
-
-    def _value(self, place: int) -> Cell:
-        """A value of one column: mostly an end or the middle."""
-        column = columns_of(self.schema)[place]
-        if column.missing and column.role == "feature" and self.dice.chance(15):
-            return None
-        if column.kind == "categorical":
-            cell: Cell = self.dice.pick(column.categories)
-            return cell
-        share = self.dice.pick((0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, self.dice.share()))
-        value = column.lower + share * (column.upper - column.lower)
-        return float(round(value)) if column.integer else value
+        place = _pick(self.rng, range(len(row)))
+        value = any_value(columns_of(self.schema)[place], self.rng)
+        return (*row[:place], value, *row[place + 1:])

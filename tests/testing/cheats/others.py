@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_selection import SelectorMixin
 
 import privledger as pl
+from cheats.honest import NoisyMean
 
 
 class PublicCells(ClassifierMixin, BaseEstimator):
@@ -128,6 +129,21 @@ class NoisyScores(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self) -> np.ndarray:
         return np.arange(len(self.scores_)) == np.abs(self.scores_).argmax()
+
+
+class Untagged:
+    """The noisy mean with parameters, and without scikit-learn's base classes and tags."""
+
+    info = NoisyMean.info
+    __init__ = NoisyMean.__init__
+    plan, claimed, fit, predict = (NoisyMean.plan, NoisyMean.claimed, NoisyMean.fit,
+                                   NoisyMean.predict)
+    _leaf, _guarded, _run = NoisyMean._leaf, NoisyMean._guarded, NoisyMean._run
+    _release, _settle = NoisyMean._release, NoisyMean._settle
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {name: getattr(self, name)
+                for name in ("epsilon", "delta", "schema", "relation", "random_state")}
 
 
 class SomeLabels(PublicCells):

@@ -9,17 +9,17 @@ import pytest
 from privledger.graph import Meter
 from privledger.mechanisms import Exponential, Gaussian, Laplace
 from privledger.questions import sums
-from privledger.testing.lockstep import each_one, lockstep, metering, shown
+from privledger.testing.lockstep import lockstep, probing, shown
 
 
 def test_a_right_meter_takes_none_of_the_cases() -> None:
     nodes = (Gaussian(2.0), Laplace(3.0), Exponential(0.5))
-    assert metering.overdrawn(nodes, (Gaussian(1.0), Laplace(1.0), Exponential(1.0))) == []
+    assert probing.overdrawn(nodes, (Gaussian(1.0), Laplace(1.0), Exponential(1.0))) == []
 
 
 def test_a_meter_that_takes_everything_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Meter, "admit", lambda self, chain, leaf: None)
-    assert len(metering.overdrawn([Gaussian(2.0)], [Gaussian(1.0)])) > 20
+    assert len(probing.overdrawn([Gaussian(2.0)], [Gaussian(1.0)])) > 20
 
 
 def test_steps_to_the_nearest_are_too_long_for_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_steps_to_the_nearest_are_too_long_for_somebody(monkeypatch: pytest.Monk
     def longer(values, *rest):  # type: ignore[no-untyped-def]
         return exact(None if values is None else values * (1 + 1e-6), *rest)
 
-    monkeypatch.setattr(each_one, "cell_sums", longer)
+    monkeypatch.setattr(shown, "cell_sums", longer)
     found = lockstep(learner, seconds=0.1)
     assert not found.holds
     assert "somebody" in found.why

@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privledger.testing.lockstep.flips import log_flips
 from privledger.testing.lockstep.kept import Chosen, ChosenSet, Responses
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
-    additive_shift,
-    ratio,
+    log_flips,
     response_loss,
     selection_loss,
     set_loss,
 )
+from tests.certified.claims import additive_shift, ratio
 
 NOTHING = np.zeros(0, dtype=np.int64)
 scores_of = st.lists(st.floats(-20, 20), min_size=1, max_size=6)

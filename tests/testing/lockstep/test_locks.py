@@ -28,9 +28,9 @@ from privledger.noise.seeded import generator
 from privledger.questions import sums
 from privledger.questions.blocks import clipped
 from privledger.questions.query import Query
+from privledger.testing.checks import check_lockstep_holds
 from privledger.testing.examples import examples_for, worst_pair
 from privledger.testing.fitting import protect
-from privledger.testing.holding import check_lockstep_holds
 from privledger.testing.lockstep import lockstep, replay_witness
 from privledger.testing.lockstep.lock import fitting_of, lock, runs_of
 

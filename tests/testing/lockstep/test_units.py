@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.testing.lockstep.digest import Digester
 from privledger.testing.lockstep.kept import Below, Chosen
-from privledger.testing.lockstep.units import in_units, of_units, offset_within, unit_within
+from privledger.testing.lockstep.replay import Digester
+from privledger.testing.lockstep.tap import in_units, of_units, offset_within, unit_within
 
 
 @st.composite

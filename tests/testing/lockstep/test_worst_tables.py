@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from privledger.errors import PrivledgerError
 from privledger.mechanisms import Exponential, TopK
 from privledger.testing.examples import example_schema, example_table
-from privledger.testing.lockstep.claims import Claim
-from privledger.testing.lockstep.neighbours import RELATIONS, TablePair, rows_of
-from privledger.testing.lockstep.worst_tables import climbing, search, starting_pairs
+from privledger.testing.lockstep.neighbours import TablePair, rows_of
+from privledger.testing.lockstep.worst_tables import climbing, starting_pairs
+from tests.certified.claims import Claim
+from tests.certified.pairs import RELATIONS, check_pair, encoded, pair_from_json, pair_to_json
+from tests.certified.searching import search
 
 SCHEMA = example_schema("several classes")
 ROW, OTHER = (0.0, None, "red", "no"), (1.0, 5.0, "blue", "unknown")
@@ -25,7 +27,7 @@ def test_all_that_is_tried_are_neighbours(task, relation):
     tries = climbing(example_schema(task), relation, seed=3, least_rows=1, most_rows=500)
     pair, seen = next(tries), set()
     for turn in range(600):
-        pair.check(relation)
+        check_pair(pair, relation)
         assert 1 <= min(pair.n_records) <= max(pair.n_records) <= 500
         assert all(often > 0 for _, often in pair.common)
         first, second = pair.tables()
@@ -49,7 +51,7 @@ def test_the_record_that_differs_comes_last():
     first, second = pair.tables()
     assert rows_of(first) == [ROW] * 3
     assert rows_of(second) == [ROW] * 3 + [OTHER]
-    held, other = pair.encoded()
+    held, other = encoded(pair)
     assert (held.n, other.n) == (3, 4)
     assert held.target.tolist() == other.target[:3].tolist()
     assert pair.turned().tables()[0].n_records == 4
@@ -57,7 +59,7 @@ def test_the_record_that_differs_comes_last():
 
 def test_a_pair_survives_its_own_text():
     for pair in starting_pairs(SCHEMA, "replace_one")[:40]:
-        assert TablePair.from_json(json.loads(json.dumps(pair.to_json()))) == pair
+        assert pair_from_json(json.loads(json.dumps(pair_to_json(pair)))) == pair
 
 
 @pytest.mark.parametrize("change", [
@@ -65,7 +67,7 @@ def test_a_pair_survives_its_own_text():
     {"old": [0.0, 0.0, "red", ["no"]]}, {"common": [[[0.0, 0.0, "red", "no"]]]}, {"schema": 3}])
 def test_a_text_of_something_else_is_refused(change):
     with pytest.raises(PrivledgerError):
-        TablePair.from_json({**TablePair(SCHEMA, ((ROW, 3),), None, OTHER).to_json(), **change})
+        pair_from_json({**pair_to_json(TablePair(SCHEMA, ((ROW, 3),), None, OTHER)), **change})
 
 
 @pytest.mark.parametrize(("relation", "old", "new"), [
@@ -73,7 +75,7 @@ def test_a_text_of_something_else_is_refused(change):
     ("replace_one", ROW, ROW), ("replace_label", ROW, OTHER), ("nobody", None, ROW)])
 def test_tables_that_are_no_neighbours_are_refused(relation, old, new):
     with pytest.raises(PrivledgerError):
-        TablePair(SCHEMA, (), old, new).check(relation)
+        check_pair(TablePair(SCHEMA, (), old, new), relation)
 
 
 @settings(max_examples=30)
