@@ -7,8 +7,8 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.carriers import Copier, Describer, Reader
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import Copier, Describer, Reader
+from privledger.facts.columns import TableFacts
 from privledger.facts.values import Json
 from privledger.questions.row_encoding import MOST_COLUMNS, STEP, RowEncoding
 from privledger.questions.score import Score, residuals_of

@@ -15,10 +15,10 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.carriers import Copier, Describer, Reader
+from privledger.facts.columns import Copier, Describer, Reader
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Column
-from privledger.facts.table import TableFacts
+from privledger.facts.columns import TableFacts
 from privledger.facts.values import Json, array_in, array_out, items, text
 from privledger.questions.links import PER_UNIT
 from privledger.questions.row_values import middle_of
