@@ -283,19 +283,9 @@ def _note(value: Mapping[str, str]) -> VectorNote:
     return VectorNote(value["name"], value["sha256"])
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError
-    return value
-
-
-def _place(value: Mapping[str, object]) -> QueuePosition:
-    grant, data, until, host, started = (
-        _text(value[name]) for name in ("grant", "data", "until", "host", "started"))
-    units, delta_units, pid = (_whole(value[name]) for name in ("units", "delta_units", "pid"))
-    return QueuePosition(
-        grant, data, _labels(value["labels"]), units, delta_units, until, host, pid, started
-    )
+def _place(value: Any) -> QueuePosition:
+    check_fields(shape_of("Place"), value)
+    return QueuePosition(**{one.name: value[one.name] for one in fields(QueuePosition)})
 
 
 def _same(value: Any) -> Any:

@@ -129,16 +129,23 @@ def read_spill(text: str) -> Spill:
     return found
 
 
+def _unfinished(state: State, name: str) -> GrantState | None:
+    """A grant that is open or crashed, and nothing that it released is written down."""
+    grant = state.grants.get(name)
+    over = grant is None or grant.status not in ("granted", "crashed") or grant.releases
+    return None if over else grant
+
+
 def check_spill(spill: Spill, state: State, store: Store) -> None:
     """Whether it may be added to the history that `state` was folded from.
 
     Raises:
         SpillRefused: another ledger, another grant, or more than the grant covers.
     """
-    grant = state.grants.get(spill.grant)
+    grant = _unfinished(state, spill.grant)
     if spill.ledger != state.uuid:
         raise SpillRefused("it belongs to another ledger")
-    if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
+    if grant is None:
         raise SpillRefused("its grant is not one that is open or crashed")
     if spill.granted != _digest(written(grant.event)) or not (
             grant.position <= spill.position <= state.position):
@@ -363,10 +370,18 @@ def settle(history: History, settlement: Settlement) -> None:
         NotSettled: it could not be written. It says where the items are; the charge stands.
     """
     history.unsettled[settlement.grant] = settlement
+    server = "://" in history.store.location
     try:
-        _try(history, settlement, _pauses(history))
-    except NotSettled:
-        raise
+        for pause in (*(LONG_PAUSES if server else PAUSES), None):
+            try:
+                _write(history, settlement)
+                break
+            except LedgerError as error:
+                hopeless = isinstance(error, LedgerCorrupt) or (
+                    isinstance(error, LedgerBusy) and not server)  # it waited long enough
+                if pause is None or hopeless:
+                    raise
+                mutex.threads.sleep(pause)
     except Exception as error:
         raise _kept(history, settlement, error) from None
     except BaseException:  # an interrupt: it may have been written, and may be written again
@@ -385,29 +400,9 @@ def settle_left(history: History) -> None:
         settle(history, settlement)
 
 
-def _pauses(history: History) -> tuple[float, ...]:
-    return LONG_PAUSES if "://" in history.store.location else PAUSES
-
-
-def _try(history: History, settlement: Settlement, pauses: tuple[float, ...]) -> None:
-    """Until it is written, or the pauses are over."""
-    server = "://" in history.store.location
-    for pause in (*pauses, None):
-        try:
-            _write(history, settlement)
-            return
-        except LedgerError as error:
-            hopeless = isinstance(error, LedgerCorrupt) or (
-                isinstance(error, LedgerBusy) and not server)  # it waited long enough
-            if pause is None or hopeless:
-                raise
-            mutex.threads.sleep(pause)
-
-
 def _write(history: History, settlement: Settlement) -> None:
     def lines(state: State) -> list[Event]:
-        grant = state.grants.get(settlement.grant)
-        if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
+        if _unfinished(state, settlement.grant) is None:
             raise _Over
         return list(settlement.lines)
 
@@ -428,31 +423,25 @@ def _write(history: History, settlement: Settlement) -> None:
 def _kept(history: History, settlement: Settlement, error: Exception | None) -> NotSettled:
     """Spill it, and say so."""
     cause = str(error) if isinstance(error, LedgerError) else type(error).__name__
-    where, why = None, ""
+    where, why, store = None, "", history.store
+
+    def made(state: State) -> Spill:
+        grant = state.grants.get(settlement.grant)
+        if grant is None:
+            raise SpillRefused("the grant is over already")
+        return spill_of(state, grant, settlement.lines, store.secret(settlement.grant))
+
     try:
-        where = _spill(history, settlement)
+        if type(settlement.lines[-1]) is not Settled:
+            raise SpillRefused("a grant that is handed back has no items")
+        where = put(store.location, history.known(made))
+        history.spilled.add(settlement.grant)
     except LedgerError as refused:
         why = str(refused)
     except Exception as failure:  # whatever else is broken: what is said here comes first
         why = type(failure).__name__
     return NotSettled(grant=settlement.grant, releases=settlement.releases, cause=cause,
                       spill=where, why=why)
-
-
-def _spill(history: History, settlement: Settlement) -> str:
-    if type(settlement.lines[-1]) is not Settled:
-        raise SpillRefused("a grant that is handed back has no items")
-
-    def made(state: State) -> Spill:
-        grant = state.grants.get(settlement.grant)
-        if grant is None:
-            raise SpillRefused("the grant is over already")
-        return spill_of(state, grant, settlement.lines,
-                              history.store.secret(settlement.grant))
-
-    where = put(history.store.location, history.known(made))
-    history.spilled.add(settlement.grant)
-    return where
 
 
 def _others(history: History) -> None:
@@ -490,9 +479,7 @@ def _append(history: History, one: Spill) -> None:
     history.store.hold(one.grant, one.secret)
 
     def lines(now: State) -> list[Event]:
-        grant = now.grants.get(one.grant)
-        if grant is None or grant.status not in ("granted", "crashed") or grant.releases:
-            return []  # another process was faster with the same file
-        return list(one.lines)
+        # Another process may have been faster with the same file.
+        return [] if _unfinished(now, one.grant) is None else list(one.lines)
 
     history.commit(lines)
