@@ -7,6 +7,7 @@ whoever has it learns nothing by it that the digests do not say. CONFIDENTIAL.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -197,28 +198,15 @@ def place_of(store: Store, enrolled: Sequence[Enrolled], digest: bytes) -> int |
     """
     for event in enrolled:
         index = read_index(store, event.people)
-        low, high = 0, len(index.hashes)
-        while low < high:  # the pieces rise, and so do the digests in each
-            middle = (low + high) // 2
-            data = index.piece(store, middle) or b""
-            if digest < data[:SIZE]:
-                high = middle
-            elif digest > data[-SIZE:]:
-                low = middle + 1
-            else:
-                at = _place_in(data, digest)
-                if at is not None:
-                    return index.first + middle * WIDTH + at
-                break
-    return None
 
+        def last(number: int, index: Index = index) -> bytes:
+            return (index.piece(store, number) or b"")[-SIZE:]
 
-def _place_in(data: bytes, digest: bytes) -> int | None:
-    low, high = 0, len(data) // SIZE
-    while low < high:
-        middle = (low + high) // 2
-        one = data[middle * SIZE:(middle + 1) * SIZE]
-        if one == digest:
-            return middle
-        low, high = (middle + 1, high) if one < digest else (low, middle)
+        # The pieces rise, and so do the digests in each.
+        number = bisect_left(range(len(index.hashes)), digest, key=last)
+        data = b"" if number == len(index.hashes) else index.piece(store, number) or b""
+        rows = [data[at:at + SIZE] for at in range(0, len(data), SIZE)]
+        at = bisect_left(rows, digest)
+        if rows[at:at + 1] == [digest]:
+            return index.first + number * WIDTH + at
     return None

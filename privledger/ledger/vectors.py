@@ -152,6 +152,7 @@ def parsed(name: str, data: bytes) -> Index:
         hashes[at:at + _HASH] for at in range(0, len(hashes), _HASH)))
 
 
+_SPENT = "a piece of what people spent"
 _HEAD, _EACH = 8, 12  # bytes: the number of records; units and rounds of each
 
 
@@ -169,16 +170,21 @@ def unpack(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
             or anything behind them. No more is unpacked than that many records take.
     """
     n = records_in(data)
-    whole = _HEAD + _EACH * n
-    opened = zlib.decompressobj()
+    return _columns(data, _HEAD, n, "a per-record vector")
+
+
+def _columns(data: bytes, head: int, n: int,
+             what: str) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Units and rounds of `n` behind `head` bytes, compressed, and nothing else."""
+    whole, opened = head + _EACH * n, zlib.decompressobj()
     try:
         raw = opened.decompress(data, whole + 1)
     except zlib.error:
-        raise LedgerCorrupt("a per-record vector is damaged") from None
+        raise LedgerCorrupt(f"{what} is damaged") from None
     if len(raw) != whole or not opened.eof or opened.unused_data:
-        raise LedgerCorrupt("a per-record vector is not as long as it says")
-    taken = np.frombuffer(raw, "<i8", n, _HEAD).astype(np.int64, copy=False)
-    return taken, np.frombuffer(raw, "<i4", n, _HEAD + 8 * n).astype(np.int32, copy=False)
+        raise LedgerCorrupt(f"{what} is not as long as it says")
+    return (np.frombuffer(raw, "<i8", n, head).astype(np.int64, copy=False),
+            np.frombuffer(raw, "<i4", n, head + 8 * n).astype(np.int32, copy=False))
 
 
 def records_in(data: bytes) -> int:
@@ -261,18 +267,6 @@ def spent_pieces(name: str, size: int, spent: Spent) -> tuple[VectorNote, dict[s
     return made(name, 0, size, pieces)
 
 
-def _opened(data: bytes, some: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    reader = zlib.decompressobj()
-    try:
-        raw = reader.decompress(data, _EACH * some + 1)
-    except zlib.error:
-        raise LedgerCorrupt("a piece of what people spent is damaged") from None
-    if len(raw) != _EACH * some or not reader.eof or reader.unused_data:
-        raise LedgerCorrupt("a piece of what people spent is not as long as it says")
-    return (np.frombuffer(raw, "<i8", some).astype(np.int64, copy=False),
-            np.frombuffer(raw, "<i4", some, 8 * some).astype(np.int32, copy=False))
-
-
 def spent_at(store: Store, note: VectorNote, place: int) -> tuple[int, int]:
     """Units and rounds of one person; nothing for one who came later. One piece is read.
 
@@ -284,7 +278,7 @@ def spent_at(store: Store, note: VectorNote, place: int) -> tuple[int, int]:
     data = None if place >= index.count else index.piece(store, number)
     if data is None:
         return 0, 0
-    taken, rounds = _opened(data, width_of(index, number))
+    taken, rounds = _columns(data, 0, width_of(index, number), _SPENT)
     return int(taken[place % WIDTH]), int(rounds[place % WIDTH])
 
 
@@ -299,7 +293,7 @@ def each_piece(store: Store, note: VectorNote,
     for number in range(len(index.hashes)):
         data = index.piece(store, number)
         if data is not None:
-            yield number * WIDTH, *_opened(data, width_of(index, number))
+            yield number * WIDTH, *_columns(data, 0, width_of(index, number), _SPENT)
 
 
 def spent_by_all(store: Store, note: VectorNote,
