@@ -36,44 +36,6 @@ from privledger.ledger.filters import Budget, Cap, FilterRule, fixed_filter, win
 from privledger.ledger.line import QueuePosition, follow
 from privledger.ledger.policy import Policy
 
-# Whom a promise is about, and whose people are known: what a history may say of it.
-
-def unit_of(event: Created) -> str:
-    """Whom the promise is about.
-
-    Raises:
-        LedgerCorrupt: a unit that nobody knows, or one without what goes with it.
-    """
-    if event.unit not in UNITS or (event.unit != "row" and event.format < 4):
-        raise LedgerCorrupt("the promise is about a unit that is not known here: "
-                            f"one of {', '.join(UNITS)}, and row before format 4")
-    if (event.unit == "person") != (event.key_check is not None):
-        raise LedgerCorrupt("a key of people goes with unit person, and with no other")
-    return event.unit
-
-
-def check_enrolment(unit: str, number: int, position: int, event: Enrolled) -> None:
-    """Refuse people under unit row, and people under other names than the next.
-
-    Args:
-        number: of enrolments before it.
-    """
-    if unit != "person":
-        raise LedgerCorrupt(f"entry {position} enrols people, and the promise is about rows")
-    if (event.people.name, event.members.name) != (f"people:{number}", f"members:{number}"):
-        raise LedgerCorrupt(f"entry {position} enrols people under other names than its own")
-
-
-def check_granted(unit: str, enrolled: Sequence[tuple[int, Enrolled]], position: int,
-                  event: Granted) -> None:
-    """Refuse a grant for a table of which the people are not known."""
-    number = event.enrolled
-    if unit != "person" and number is None:
-        return
-    if (unit != "person" or type(number) is not int or not 0 <= number < len(enrolled)
-            or enrolled[number][1].data != event.data):
-        raise LedgerCorrupt(f"entry {position} grants a table whose people are not known")
-
 
 class GrantIsClosed(LedgerError):
     """A compact state was asked about a grant of which it kept the name only."""
@@ -81,6 +43,10 @@ class GrantIsClosed(LedgerError):
     def __init__(self, grant: str) -> None:
         super().__init__(f"{grant} is over; its plan is in the history")
         self.grant = grant
+
+
+def _added(parts: Sequence[Granted | ScopeOpened | Corrected]) -> tuple[int, int]:
+    return sum(int(part.units) for part in parts), sum(int(part.delta_units) for part in parts)
 
 
 @define
@@ -111,9 +77,7 @@ class GrantState:
     @property
     def charged(self) -> tuple[int, int]:
         """Units and delta units, with every correction."""
-        parts: list[Granted | Corrected] = [self.event, *self.corrected]
-        return (sum(int(part.units) for part in parts),
-                sum(int(part.delta_units) for part in parts))
+        return _added([self.event, *self.corrected])
 
     @property
     def counted(self) -> tuple[int, int]:
@@ -147,9 +111,7 @@ class ScopeState:
     @property
     def charged(self) -> tuple[int, int]:
         """Units and delta units, with every correction."""
-        parts: list[ScopeOpened | Corrected] = [self.event, *self.corrected]
-        return (sum(int(part.units) for part in parts),
-                sum(int(part.delta_units) for part in parts))
+        return _added([self.event, *self.corrected])
 
     @property
     def plan(self) -> Plan | None:
@@ -343,12 +305,21 @@ def _created(state: State, position: int, event: Created) -> None:
     state.uuid, state.relation, state.mode = event.uuid, event.relation, event.mode
     state.budget, state.filter_asked = event.budget, event.filter
     state.caps, state.policy = event.caps, event.policy
-    state.unit = "row" if event.unit == "row" and event.key_check is None else unit_of(event)
+    if event.unit not in UNITS or (event.unit != "row" and event.format < 4):
+        raise LedgerCorrupt("the promise is about a unit that is not known here: "
+                            f"one of {', '.join(UNITS)}, and row before format 4")
+    if (event.unit == "person") != (event.key_check is not None):
+        raise LedgerCorrupt("a key of people goes with unit person, and with no other")
+    state.unit = event.unit
     state.cap_spent = [(0, 0)] * len(state.caps)
 
 
 def _enrolled(state: State, position: int, event: Enrolled) -> None:
-    check_enrolment(state.unit, len(state.enrolled), position, event)
+    number = len(state.enrolled)
+    if state.unit != "person":
+        raise LedgerCorrupt(f"entry {position} enrols people, and the promise is about rows")
+    if (event.people.name, event.members.name) != (f"people:{number}", f"members:{number}"):
+        raise LedgerCorrupt(f"entry {position} enrols people under other names than its own")
     state.enrolled.append((position, event))
 
 
@@ -395,11 +366,14 @@ def _scope(state: State, position: int, event: ScopeOpened) -> None:
 
 
 def _granted(state: State, position: int, event: Granted) -> None:
-    name = event.grant
+    name, number = event.grant, event.enrolled
     if state.knows(name):
         raise LedgerCorrupt(f"granted twice at entry {position}")
-    if state.unit == "person" or event.enrolled is not None:
-        check_granted(state.unit, state.enrolled, position, event)
+    if (state.unit == "person" or number is not None) and (
+            state.unit != "person" or type(number) is not int
+            or not 0 <= number < len(state.enrolled)
+            or state.enrolled[number][1].data != event.data):
+        raise LedgerCorrupt(f"entry {position} grants a table whose people are not known")
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
     state.line.pop(name, None)
