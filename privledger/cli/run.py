@@ -301,9 +301,9 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         place = prepared.ledger
         if not is_url(place) and not Path(place).absolute().parent.is_dir():
             raise InvalidPlan("ledger", str(place), "in a folder that exists")
-        book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
-                             filter=run.filter, unit=run.unit_for(prepared.schema),
-                             people_key=run.key_path)
+        book = Ledger.open_or_create(  # another run may have been first since it was looked for
+            prepared.ledger, budget=run.budget, relation=run.relation, filter=run.filter,
+            unit=run.unit_for(prepared.schema), people_key=run.key_path)
     with book:
         book.owner_labels = run.labels
         yield book

@@ -10,6 +10,7 @@ from attrs import fields
 from privledger.errors import InvalidPlan
 from privledger.graph.nesting import check_depth
 from privledger.graph.nodes import NODE_TYPES, Node
+from privledger.numerals import meant
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True,
                             allow_nan=False)
@@ -66,7 +67,8 @@ def from_json(value: Any) -> Node:
 def _node(value: Any) -> Node:
     name = value.get("node") if isinstance(value, dict) else None
     if not isinstance(name, str) or name not in _TYPES:
-        raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
+        near = meant(name, _TYPES) if isinstance(name, str) else ""
+        raise InvalidPlan("node", _short(value), f"an object whose `node` is a known type{near}")
     kind = _TYPES[value["node"]]
     known = _FIELDS[kind]
     arguments: dict[str, Any] = {}

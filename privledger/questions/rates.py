@@ -56,7 +56,7 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
         raise UnsupportedNode(f"{type(mechanism).__name__} does not choose; nothing was read")
     least, most = choice.bound.change
     sensitivity = choice.sensitivity(relation)
-    epsilon = down(mechanism.epsilon)  # no more than `rounding.meant` of it, which is charged
+    epsilon = down(mechanism.epsilon)  # no more than `rounding.as_promised` of it, which is charged
     if isinstance(mechanism, Exponential):
         low, high = mechanism.score_change
         if not (low <= least and most <= high):

@@ -48,7 +48,7 @@ def whole_recipe(mechanism: Discrete, blocks: tuple[Block, ...], relation: str,
                               f"{', twice where it is replaced' if signed else ''}; the mechanism "
                               f"says {mechanism.sensitivity}. Nothing was read")
     grid = grid_of(blocks[0].clip, steps)
-    # The float below is no more than `rounding.meant` of the parameter, which is charged.
+    # The float below is no more than `rounding.as_promised` of the parameter, which is charged.
     noise = (sampled_parameter(down(mechanism.parameter)) if isinstance(mechanism, DiscreteLaplace)
              else sampled_sigma(mechanism.sigma))
     return Recipe(grid, noise, 0.0)

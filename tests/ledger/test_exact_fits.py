@@ -293,7 +293,7 @@ def test_what_is_charged_is_never_less_than_what_is_drawn(epsilon):
     """The law's own rate, as a fraction, against the price."""
     from privledger.graph import cost_of
     from privledger.questions import rates
-    from privledger.rounding import down, meant
+    from privledger.rounding import as_promised, down
 
     class Scores:
         bound = rates.Bound(1.0, (-1.0, 1.0))
@@ -307,8 +307,8 @@ def test_what_is_charged_is_never_less_than_what_is_drawn(epsilon):
     for node in (pl.PermuteAndFlip(epsilon), pl.Exponential(epsilon), pl.TopK(2, epsilon)):
         rate = rates.rate_of(node, Scores(), "add_remove")
         assert 2 * Fraction(.7) * Fraction(rate) <= cost_of(node, "add_remove").pure_part
-    assert Fraction(down(epsilon)) <= meant(epsilon) <= Fraction(epsilon)
-    assert cost_of(pl.DiscreteLaplace(epsilon), "add_remove").pure_part == meant(epsilon)
+    assert Fraction(down(epsilon)) <= as_promised(epsilon) <= Fraction(epsilon)
+    assert cost_of(pl.DiscreteLaplace(epsilon), "add_remove").pure_part == as_promised(epsilon)
 
 
 def test_discrete_noise_is_drawn_for_the_float_below():
