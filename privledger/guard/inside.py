@@ -59,7 +59,6 @@ class Inside:
         spends: of the grant's filters.
         policy: the ledger's; None where it has none.
         vouched: whether somebody gave a reason, so that asserted questions may be asked.
-        correctable: whether a correction can say what an asserted question cost really.
         members: who is behind each handle.
         runs: of sparse vector, by the guard's own copy of what stands for each.
     """
@@ -72,7 +71,6 @@ class Inside:
     spends: Spends
     policy: Policy | None = None
     vouched: bool = True
-    correctable: bool = True
     runs: dict[ThresholdRun, Running] = field(init=False, factory=dict)
     members: Members = field(init=False, factory=lambda: Members(secrets.token_hex(8)))
 

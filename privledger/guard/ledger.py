@@ -14,7 +14,7 @@ from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
 from privledger.engines import Engine, Local
-from privledger.errors import InvalidValue, LedgerError, LedgerMissing, NotGranted
+from privledger.errors import InvalidValue, LedgerError, LedgerMissing
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
@@ -45,7 +45,7 @@ from privledger.noise.source import NoiseSource, SystemSource
 from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
-from privledger.storage import is_url, kept, refuse_findings, shown, store_at
+from privledger.storage import kept, refuse_findings, shown, store_at
 from privledger.tables.frames import is_plain_table
 from privledger.tables.sources import as_source
 
@@ -385,15 +385,7 @@ class Ledger(Teller):
             check_node("plan", plan)
             plan = from_json(to_json(plan))
             check_effort(self._history, to_json(plan))
-        here = not is_url(self._history.store.location)
-
-        def lines(state: State) -> Sequence[Event]:
-            event = correction(state, grant, plan, why, now()).event
-            if not here and not state.knows(event.grant):
-                raise NotGranted("a scope of a ledger in a database cannot be corrected")
-            return [event]
-
-        self._history.commit(lines)
+        self._history.commit(lambda state: [correction(state, grant, plan, why, now()).event])
         return self.spent
 
     @overload

@@ -38,9 +38,6 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted and not inside.vouched:
         raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
                          "nothing was read")
-    if asserted and not inside.correctable:
-        raise NotGranted("an asserted question under a scope of a database: its price could not "
-                         "be corrected there; ask it in a grant of its own. Nothing was read")
     _refuse_rows(question, leaf, inside)
     rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
     if rounds and not (isinstance(question, Query) and any(

@@ -33,7 +33,6 @@ from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.derivation import Step
-from privledger.storage import is_url
 
 
 @frozen
@@ -94,8 +93,7 @@ class GrantedPlan:
             Meter(alone(self.plan) if self._shares else self.plan),
             ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant,
                                  self.vault.standing),
-            self._history.state.policy,
-            correctable=self._scope is None or not is_url(self._history.store.location))
+            self._history.state.policy)
 
     @property
     def covers(self) -> str:

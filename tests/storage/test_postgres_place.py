@@ -279,5 +279,5 @@ def test_tables_of_version_2_are_brought_forward_by_their_owner_and_rights_stay(
 def test_an_older_client_is_refused_with_a_clear_message(url, monkeypatch):
     monkeypatch.setattr(migrate, "scripts", lambda: {1: ""})
     with pytest.raises(pl.errors.LedgerTooNew,
-                       match="the tables have version 3, this version reads up"):
+                       match="the tables have version 4, this version reads up"):
         pl.Ledger.open(url)
