@@ -30,7 +30,8 @@ __all__ = [
     "downward_percent", "exact", "finite_array", "from_units", "from_units_down", "moderate",
     "multiply_up", "named_up", "non_negative", "number", "part_up", "plain_float", "plain_int",
     "positive", "probability", "room_down", "sum_fractions", "sum_up", "units_down",
-    "units_of_budget", "units_of_fraction", "units_up", "up", "upward", "upward_percent", "whole_numbers",
+    "units_of_budget", "units_of_fraction", "units_up", "up", "upward", "upward_percent",
+    "whole_numbers",
 ]
 
 UNIT = 1 << 192
