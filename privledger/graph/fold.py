@@ -1,7 +1,7 @@
 """Graph -> cost, bottom up. One short rule per node type; unknown types are refused.
 
-The rules and their sources are in docs/proofs/composition.md; samples are in `fold_sampling`,
-changes of what counts as a neighbour in `fold_relations`, a choice among members in `one_of`.
+The rules and their sources are in docs/proofs/composition.md; samples and changes
+of what counts as a neighbour are in `fold_rules`, a choice among members in `one_of`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,16 @@ from privledger.accounting import (
 )
 from privledger.accounting.pld import GaussianPair, both_ways
 from privledger.errors import RelationMismatch
-from privledger.graph.free import PostProcess, Public
-from privledger.graph.nodes import IndividualFilter, Node, Parallel, Repeat, Sequential, check_node
+from privledger.graph.nodes import (
+    IndividualFilter,
+    Node,
+    Parallel,
+    PostProcess,
+    Public,
+    Repeat,
+    Sequential,
+    check_node,
+)
 from privledger.graph.remember import remembered
 from privledger.mechanisms import leaf_cost
 from privledger.rounding import multiply_up, up

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from privledger.errors import NotGranted
-from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (
     AsReplaceOne,
     Federated,
@@ -25,6 +24,8 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
+    PostProcess,
+    Public,
     RandomAllocation,
     Repeat,
     Sequential,

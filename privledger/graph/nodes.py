@@ -2,7 +2,7 @@
 
 A node says what happened. What it costs is a separate question (`privledger.graph.fold`), so a
 history can be priced again by a better accountant without being rewritten. What the fields of one
-node ask of each other is in `privledger.graph.between_fields`.
+node ask of each other is in `privledger.graph.node_checks`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
-from privledger.errors import InvalidMechanism
-from privledger.graph.between_fields import (
+from privledger.errors import InvalidMechanism, UnsupportedNode
+from privledger.graph.node_checks import (
+    Nested,
     check_filter,
+    check_nested,
     check_shared,
     check_strategy,
     check_trials,
@@ -22,10 +24,36 @@ from privledger.graph.between_fields import (
     listed,
     numbers,
 )
-from privledger.graph.free import PostProcess, Public
-from privledger.graph.nesting import Nested, check_nested
-from privledger.mechanisms import Gaussian, Mechanism
+from privledger.mechanisms import Asserted, AssertedZCDP, Gaussian, Mechanism
 from privledger.rounding import MOST_COUNT, count, plain_float, plain_int, probability
+
+# --- Leaves that cost nothing: what is computed from released and public values, and public facts.
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidMechanism(name, type(value).__name__, "a text")
+
+
+@frozen(cache_hash=True)
+class PostProcess:
+    """A function of released and public values only. Costs nothing."""
+
+    note: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        _check_text("PostProcess note", self.note)
+
+
+@frozen(cache_hash=True)
+class Public:
+    """A public fact that the computation used. Costs nothing."""
+
+    fact: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        _check_text("Public fact", self.fact)
+
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
@@ -388,3 +416,24 @@ def below(node: Node) -> Iterator[Node]:
 def holds(node: Node, kind: type) -> bool:
     """Whether `node` or anything below it is of type `kind`."""
     return any(isinstance(one, kind) for one in below(node))
+
+
+# --- Parts of a plan that somebody vouches for: no guard sees what they read.
+
+
+def runs_elsewhere(plan: Node) -> bool:
+    """Whether somebody vouches for a part of `plan`: it runs where no guard sees what it reads."""
+    return holds(plan, Asserted) or holds(plan, AssertedZCDP)
+
+
+def check_filtered(plan: Node) -> None:
+    """Refuse a filter around what runs elsewhere: its records would never be told to stop.
+
+    Raises:
+        UnsupportedNode: nothing was read.
+    """
+    for one in below(plan):
+        if isinstance(one, IndividualFilter) and one.node is not None and runs_elsewhere(one.node):
+            raise UnsupportedNode("an individual filter stops no record in what runs elsewhere "
+                                  "(Asserted, AssertedZCDP): reserve that without a filter; "
+                                  "nothing was read")

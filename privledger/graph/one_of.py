@@ -14,7 +14,7 @@ from attrs import evolve
 from privledger.accounting import Cost, Relation, maximum, sequential
 from privledger.accounting.deadline import check_time
 from privledger.errors import UnsupportedNode
-from privledger.graph.fold import cost_of, fold
+from privledger.graph.fold import Orders, cost_of, fold
 from privledger.graph.meter import OPENED, Unit, flatten, insides, opens_alike
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -33,7 +33,6 @@ from privledger.graph.nodes import (
 )
 from privledger.graph.remember import remembered
 
-Orders = tuple[float, ...]
 _WIDE = (*OPENED, OneOf)
 # What these make of a curve is more than what they make of each of two curves below it.
 _BENT = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Group,

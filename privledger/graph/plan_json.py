@@ -8,7 +8,7 @@ from typing import Any
 from attrs import fields
 
 from privledger.errors import InvalidPlan
-from privledger.graph.nesting import check_depth
+from privledger.graph.node_checks import check_depth
 from privledger.graph.nodes import NODE_TYPES, Node
 from privledger.numerals import meant
 

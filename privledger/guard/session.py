@@ -15,7 +15,7 @@ from privledger.accounting import Relation
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
 from privledger.graph.meter import filter_caps
-from privledger.graph.vouched import runs_elsewhere
+from privledger.graph.nodes import runs_elsewhere
 from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside

@@ -7,7 +7,7 @@ from tests.zoo.patching import Fault
 
 REGISTER, SELECTION = "privledger/mechanisms/register.py", "privledger/mechanisms/selection.py"
 METER, FOLD = "privledger/graph/meter.py", "privledger/graph/fold.py"
-SAMPLING, COST = "privledger/graph/fold_sampling.py", "privledger/accounting/cost.py"
+SAMPLING, COST = "privledger/graph/fold_rules.py", "privledger/accounting/cost.py"
 TUNING, SUBSAMPLE = "privledger/accounting/tuning.py", "privledger/accounting/subsample.py"
 RULES, DECIDE = "privledger/ledger/filters.py", "privledger/ledger/decide.py"
 STATE, RESERVE = "privledger/ledger/state.py", "privledger/guard/reserve.py"
