@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from attrs import fields, frozen
+from attrs import frozen
 
 from privledger.accounting import (
     Certificate,
@@ -20,7 +20,7 @@ from privledger.accounting import (
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.graph.fold import cost_of
-from privledger.graph.nodes import NODE_TYPES, Node, OneOf, Parallel, Repeat, Sequential, children
+from privledger.graph.nodes import NODES, Node, Repeat, children
 from privledger.graph.plan_json import canonical, to_json
 from privledger.numerals import many
 from privledger.rounding import downward, exact, probability, upward
@@ -220,21 +220,17 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAMES = {kind: tuple(str(one.name) for one in fields(kind)) for kind in NODE_TYPES}
 MOST_SHOWN = 8  # numbers of a list
 
 
 def label(node: Node) -> str:
     """One line: the type and its own parameters."""
     parts = []
-    for name in _NAMES[type(node)]:
+    row = NODES[type(node).__name__]
+    for name in (str(one.name) for one in row.fields.values() if one.name != row.child):
         value = getattr(node, name)
         if isinstance(value, float):
             parts.append(f"{name}={value:.6g}")
-            continue
-        if isinstance(value, NODE_TYPES) or value is None:
-            continue
-        if isinstance(value, tuple) and value and isinstance(value[0], NODE_TYPES):
             continue
         shown = str(value)
         if isinstance(value, tuple):
@@ -244,8 +240,8 @@ def label(node: Node) -> str:
         if value == () or value == "":
             continue
         parts.append(f"{name}={shown}")
-    if isinstance(node, Sequential | Parallel | OneOf):
-        parts.append(many(len(node.nodes), "member"))
+    if row.child == "nodes":
+        parts.append(many(len(children(node)), "member"))
     return f"{type(node).__name__}({', '.join(parts)})"
 
 

@@ -45,11 +45,10 @@ from privledger.accounting.tuning import (
     poisson_pure,
     poisson_rdp,
 )
-from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.errors import UnsupportedNode
 from privledger.graph.fold import Orders, cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
-    Correlated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -81,8 +80,6 @@ def _(node: Group, relation: Relation, orders: Orders) -> Cost:
 @fold.register
 def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
     """One removal and one addition: two steps [docs/proofs/relations.md]."""
-    if relation != "replace_one":
-        raise RelationMismatch("AsReplaceOne is priced under replace_one: that is its purpose")
     return replaced_cost(node.node, cost_of(node.node, "add_remove", orders), orders)
 
 
@@ -101,17 +98,6 @@ def replaced_cost(node: Node, inner: Cost, orders: Orders) -> Cost:
 def _(node: LabelOnly, relation: Relation, orders: Orders) -> Cost:
     """Every rule that is used for a replaced record holds for a changed label
     [docs/proofs/relations.md]; samples of a fixed size are not shown to."""
-    if relation != "replace_label":
-        raise RelationMismatch(
-            f"LabelOnly promises nothing about whole records, so it has no price under {relation}: "
-            "it is for ledgers of relation replace_label")
-    if holds(node.node, FixedSizeSample):
-        # Its proof swaps whole records, and a label may move a query less than a record does.
-        raise UnsupportedNode("a sample of fixed size inside LabelOnly has no proof here")
-    if any(holds(node.node, kind) for kind in (
-            RandomAllocation, TruncatedPoissonSample, Correlated)):
-        raise UnsupportedNode("a random allocation, a sample that is cut off, or correlated noise "
-                              "inside LabelOnly has no proof here")
     return evolve(cost_of(node.node, "replace_one", orders), relation="replace_label")
 
 
@@ -158,8 +144,6 @@ def _several_losses(exact: float | None, pure: float, known: Losses | None) -> L
 @fold.register
 def _(node: Tuning, relation: Relation, orders: Orders) -> Cost:
     """docs/proofs/tuning.md; Papernot, Steinke 2022 (arXiv:2110.03620v2)."""
-    if holds(node.node, IndividualFilter):
-        raise UnsupportedNode("tuning around an individual filter has no proof here")
     inner = cost_of(node.node, relation, orders)
     if inner.failure:
         raise UnsupportedNode("tuning around a cost with delta is not priced here")
@@ -196,19 +180,6 @@ def _delta(trial: Cost, epsilon: float) -> float:
 _SMALLEST = sys.float_info.min  # of a rate
 
 
-def _check_inside(node: Node, name: str) -> None:
-    if holds(node, IndividualFilter):
-        # The filter must act before the sample is drawn, so that cost follows the record.
-        raise UnsupportedNode(f"an individual filter inside a {name} has no proof here; "
-                              "put the sample inside the filter")
-    if holds(node, Group):
-        raise UnsupportedNode(f"rows are sampled one by one: a group inside a {name} has "
-                              "no proof here")
-    if any(holds(node, kind) for kind in (RandomAllocation, TruncatedPoissonSample, Correlated)):
-        raise UnsupportedNode("a random allocation, a sample that is cut off, or correlated noise "
-                              f"inside a {name} has no proof here")
-
-
 def _one_sample(node: PoissonSample) -> PoissonSample:
     """A sample of a sample is one sample: docs/proofs/subsampling.md, "Samples of samples"."""
     rate, child = node.rate, node.node
@@ -222,9 +193,6 @@ def _one_sample(node: PoissonSample) -> PoissonSample:
 @fold.register
 def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
     """Exact for Gaussians (they merge into one on the same sample) and by pairs otherwise."""
-    if relation != "add_remove":
-        raise RelationMismatch("Poisson subsampling is priced under add_remove only")
-    _check_inside(node.node, "Poisson sample")
     node = _one_sample(node)
     inner = cost_of(node.node, relation, orders)
     if node.rate == 1 or inner.mu_squared == 0:
@@ -298,10 +266,6 @@ def _check_rows(node: FixedSizeSample) -> None:
 @fold.register
 def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
     """docs/proofs/fixed-size.md."""
-    if relation != "replace_one":
-        raise RelationMismatch("samples of a fixed size are priced under replace_one only: "
-                               "under add_remove the number of records is private")
-    _check_inside(node.node, "sample of fixed size")
     _check_rows(node)
     inner = cost_of(node.node, relation, orders)
     if node.size == node.out_of or inner.mu_squared == 0:
@@ -327,10 +291,6 @@ def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
 @fold.register
 def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
     """docs/proofs/allocation.md: proved for rounds of Gaussian noise only."""
-    if relation != "add_remove":
-        raise RelationMismatch("a random allocation is priced under add_remove only; under "
-                               "replace_one write AsReplaceOne around it")
-    _check_inside(node.node, "random allocation")
     inner = cost_of(node.node, relation, orders)
     if inner.mu_squared is None or inner.failure:
         raise UnsupportedNode("a random allocation of anything but unsampled Gaussian noise has "
@@ -349,10 +309,6 @@ def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
 @fold.register
 def _(node: TruncatedPoissonSample, relation: Relation, orders: Orders) -> Cost:
     """docs/proofs/truncated.md: proved for unsampled Gaussian noise only."""
-    if relation != "add_remove":
-        raise RelationMismatch("a sample that is cut off is priced under add_remove only; under "
-                               "replace_one write AsReplaceOne around it")
-    _check_inside(node.node, "sample that is cut off")
     inner = cost_of(node.node, relation, orders)
     if inner.mu_squared is None or inner.failure:
         raise UnsupportedNode("a sample that is cut off, of anything but unsampled Gaussian noise, "

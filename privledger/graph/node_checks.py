@@ -7,9 +7,12 @@ limit would answer, somewhere in the middle of a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, TypeAlias
+
+import attrs
+from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism, InvalidPlan
 from privledger.mechanisms import Gaussian
@@ -26,6 +29,52 @@ class Nested:
 
     __slots__ = ("_depth",)
     _depth: int
+
+
+Never: TypeAlias = tuple[tuple[type, ...], str]
+
+
+@frozen
+class Row:
+    """One kind of node, as everything that walks, writes, meters or prices plans reads it.
+
+    Attributes:
+        kind: the record.
+        through: whether a meter looks through it: releases are made as if it were not there.
+        opened_by: kind of the step of a handle that releases inside it are made behind, if any.
+        step: fields of that step, and the fields of the node that they must be equal to.
+        coins: whether private coins decide which records are in.
+        bends: whether it makes more of a curve than of each of two curves below it.
+        relations: those it has a price under, if not any. elsewhere: what is said under others.
+        never: kinds that may not stand inside, and what is said then.
+    """
+
+    kind: Any
+    through: bool = False
+    opened_by: str = ""
+    step: Mapping[str, str] = field(factory=dict)
+    coins: bool = False
+    bends: bool = False
+    relations: tuple[str, ...] = ()
+    elsewhere: str = ""
+    never: tuple[Never, ...] = ()
+    fields: Mapping[str, Any] = field(init=False)
+    """Of the record, by their names in JSON."""
+    child: str = field(init=False)
+    """The field that holds what is below: `nodes`, `node` or none."""
+
+    @fields.default
+    def _its_fields(self) -> Mapping[str, Any]:
+        return json_fields(self.kind)
+
+    @child.default
+    def _its_child(self) -> str:
+        return next((one.name for one in self.fields.values() if one.name in _BELOW), "")
+
+
+def json_fields(kind: Any) -> dict[str, Any]:
+    """The fields of a record, in order, by their names in JSON."""
+    return {("inner" if one.name == "node" else str(one.name)): one for one in attrs.fields(kind)}
 
 
 def depth_of(node: object) -> int:

@@ -150,8 +150,9 @@ FAULTS: tuple[Fault, ...] = (
         "One release more than was reserved is answered."),
     Fault(
         "any-rate-will-do", "replayed grant", METER,
-        "        return isinstance(unit, PoissonSample) and unit.rate == step.rate\n",
-        "        return isinstance(unit, PoissonSample) and unit.rate > 0\n",
+        "        name: getattr(step, name) for name in found[1]} and (\n",
+        "        name: found[1][name] if name == \"rate\" else getattr(step, name) "
+        "for name in found[1]} and (\n",
         "overreaching", (LOCK,),
         "A sample of a larger rate is answered under the price of a smaller one."),
     Fault(
