@@ -114,9 +114,9 @@ BY_HAND = {
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds
     "noise/trials_law.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it
-    "graph/explain.py": {"found.order", "price.mesh", "price.tilt"},
+    "graph/explain.py": {"found.order", "price.mesh", "price.tilt",
+                         "value", "item"},  # the last two: parameters of a node
     "errors.py": {"allowed"},                        # a limit of a process
-    "graph/networkx_view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
     "guard/alone.py": {"MOST_WAIT"},               # seconds
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},

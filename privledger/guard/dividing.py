@@ -12,7 +12,6 @@ from privledger.accounting import check_relation
 from privledger.errors import UnsupportedNode
 from privledger.facts.columns import TableFacts
 from privledger.graph import Node, cost_of
-from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (
     Correlated,
     FixedSizeSample,
@@ -20,6 +19,8 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
+    PostProcess,
+    Public,
     RandomAllocation,
     Repeat,
     Sequential,

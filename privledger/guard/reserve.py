@@ -16,7 +16,6 @@ from privledger.errors import (
     NotGranted,
 )
 from privledger.graph import IndividualFilter, Node, cost_of, from_json
-from privledger.graph.meter import filter_caps
 from privledger.graph.remember import charging
 from privledger.guard.alone import check_alone, once_alone
 from privledger.guard.in_line import Over, check_turn, granted_in_turn
@@ -202,7 +201,7 @@ def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
         NotGranted: the scope was never paid for, has other caps, or serves other records.
         InvalidValue: the plan is not the scope's filter.
     """
-    if not isinstance(plan, IndividualFilter) or filter_caps(plan) != filter_caps(scope.node):
+    if not isinstance(plan, IndividualFilter) or plan.caps != scope.node.caps:
         raise InvalidValue("plan", type(plan).__name__, "the scope's IndividualFilter")
     check_effort(history, asked.plan)
     drawn = evolve(asked, scope=scope.name, worst=_worst(plan, history.state.relation))
@@ -226,7 +225,7 @@ def _check_scope(state: State, scope: Scope, data: str) -> None:
     if paid is None:
         raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
     node = from_json(paid.event.plan)
-    if not isinstance(node, IndividualFilter) or filter_caps(node) != filter_caps(scope.node):
+    if not isinstance(node, IndividualFilter) or node.caps != scope.node.caps:
         raise NotGranted(f"scope {scope.name} was paid for with other caps; nothing was read")
     used = {grant.event.data for grant in state.grants.values()
             if grant.event.scope == scope.name}

@@ -14,8 +14,7 @@ from attrs import define, evolve, field, frozen
 from privledger.accounting import Relation
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
-from privledger.graph.meter import filter_caps
-from privledger.graph.vouched import runs_elsewhere
+from privledger.graph.nodes import runs_elsewhere
 from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
@@ -118,7 +117,7 @@ class GrantedPlan:
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         with self._lock:
             scope = self._inside.spends.open(node)
-        step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
+        step = Step(Context("filter", scope.name, caps=scope.node.caps))
         return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
     @observed("released")

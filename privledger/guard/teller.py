@@ -20,9 +20,8 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
-from privledger.graph.nodes import check_node
+from privledger.graph.nodes import check_filtered, check_node
 from privledger.graph.remember import charging
-from privledger.graph.vouched import check_filtered
 from privledger.guard.alone import Asking, note_open, note_over, patience
 from privledger.guard.dataset import Dataset
 from privledger.guard.dividing import check_divided

@@ -28,7 +28,6 @@ from privledger.graph import (
     from_json,
     trusts,
 )
-from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
 from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
@@ -326,7 +325,7 @@ def _scope_is_drawn_on(seen: Seen, line: LineOf[Granted], state: State | None) -
         return
     plan, paid = from_json(event.plan), seen.paid.get(name)
     if paid is None or not isinstance(plan, IndividualFilter) or (
-            filter_caps(plan) != filter_caps(paid)):
+            plan.caps != paid.caps):
         yield Finding(SCOPES, line.position, "draws on a scope nobody paid for")
     rows = seen.unit == "row"
     if rows and seen.bound.setdefault(name, event.data) != event.data:

@@ -32,8 +32,14 @@ from privledger.accounting.pld import (
     response_pair,
 )
 from privledger.errors import RelationMismatch, UnsupportedNode
-from privledger.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from privledger.mechanisms.asserted import Asserted, AssertedZCDP
+from privledger.mechanisms.additive import (
+    Asserted,
+    AssertedZCDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+)
 from privledger.mechanisms.selection import (
     Exponential,
     PermuteAndFlip,

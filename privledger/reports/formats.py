@@ -16,7 +16,7 @@ import attrs
 from privledger.accounting import promise
 from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.graph import every_dp_event, from_json, label, to_dp_event
-from privledger.graph.as_dp_events import Saying
+from privledger.graph.dp_events import Saying
 from privledger.ledger import Entry, State
 from privledger.ledger.codec import encode
 from privledger.ledger.events import Released

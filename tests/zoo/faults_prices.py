@@ -7,7 +7,7 @@ from tests.zoo.patching import Fault
 
 REGISTER, SELECTION = "privledger/mechanisms/register.py", "privledger/mechanisms/selection.py"
 METER, FOLD = "privledger/graph/meter.py", "privledger/graph/fold.py"
-SAMPLING, COST = "privledger/graph/fold_sampling.py", "privledger/accounting/cost.py"
+SAMPLING, COST = "privledger/graph/fold_rules.py", "privledger/accounting/cost.py"
 TUNING, SUBSAMPLE = "privledger/accounting/tuning.py", "privledger/accounting/subsample.py"
 RULES, DECIDE = "privledger/ledger/filters.py", "privledger/ledger/decide.py"
 STATE, RESERVE = "privledger/ledger/state.py", "privledger/guard/reserve.py"
@@ -150,8 +150,9 @@ FAULTS: tuple[Fault, ...] = (
         "One release more than was reserved is answered."),
     Fault(
         "any-rate-will-do", "replayed grant", METER,
-        "        return isinstance(unit, PoissonSample) and unit.rate == step.rate\n",
-        "        return isinstance(unit, PoissonSample) and unit.rate > 0\n",
+        "        name: getattr(step, name) for name in found[1]} and (\n",
+        "        name: found[1][name] if name == \"rate\" else getattr(step, name) "
+        "for name in found[1]} and (\n",
         "overreaching", (LOCK,),
         "A sample of a larger rate is answered under the price of a smaller one."),
     Fault(
