@@ -27,7 +27,7 @@ from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
-from privledger.reports import audited, leaves, ledger_report
+from privledger.reports import audited, leaves, ledger_report, plain
 from privledger.reports.pricing import by_hand
 from privledger.reports.risk import WRONG, Risk, ledger_risk, plan_risk
 from privledger.rounding import exact
@@ -136,7 +136,7 @@ def _explain_total(ledger: str) -> Reply:
     risk, found = ledger_risk(view), by_hand(view)
 
     lines = [text(line) for line in (risk.sentences[0], *found.lines)]
-    return Reply(found.as_dict() | {"risk": risk.as_dict(), "receipt": receipt},
+    return Reply(plain(found) | {"risk": risk.as_dict(), "receipt": receipt},
                  lambda out: out.print(*lines, sep="\n", soft_wrap=True))
 
 

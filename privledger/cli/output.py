@@ -61,19 +61,10 @@ format_option = click.option("--format", "format_", type=click.Choice(["text", "
                              default="text", show_default=True,
                              help="What to print on stdout.")
 
-_EXITS: tuple[tuple[type[BaseException], int], ...] = (
-    (BudgetExceeded, REFUSED),
-    (PolicyViolation, REFUSED),
-    (UnsupportedNode, REFUSED),
-    (LedgerCorrupt, NOT_TRUSTED),
-    (LedgerMisplaced, NOT_TRUSTED),
-    (LedgerMissing, NOT_TRUSTED),
-    (LedgerTooNew, NOT_TRUSTED),
-    (InvalidValue, USAGE),
-    (DataError, USAGE),
-    (LearnerError, USAGE),
-    (ModelError, USAGE),
-    (IsolationUnavailable, USAGE),
+_EXITS: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
+    ((BudgetExceeded, PolicyViolation, UnsupportedNode), REFUSED),
+    ((LedgerCorrupt, LedgerMisplaced, LedgerMissing, LedgerTooNew), NOT_TRUSTED),
+    ((InvalidValue, DataError, LearnerError, ModelError, IsolationUnavailable), USAGE),
 )
 
 
@@ -98,10 +89,7 @@ _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
 def exit_code(error: BaseException) -> int:
     """Exit code of an error: 1 refused, 2 usage, 3 ledger not trusted, 4 anything else."""
-    for kind, code in _EXITS:
-        if isinstance(error, kind):
-            return code
-    return INTERNAL
+    return next((code for kinds, code in _EXITS if isinstance(error, kinds)), INTERNAL)
 
 
 def console(*, stderr: bool = False) -> Console:

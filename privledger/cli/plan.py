@@ -42,7 +42,7 @@ from privledger.guard.creating import differing
 from privledger.ledger import State
 from privledger.ledger.checkpoint import receipt_of
 from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
-from privledger.reports import PriceFigures, outline, price_plan, release_count
+from privledger.reports import PriceFigures, outline, plain, price_plan, release_count
 from privledger.reports.outline import reserved_line, too_few
 from privledger.rounding import exact
 from privledger.runs import RunFile
@@ -89,8 +89,7 @@ class Prepared:
 
 def claim_dict(step: ClaimStep) -> dict[str, Any]:
     """A claim as JSON values, with its ratio."""
-    return {"step": step.step, "reference": step.reference, "claimed": step.claimed,
-            "sound": step.sound, "delta": step.delta, "ratio": step.ratio, "note": step.note}
+    return dict(plain(step), ratio=step.ratio)
 
 
 def build(run: RunFile, schema: Schema) -> Any:

@@ -116,19 +116,10 @@ def _absent(prepared: Prepared) -> PrintedAnswer:
     why = ("bring it back, or say --new-ledger (in the policy: new_ledger = true) if it was never "
            "made" if seen is None else
            f"{seen.name} is a receipt of it. Bring it back; what it had spent is not lost with it")
-    return PrintedAnswer(
-        USAGE if seen is None else NOT_TRUSTED,
-        "the ledger is missing",
-        None,
-        (
-            Finding(
-                ABSENT,
-                -1,
-                f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
-                f"one: {why}",
-            ),
-        ),
-    )
+    found = Finding(ABSENT, -1, f"{shown(prepared.ledger)} is not there, and a missing ledger is "
+                                f"not an empty one: {why}")
+    return PrintedAnswer(USAGE if seen is None else NOT_TRUSTED, "the ledger is missing", None,
+                         (found,))
 
 
 def _fits(prepared: Prepared, policy: Policy) -> str:

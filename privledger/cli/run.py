@@ -386,14 +386,8 @@ def fit(prepared: Prepared, data: Dataset) -> Any:
 def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     """Keep a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
     fitted = result["model"]
-    facts = ModelFacts(
-        prepared.run.learner,
-        prepared.schema,
-        result["relation"],
-        result["isolation"],
-        result["private"],
-        result["receipt"],
-    )
+    facts = ModelFacts(prepared.run.learner, prepared.schema, result["relation"],
+                       result["isolation"], result["private"], result["receipt"])
     try:
         made = fitted.keep(facts) if isinstance(fitted, RemoteLearner) else kept(fitted, facts)
         write_model(made, path)

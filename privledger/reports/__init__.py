@@ -8,23 +8,7 @@ from privledger.reports.safe_text import clean, plain
 from privledger.reports.spend import GrantReport, LedgerReport, audited, ledger_report
 from privledger.reports.survey import Survey, survey
 
-__all__ = [
-    "GrantReport",
-    "LedgerReport",
-    "Outline",
-    "Past",
-    "PriceFigures",
-    "ReleaseLine",
-    "Survey",
-    "audited",
-    "clean",
-    "leaves",
-    "ledger_report",
-    "load_receipt",
-    "outline",
-    "plain",
-    "price_plan",
-    "receipt_is_in_history",
-    "release_count",
-    "survey",
-]
+__all__ = ["GrantReport", "LedgerReport", "Outline", "Past", "PriceFigures", "ReleaseLine",
+           "Survey", "audited", "clean", "leaves", "ledger_report", "load_receipt",
+           "outline", "plain", "price_plan", "receipt_is_in_history", "release_count",
+           "survey"]

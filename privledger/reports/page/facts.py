@@ -265,17 +265,9 @@ def _says_nothing(grant: GrantReport) -> bool:
 
 def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[PageCharge, ...]:
     places = {grant.name: place for place, grant in enumerate(report.grants)}
-    return tuple(
-        PageCharge(
-            grant,
-            one.position,
-            rows[one.name],
-            one.amount.share.value,
-            _asked(one),
-            places.get(one.scope or "", -1),
-        )
-        for grant, one in zip(report.grants, report.view.charges, strict=True)
-    )
+    return tuple(PageCharge(grant, one.position, rows[one.name], one.amount.share.value,
+                            _asked(one), places.get(one.scope or "", -1))
+                 for grant, one in zip(report.grants, report.view.charges, strict=True))
 
 
 def _asked(one: Charged) -> str:

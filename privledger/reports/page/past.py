@@ -363,14 +363,8 @@ def _falls(cap: Cap, state: State, one: ChargeFigures) -> bool:
     return cap.matches(state.window, one.event if isinstance(one.event, Granted) else None)
 
 
-def _limit(
-    name: str,
-    rule: FilterRule,
-    amount: Amount,
-    charges: Sequence[ChargeFigures],
-    begun: str,
-    last: str,
-) -> LimitLine:
+def _limit(name: str, rule: FilterRule, amount: Amount, charges: Sequence[ChargeFigures],
+           begun: str, last: str) -> LimitLine:
     newest = next((one.asked for one in reversed(charges)
                    if one.asked.units and one.paid), None)
     times = None if newest is None else how_often(
@@ -420,15 +414,6 @@ def said_of(findings: Sequence[Finding], told: Sequence[Told]) -> FindingText:
     """Each finding with its place among the entries that could be told."""
     there = {one.position for one in told}
     kept = findings[:MOST_FINDINGS]
-    return FindingText(
-        tuple(
-            FindingLine(
-                clean(one.rule, 80),
-                one.position if one.position in there else -1,
-                clean(one.message),
-            )
-            for one in kept
-        ),
-        len(findings) - len(kept),
-        tuple(told),
-    )
+    lines = tuple(FindingLine(clean(one.rule, 80), one.position if one.position in there else -1,
+                              clean(one.message)) for one in kept)
+    return FindingText(lines, len(findings) - len(kept), tuple(told))
