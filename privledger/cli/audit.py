@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
+from privledger.cli.opening import complete_learner
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -68,7 +69,7 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
 
 
 @command
-@click.argument("learner")
+@click.argument("learner", shell_complete=complete_learner)
 @click.option("--schema", "schema_file", required=True,
               type=click.Path(exists=True, dir_okay=False),
               help="Public facts of a table, JSON or TOML. No table is needed.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.accounting import RELATIONS, check_relation, promise
-from privledger.cli.opening import LedgerPlace, data_option, reading, reading_state
+from privledger.cli.opening import LedgerPlace, complete_grant, data_option, reading, reading_state
 from privledger.cli.output import Reply, charge, command, text, verdict_text, without_effect
 from privledger.errors import InvalidPlan
 from privledger.gate import NOT_TRUSTED
@@ -79,7 +79,7 @@ def node_at(node: Node, path: str) -> Node:
 
 @command
 @click.argument("subject", metavar="RUN.toml|NODE.json|LEDGER", type=LedgerPlace())
-@click.argument("grant", metavar="[GRANT]", required=False)
+@click.argument("grant", metavar="[GRANT]", required=False, shell_complete=complete_grant)
 @click.option("--node", "path", metavar="PATH",
               help="Only the node there, such as 0.2: member 2 of the root.")
 @click.option("--delta", type=float, help="Failure probability [default: the run's, the ledger's].")

@@ -9,6 +9,7 @@ import click
 from privledger.cli.explain import read_node
 from privledger.cli.opening import (
     LedgerPlace,
+    complete_grant,
     kept_elsewhere,
     key_option,
     ledger_argument,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 @command
 @ledger_argument
-@click.argument("grant")
+@click.argument("grant", shell_complete=complete_grant)
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False), metavar="NODE.json",
               help="What the grant really ran, as `privledger.nodes.to_json` writes it.")
 @click.option("--void", is_flag=True, help="Nothing can be promised for the grant.")

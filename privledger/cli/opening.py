@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from privledger.cli.output import WORDS
 from privledger.errors import InvalidPlan, InvalidValue, LedgerCorrupt, LedgerError, PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger import Entry, History, State, Store
 from privledger.ledger.view import Comparison, comparison
 from privledger.people.keys import read_people_key
-from privledger.reports import Past, Survey, load_receipt, survey
+from privledger.plugins import learner_names
+from privledger.reports import Past, Survey, clean, load_receipt, survey
 from privledger.reports.receipt import (
     check_signature,
     check_signed_with,
@@ -50,6 +52,30 @@ data_option = click.option("--data-dir", type=click.Path(exists=True, file_okay=
 
 people_key_option = click.option("--people-key", type=click.Path(),
                                  help="File with the key of the ledger's people.")
+
+
+def _completing(names: Callable[[State], Iterable[str]] | None = None) -> Callable[..., list[str]]:
+    """What a shell offers: names in the ledger that was typed already, or learners. A name with
+    signs that move a cursor is not offered, and what cannot be read offers nothing."""
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            if names is None:
+                found: Iterable[str] = learner_names()
+            else:
+                # An option that still lacks its value keeps click from reading the rest.
+                place = next(one for one in ctx.meta[WORDS] if is_url(one) or Path(one).is_file())
+                with reading_state(place) as (_, state):
+                    found = names(state)
+        except Exception:  # a message would stand in the middle of a command
+            return []
+        return [name for name in found if name.startswith(incomplete) and clean(name) == name]
+
+    return complete
+
+
+complete_learner = _completing()
+complete_grant = _completing(lambda state: (*state.grants, *state.scopes))
+complete_table = _completing(lambda state: state.tables)
 
 
 @contextmanager

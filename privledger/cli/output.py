@@ -172,11 +172,19 @@ def note(text: str) -> None:
     click.echo(clean(text, limit=2000), err=True)
 
 
+WORDS = "privledger.words"
+
+
 class Guarded(click.Command):
     """A command whose failures are one clear message and a fitting exit code.
 
     Tracebacks are not shown: text of an unexpected exception may quote a value.
     """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words for whoever completes a command that cannot be parsed yet."""
+        ctx.meta[WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error becomes its exit code, and an unknown one says no value."""

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from privledger.accounting import promise
 from privledger.cli.opening import (
+    complete_grant,
     kept_elsewhere,
     key_option,
     ledger_argument,
@@ -278,7 +279,8 @@ def _figure(value: Any, shown: Callable[[float], str]) -> str:
 
 @command
 @ledger_argument
-@click.option("--grant", help="Only entries about this grant or scope; its first letters do.")
+@click.option("--grant", shell_complete=complete_grant,
+              help="Only entries about this grant or scope; its first letters do.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(tuple(EVENTS)),
               help="Only entries of this kind; may be repeated.")
 @click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,
