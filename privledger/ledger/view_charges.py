@@ -358,25 +358,13 @@ def _joined(names: Iterable[str], otherwise: str) -> str:
     return " + ".join(dict.fromkeys(names)) or otherwise
 
 
-def _table(one: ChargeFigures) -> str:
-    return one.table or (NOBODY if one.kind == "scope" else "")
-
-
-def _learner(one: ChargeFigures) -> str:
-    return _joined(one.learners, NOBODY if one.kind == "scope" else UNNAMED)
-
-
-def _mechanism(one: ChargeFigures) -> str:
-    return VOID if one.mechanisms is None else _joined(one.mechanisms, "(nothing)")
-
-
-def _name(one: ChargeFigures) -> str:
-    return f"scope {one.name}" if one.kind == "scope" else one.name
-
-
 _NAMES: dict[str, Callable[[ChargeFigures], str]] = {
-    "table": _table, "learner": _learner, "mechanism": _mechanism, "team": lambda one: one.team,
-    "window": lambda one: one.window or "", "grant": _name,
+    "table": lambda one: one.table or (NOBODY if one.kind == "scope" else ""),
+    "learner": lambda one: _joined(one.learners, NOBODY if one.kind == "scope" else UNNAMED),
+    "mechanism": lambda one: VOID if one.mechanisms is None else _joined(one.mechanisms,
+                                                                         "(nothing)"),
+    "team": lambda one: one.team, "window": lambda one: one.window or "",
+    "grant": lambda one: f"scope {one.name}" if one.kind == "scope" else one.name,
     "isolation": lambda one: one.isolation, "library": lambda one: one.library,
     "cap": lambda one: _joined(one.caps, ""),
 }

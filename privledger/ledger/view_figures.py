@@ -98,7 +98,8 @@ class Amount:
     @property
     def share(self) -> Figure:
         """Of the filter's cap. Shares of parts add up, up to the rounding of each."""
-        return Figure(_share(self.units, self.rule), SHARE)
+        return Figure(
+            _ratio(self.units, self.rule.cap_units, CHARGE) if self.rule else 0.0, SHARE)
 
     @property
     def share_left(self) -> Figure:
@@ -119,10 +120,6 @@ def summed(amounts: Iterable[Amount], rule: FilterRule | None) -> Amount:
     for one in amounts:
         units, delta_units = units + one.units, delta_units + one.delta_units
     return Amount(units, delta_units, rule)
-
-
-def _share(units: int, rule: FilterRule | None) -> float:
-    return _ratio(units, rule.cap_units, CHARGE) if rule else 0.0
 
 
 def _ratio(units: int, whole: int, direction: str) -> float:

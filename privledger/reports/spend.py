@@ -20,7 +20,6 @@ from privledger.ledger.line import is_over
 from privledger.ledger.view import Comparison, ReleaseLine, View, figures_of, view_of
 from privledger.ledger.view_charges import (
     ChargeFigures,
-    Part,
     TableSpend,
     federated_of,
     plan_or_none,
@@ -435,11 +434,8 @@ def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
 def ranking(view: View, aspect: str) -> list[Rank]:
     """The parts by one of `ASPECTS`, highest first: a plan of several mechanisms stands under all
     their names together, and a scope under the table and the learners that drew on it."""
-    return [_rank(part) for part in view.by("table" if aspect == "data" else aspect).values()]
-
-
-def _rank(part: Part) -> Rank:
-    return Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
+    return [Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
+            for part in view.by("table" if aspect == "data" else aspect).values()]
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:

@@ -250,17 +250,14 @@ def published(report: LedgerReport) -> LedgerReport:
     holder's process and the file's place are nobody's business.
     """
     grants = tuple(
-        evolve(grant, status=grant.status if _says_nothing(grant) else "charged in full",
+        evolve(grant, status=grant.status if grant.status == "scope" or (
+                   grant.note.startswith("handed back")) else "charged in full",
                note="; ".join(part for part in grant.note.split("; ")
                               if part.startswith(("corrected: ", "handed back", "an individual"))),
                time="", releases=0, lines=())
         for grant in report.grants)
     return evolve(report, location=PurePath(place_shown(report.location)).name, grants=grants,
                   dead=(), refused=tuple({**body, "time": ""} for body in report.refused))
-
-
-def _says_nothing(grant: GrantReport) -> bool:
-    return grant.status == "scope" or grant.note.startswith("handed back")
 
 
 def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[PageCharge, ...]:

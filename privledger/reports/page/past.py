@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from privledger.findings import Finding
 from privledger.ledger import Entry, State
 from privledger.ledger.events import Granted
-from privledger.ledger.filters import Cap, FilterRule
+from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import ChargeFigures, Part
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure, summed
@@ -354,13 +354,11 @@ def limits(
         if cap.per_window or cap.window:
             begun = past.windows[-1].time if past.windows else ""
         found.append(_limit(cap.title, rule, Amount(units, delta_units, rule),
-                            [one for one in view.charges if _falls(cap, state, one)],
+                            [one for one in view.charges
+                             if cap.matches(state.window, one.event
+                                            if isinstance(one.event, Granted) else None)],
                             begun if dated else "", past.last))
     return tuple(found)
-
-
-def _falls(cap: Cap, state: State, one: ChargeFigures) -> bool:
-    return cap.matches(state.window, one.event if isinstance(one.event, Granted) else None)
 
 
 def _limit(name: str, rule: FilterRule, amount: Amount, charges: Sequence[ChargeFigures],
