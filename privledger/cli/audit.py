@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
-from privledger.cli.opening import complete_learner
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -18,6 +17,7 @@ from privledger.cli.output import (
     Reply,
     charge,
     command,
+    complete_learner,
     pairs,
     remainder,
     text,

@@ -9,15 +9,17 @@ import click
 from attrs import evolve
 
 from privledger.cli.ledger_gate import answer_told, check_format_option, check_ledger, find_policy
-from privledger.cli.opening import (
+from privledger.cli.output import (
     LedgerPlace,
+    Reply,
+    command,
     complete_learner,
     data_option,
     kept_elsewhere,
     key_option,
     public_option,
+    without_effect,
 )
-from privledger.cli.output import Reply, command, without_effect
 from privledger.storage import is_url, shown
 
 

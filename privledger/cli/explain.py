@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.accounting import RELATIONS, check_relation, promise
-from privledger.cli.opening import LedgerPlace, complete_grant, data_option, reading, reading_state
-from privledger.cli.output import Reply, charge, command, text, verdict_text, without_effect
+from privledger.cli.output import (
+    LedgerPlace,
+    Reply,
+    charge,
+    command,
+    complete_grant,
+    data_option,
+    reading,
+    reading_state,
+    text,
+    verdict_text,
+    without_effect,
+)
 from privledger.errors import InvalidPlan
 from privledger.gate import NOT_TRUSTED
 from privledger.graph import (

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.cli.explain import read_node
-from privledger.cli.opening import (
+from privledger.cli.output import (
+    GREEN,
+    RED,
     LedgerPlace,
+    Reply,
+    charge,
+    command,
     complete_grant,
     kept_elsewhere,
     key_option,
     ledger_argument,
     public_option,
     receipt_option,
+    text,
 )
-from privledger.cli.output import GREEN, RED, Reply, charge, command, text
 from privledger.errors import InvalidPlan, LedgerCorrupt, NotGranted
 from privledger.gate import NOT_TRUSTED
 from privledger.guard import Ledger

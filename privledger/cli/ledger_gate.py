@@ -11,19 +11,17 @@ from attrs import evolve, frozen
 
 import privledger
 from privledger.accounting import promise
-from privledger.cli.opening import (
-    Witness,
-    reading_store,
-)
 from privledger.cli.output import (
     GREEN,
     RED,
     YELLOW,
     Reply,
+    Witness,
     charge,
     findings_table,
     note,
     pairs,
+    reading_store,
     text,
 )
 from privledger.errors import InvalidPlan, LedgerError

@@ -14,7 +14,6 @@ from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
 from privledger.broker import DEFAULTS, ISOLATION, Limits, RemoteLearner
-from privledger.cli.opening import data_option, reading
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -22,10 +21,12 @@ from privledger.cli.output import (
     Reply,
     charge,
     command,
+    data_option,
     grid,
     height,
     note,
     pairs,
+    reading,
     text,
     tree,
 )

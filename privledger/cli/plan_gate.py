@@ -16,7 +16,7 @@ from privledger.cli.ledger_gate import (
     missing_receipt,
     trusted,
 )
-from privledger.cli.opening import Witness
+from privledger.cli.output import Witness
 from privledger.cli.plan import Prepared, fitting, priced, usual_isolation
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema

@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from privledger.cli.opening import (
-    complete_table,
-    ledger_argument,
-    people_key_option,
-    reading,
-    where_option,
-)
 from privledger.cli.output import (
     RED,
     YELLOW,
@@ -22,9 +15,14 @@ from privledger.cli.output import (
     asks_json,
     charge,
     command,
+    complete_table,
     grid,
+    ledger_argument,
     note,
+    people_key_option,
+    reading,
     text,
+    where_option,
     without_effect,
 )
 from privledger.errors import InvalidValue

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
-from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -24,11 +23,13 @@ from privledger.cli.output import (
     asks_json,
     charge,
     command,
+    data_option,
     grid,
     is_ours,
     note,
     pairs,
     quality,
+    reading_store,
     remainder,
     text,
     watching,

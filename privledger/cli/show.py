@@ -10,18 +10,6 @@ import click
 from attrs import evolve
 
 from privledger.accounting import promise
-from privledger.cli.opening import (
-    complete_grant,
-    kept_elsewhere,
-    key_option,
-    ledger_argument,
-    public_option,
-    reading_state,
-    reading_store,
-    receipt_option,
-    receipt_or_none,
-    where_option,
-)
 from privledger.cli.output import (
     RED,
     SCREEN,
@@ -30,14 +18,24 @@ from privledger.cli.output import (
     asks_json,
     charge,
     command,
+    complete_grant,
     findings_table,
     grid,
     grow,
     height,
+    kept_elsewhere,
+    key_option,
+    ledger_argument,
     pairs,
+    public_option,
+    reading_state,
+    reading_store,
+    receipt_option,
+    receipt_or_none,
     remainder,
     text,
     verdict_text,
+    where_option,
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger.entries import entries_of

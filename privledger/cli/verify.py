@@ -14,22 +14,20 @@ import click
 from attrs import asdict
 
 from privledger.accounting import WHO
-from privledger.cli.opening import (
-    kept_elsewhere,
-    key_option,
-    ledger_argument,
-    public_option,
-    reading,
-    reading_store,
-    receipt_option,
-)
 from privledger.cli.output import (
     GREEN,
     YELLOW,
     Reply,
     command,
     findings_table,
+    kept_elsewhere,
+    key_option,
+    ledger_argument,
     pairs,
+    public_option,
+    reading,
+    reading_store,
+    receipt_option,
     text,
     verdict_text,
 )

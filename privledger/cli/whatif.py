@@ -9,21 +9,19 @@ from attrs import evolve
 
 from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
-from privledger.cli.opening import (
-    complete_grant,
-    complete_learner,
-    complete_table,
-    ledger_argument,
-    reading,
-)
 from privledger.cli.output import (
     GREEN,
     RED,
     Reply,
     charge,
     command,
+    complete_grant,
+    complete_learner,
+    complete_table,
     grid,
+    ledger_argument,
     pairs,
+    reading,
     text,
     without_effect,
 )
@@ -34,7 +32,7 @@ from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
-from privledger.ledger.view_timeline import Forecast, forecast
+from privledger.ledger.view_charges import Forecast, forecast
 from privledger.reports import PriceFigures, price_plan
 from privledger.reports.pricing import OtherPrice, group_price, other_prices, rule_for, what_fits
 from privledger.rounding import exact

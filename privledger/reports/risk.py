@@ -19,11 +19,11 @@ from privledger.graph import Node, cost_of, trusts
 from privledger.ledger import Budget
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
+from privledger.ledger.view_figures import clean
 from privledger.ledger.view_people import PersonSpend
 from privledger.ledger.view_records import SpendLine
 from privledger.numerals import in_100, many
 from privledger.reports.outline import leaves
-from privledger.reports.safe_text import clean
 from privledger.rounding import exact, probability, up, upward
 
 WRONG = (0.01, 0.001)

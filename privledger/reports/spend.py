@@ -24,7 +24,7 @@ from privledger.ledger.view_charges import (
     federated_of,
     plan_or_none,
 )
-from privledger.ledger.view_figures import Figure
+from privledger.ledger.view_figures import Figure, plain
 from privledger.ledger.view_people import each_taken, people_known
 from privledger.ledger.view_records import (
     ROUND,
@@ -37,7 +37,6 @@ from privledger.ledger.view_records import (
 )
 from privledger.reports.outline import Outline, outline
 from privledger.reports.risk import Risk, ledger_risk
-from privledger.reports.safe_text import plain
 from privledger.reports.survey import OVER, LedgerVerdict, verdict_of
 from privledger.rounding import add_up
 

@@ -30,13 +30,13 @@ from privledger.ledger.view_charges import (
     ChargeFigures,
     TableSpend,
     charges_of,
+    fullness,
     kinds_of,
     plan_or_none,
     table_spends,
     total_of,
 )
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
-from privledger.ledger.view_timeline import fullness
 from privledger.numerals import many
 from privledger.reports.receipt import Past
 

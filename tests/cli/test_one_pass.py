@@ -13,7 +13,7 @@ from privledger.ledger import History, audit, folded
 from privledger.ledger.codec import decode
 from privledger.ledger.history import fold_rows
 from privledger.ledger.view import comparison
-from privledger.ledger.view_timeline import fullness
+from privledger.ledger.view_charges import fullness
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
 from tests.bodies import body_of

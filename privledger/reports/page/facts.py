@@ -14,7 +14,7 @@ from privledger.ledger import Budget, Entry, FilterRule, State, Store
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import ChargeFigures as Charged
 from privledger.ledger.view_charges import plan_or_none
-from privledger.ledger.view_figures import CHOSEN, Figure
+from privledger.ledger.view_figures import CHOSEN, Figure, clean
 from privledger.reports.page.drawing import (
     Drawing,
     Icicle,
@@ -40,7 +40,6 @@ from privledger.reports.page.past import (
 )
 from privledger.reports.page.people import People, ShownPerson, people
 from privledger.reports.risk import Risk
-from privledger.reports.safe_text import clean
 from privledger.reports.spend import GrantReport, LedgerReport, PlanSteps, silent
 from privledger.rounding import from_units
 from privledger.storage import shown as place_shown

@@ -12,9 +12,9 @@ from privledger.ledger import Entry, State
 from privledger.ledger.events import Granted
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import ChargeFigures, Part
-from privledger.ledger.view_figures import CHOSEN, Amount, Figure, summed
-from privledger.ledger.view_timeline import Moment, how_often, timeline
+from privledger.ledger.view_charges import ChargeFigures, Part, how_often
+from privledger.ledger.view_figures import CHOSEN, Amount, Figure, clean, summed
+from privledger.ledger.view_timeline import Moment, timeline
 from privledger.numerals import many
 from privledger.reports.page.marks import (
     DAY,
@@ -27,7 +27,6 @@ from privledger.reports.page.marks import (
     seconds_of,
     time_ticks,
 )
-from privledger.reports.safe_text import clean
 from privledger.rounding import downward_percent, upward
 
 MOST_POINTS = 400
