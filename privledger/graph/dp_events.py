@@ -19,11 +19,11 @@ from __future__ import annotations
 import importlib
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import singledispatch
 from typing import Any, Literal
 
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
 from privledger.accounting import Cost, Relation, check_relation
 from privledger.accounting.tuning import negative_binomial_mean
@@ -103,10 +103,57 @@ def _from(event: Any, relation: Relation) -> Node:
     name = type(event).__name__
     if type(event) is not getattr(dp_module(), name, None):
         raise UnsupportedNode(f"{name} is no event of dp_accounting.dp_event")
-    if name not in _FROM:
+    if name not in _FROM and name not in ALIKE:
         raise UnsupportedNode(f"{name}: {_REFUSED.get(name, 'no node here says this')}")
     whole_records(relation)
-    return _FROM[name](event, relation)
+    return _FROM[name](event, relation) if name in _FROM else _alike(ALIKE[name], event, relation)
+
+
+@frozen
+class Alike:
+    """A node and an event that say the same, field by field.
+
+    Attributes:
+        node: the node. fields: of the event, and of the node; `event` is what is inside.
+        stated: the relation that the event is stated for; else it has no relation of its own.
+        additive: whether its noise is read in two ways under replace-one (module docstring).
+        apart: whether parts inside are said one by one, each as well as it can be.
+    """
+
+    node: Any
+    fields: Mapping[str, str]
+    stated: Relation | None = None
+    additive: bool = False
+    apart: bool = False
+
+
+ALIKE = {
+    "GaussianDpEvent": Alike(Gaussian, {"noise_multiplier": "noise_multiplier"}, "add_remove",
+                             additive=True),
+    "DiscreteLaplaceDpEvent": Alike(
+        DiscreteLaplace, {"noise_parameter": "parameter", "sensitivity": "sensitivity"},
+        "add_remove", additive=True),
+    "RandomizedResponseDpEvent": Alike(
+        RandomizedResponse, {"noise_parameter": "noise_parameter", "num_buckets": "num_buckets"},
+        "replace_one"),
+    "SelfComposedDpEvent": Alike(Repeat, {"event": "node", "count": "count"}, apart=True),
+    # docs/proofs/relations.md: a Poisson sample may change its relation as a whole.
+    "PoissonSampledDpEvent": Alike(
+        PoissonSample, {"sampling_probability": "rate", "event": "node"}, "add_remove"),
+    "SampledWithoutReplacementDpEvent": Alike(
+        FixedSizeSample, {"source_dataset_size": "out_of", "sample_size": "size",
+                          "event": "node"}, "replace_one"),
+}
+"""Read in both directions. What needs more than its fields is below, for each direction."""
+
+
+def _alike(row: Alike, event: Any, relation: Relation) -> Node:
+    if row.stated == "replace_one":
+        _only("replace_one", relation, event)
+    inside = row.stated or relation
+    node = row.node(**{own: _from(event.event, inside) if name == "event" else getattr(event, name)
+                       for name, own in row.fields.items()})
+    return node if row.stated is None else _for_removal(node, relation, row.stated)
 
 
 _REFUSED = {
@@ -126,9 +173,9 @@ def whole_records(relation: Relation) -> None:
                                "has no counterpart there")
 
 
-def _for_removal(node: Node, relation: Relation) -> Node:
-    """`node` holds for add_remove; a replacement is a removal and an addition."""
-    return node if relation == "add_remove" else AsReplaceOne(node)
+def _for_removal(node: Node, relation: Relation, stated: Relation = "add_remove") -> Node:
+    """`node` holds for `stated`; a replacement is a removal and an addition."""
+    return node if relation == stated else AsReplaceOne(node)
 
 
 def _only(wanted: Relation, relation: Relation, event: Any) -> None:
@@ -140,21 +187,8 @@ def _from_no_op(event: Any, relation: Relation) -> Node:
     return NOTHING
 
 
-def _from_gaussian(event: Any, relation: Relation) -> Node:
-    return _for_removal(Gaussian(event.noise_multiplier), relation)
-
-
 def _from_laplace(event: Any, relation: Relation) -> Node:
     return _for_removal(Laplace(event.noise_multiplier), relation)
-
-
-def _from_discrete_laplace(event: Any, relation: Relation) -> Node:
-    return _for_removal(DiscreteLaplace(event.noise_parameter, event.sensitivity), relation)
-
-
-def _from_response(event: Any, relation: Relation) -> Node:
-    _only("replace_one", relation, event)
-    return RandomizedResponse(event.noise_parameter, event.num_buckets)
 
 
 def _from_zcdp(event: Any, relation: Relation) -> Node:
@@ -173,27 +207,11 @@ def _from_composed(event: Any, relation: Relation) -> Node:
     return Sequential([_from(member, relation) for member in event.events])
 
 
-def _from_self_composed(event: Any, relation: Relation) -> Node:
-    return Repeat(_from(event.event, relation), event.count)
-
-
-def _from_poisson(event: Any, relation: Relation) -> Node:
-    """docs/proofs/relations.md: a Poisson sample may change its relation as a whole."""
-    inner = _from(event.event, "add_remove")
-    return _for_removal(PoissonSample(event.sampling_probability, inner), relation)
-
-
 def _from_truncated(event: Any, relation: Relation) -> Node:
     """docs/proofs/truncated.md; their accountant takes `dataset_size` for the larger table, too."""
     sample = TruncatedPoissonSample(event.sampling_probability, event.truncated_batch_size,
                                     event.dataset_size, Gaussian(event.noise_multiplier))
     return _for_removal(sample, relation)
-
-
-def _from_fixed_size(event: Any, relation: Relation) -> Node:
-    _only("replace_one", relation, event)
-    return FixedSizeSample(event.sample_size, event.source_dataset_size,
-                           _from(event.event, "replace_one"))
 
 
 def _from_select(event: Any, relation: Relation) -> Node:
@@ -229,15 +247,9 @@ def _success(shape: float, mean: float) -> float:
 
 _FROM: dict[str, Callable[[Any, Relation], Node]] = {
     "NoOpDpEvent": _from_no_op,
-    "GaussianDpEvent": _from_gaussian,
     "LaplaceDpEvent": _from_laplace,
-    "DiscreteLaplaceDpEvent": _from_discrete_laplace,
-    "RandomizedResponseDpEvent": _from_response,
     "ZCDpEvent": _from_zcdp,
     "ComposedDpEvent": _from_composed,
-    "SelfComposedDpEvent": _from_self_composed,
-    "PoissonSampledDpEvent": _from_poisson,
-    "SampledWithoutReplacementDpEvent": _from_fixed_size,
     "RepeatAndSelectDpEvent": _from_select,
     "TruncatedSubsampledGaussianDpEvent": _from_truncated,
 }
@@ -340,9 +352,21 @@ def _make(name: str, **values: Any) -> Any:
     return kind(**values)
 
 
+_EVENT_OF = {row.node: name for name, row in ALIKE.items()}
+
+
 @singledispatch
 def _export(node: Any, relation: Relation, how: Saying) -> Any:
-    return _weaker(node, relation, how)
+    name = _EVENT_OF.get(type(node))
+    if name is None:
+        return _weaker(node, relation, how)
+    row = ALIKE[name]
+    if row.additive:
+        _additive(node, relation, how)
+    say = _part if row.apart else _export
+    return _make(name, **{
+        key: say(node.node, relation, how) if key == "event" else getattr(node, own)
+        for key, own in row.fields.items()})
 
 
 def _weaker(node: Any, relation: Relation, how: Saying) -> Any:
@@ -389,22 +413,9 @@ def _additive(node: Any, relation: Relation, how: Saying) -> None:
 
 
 @_export.register
-def _(node: Gaussian, relation: Relation, how: Saying) -> Any:
-    _additive(node, relation, how)
-    return _make("GaussianDpEvent", noise_multiplier=node.noise_multiplier)
-
-
-@_export.register
 def _(node: Laplace, relation: Relation, how: Saying) -> Any:
     _additive(node, relation, how)
     return _make("LaplaceDpEvent", noise_multiplier=_noise(node.scale, node.l1_sensitivity))
-
-
-@_export.register
-def _(node: DiscreteLaplace, relation: Relation, how: Saying) -> Any:
-    _additive(node, relation, how)
-    return _make("DiscreteLaplaceDpEvent", noise_parameter=node.parameter,
-                 sensitivity=node.sensitivity)
 
 
 @_export.register
@@ -426,12 +437,6 @@ def _(node: DiscreteGaussian, relation: Relation, how: Saying) -> Any:
     how.weaker[label(node)] += 1
     ratio = up(node.sensitivity / node.sigma)
     return _make("ZCDpEvent", rho=positive("rho", multiply_up(ratio, ratio) / 2))
-
-
-@_export.register
-def _(node: RandomizedResponse, relation: Relation, how: Saying) -> Any:
-    return _make("RandomizedResponseDpEvent", noise_parameter=node.noise_parameter,
-                 num_buckets=node.num_buckets)
 
 
 @_export.register
@@ -462,12 +467,6 @@ def _(node: Sequential, relation: Relation, how: Saying) -> Any:
 
 
 @_export.register
-def _(node: Repeat, relation: Relation, how: Saying) -> Any:
-    return _make("SelfComposedDpEvent", event=_part(node.node, relation, how),
-                 count=node.count)
-
-
-@_export.register
 def _(node: Parallel, relation: Relation, how: Saying) -> Any:
     """Equal parts, where a record has one part and stays in it: what one part is."""
     stays = relation == "add_remove" or node.certificate == "index"
@@ -493,24 +492,12 @@ def _(node: Federated, relation: Relation, how: Saying) -> object:
 
 
 @_export.register
-def _(node: PoissonSample, relation: Relation, how: Saying) -> Any:
-    return _make("PoissonSampledDpEvent", sampling_probability=node.rate,
-                 event=_export(node.node, relation, how))
-
-
-@_export.register
 def _(node: TruncatedPoissonSample, relation: Relation, how: Saying) -> object:
     if not isinstance(node.node, Gaussian):
         raise UnsupportedNode("dp_accounting truncates samples of a Gaussian alone")
     return _make("TruncatedSubsampledGaussianDpEvent", dataset_size=node.out_of,
                  sampling_probability=node.rate, truncated_batch_size=node.most,
                  noise_multiplier=node.node.noise_multiplier)
-
-
-@_export.register
-def _(node: FixedSizeSample, relation: Relation, how: Saying) -> Any:
-    return _make("SampledWithoutReplacementDpEvent", source_dataset_size=node.out_of,
-                 sample_size=node.size, event=_export(node.node, relation, how))
 
 
 @_export.register
