@@ -22,7 +22,7 @@ from privledger.guard.vault import Pass, Vault
 from privledger.kernels.asking import Held
 from privledger.kernels.members import Members
 from privledger.ledger import Policy
-from privledger.ledger.entries import ReleaseLog
+from privledger.ledger.log import ReleaseLog
 from privledger.mechanisms import SparseVector
 from privledger.noise.source import NoiseSource
 from privledger.questions.threshold import ThresholdRun

@@ -25,9 +25,9 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
-from privledger.ledger.entries import ReleaseLog
 from privledger.ledger.events import Aborted, Answer, Settled
 from privledger.ledger.holder import now
+from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource

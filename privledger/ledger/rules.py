@@ -32,7 +32,7 @@ from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
 from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
-from privledger.ledger.entries import FORMAT, read_node
+from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import (
     Corrected,
     Created,
@@ -50,6 +50,7 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
+from privledger.ledger.log import read_node
 from privledger.ledger.origins import (
     Origins,
     alone_epsilon,
