@@ -118,9 +118,9 @@ BY_HAND = {
                          "value", "item"},  # the last two: parameters of a node
     "errors.py": {"allowed"},                        # a limit of a process
     "broker/channel.py": {"self.patience"},          # seconds
-    "guard/alone.py": {"MOST_WAIT"},               # seconds
+    "guard/reserve.py": {"MOST_WAIT"},               # seconds
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
-    "questions/rates.py": {"least", "most", "low", "high"},  # sensitivities
+    "questions/question.py": {"least", "most", "low", "high"},  # sensitivities
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "100 * part", "tick", "100 * place / len(counts)",
         "100 * (place + 1) / len(counts)", "count / size", "count", "place * step"},

@@ -61,9 +61,8 @@ from privledger.facts.schema import Schema
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
-from privledger.guard.alone import MOST_WAIT, patience
 from privledger.guard.dataset import Dataset
-from privledger.guard.reserve import refused
+from privledger.guard.reserve import MOST_WAIT, patience, refused
 from privledger.ledger import audit
 from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many

@@ -19,8 +19,7 @@ from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Context, Meter
 from privledger.guard.spends import Spends
 from privledger.guard.vault import Pass, Vault
-from privledger.kernels.asking import Held
-from privledger.kernels.members import Members
+from privledger.kernels.asking import Held, Members
 from privledger.ledger import Policy
 from privledger.ledger.log import ReleaseLog
 from privledger.mechanisms import SparseVector

@@ -18,16 +18,14 @@ from privledger.errors import InvalidValue, LedgerError, LedgerMissing
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
-from privledger.guard.chunking import Chunking
 from privledger.guard.creating import check_agrees, creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.elsewhere import ExternalRun, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
-from privledger.guard.identity import Identities
 from privledger.guard.observer import tell
 from privledger.guard.policing import keep
-from privledger.guard.protecting import Late, ProtectedTable, grown, protected
+from privledger.guard.protecting import Chunking, Identities, Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller

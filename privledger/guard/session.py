@@ -15,12 +15,12 @@ from privledger.accounting import Relation
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
 from privledger.graph.nodes import runs_elsewhere
-from privledger.guard.alone import note_over
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
 from privledger.guard.mirror import forget_dead
 from privledger.guard.observer import observed
 from privledger.guard.release import release
+from privledger.guard.reserve import note_over
 from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault

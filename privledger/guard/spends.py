@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, SpoolError
 from privledger.graph import Context, IndividualFilter, from_json, to_json
 from privledger.guard.enrolling import EnrolmentState
-from privledger.kernels.rounds import Takings
+from privledger.kernels.asking import Takings
 from privledger.ledger import GrantState, History, State, Store
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import RECORD_UNITS, worst_units
